@@ -1,0 +1,73 @@
+"""The one door for time, sleep and chance.
+
+Nothing else in txlog reads a clock, sleeps, or draws randomness (ruff's banned-api holds this), so
+that a test, or a schedule explorer, can own all of them: ``with ambient.use(my_ambient): ...``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+import uuid
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+__all__ = ["Ambient", "monotonic_s", "now_ms", "sleep", "uniform", "use", "uuid4"]
+
+
+class Ambient:
+    """The real world. Subclass it to script time and chance."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000  # noqa: TID251
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()  # noqa: TID251
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)  # noqa: TID251
+
+    def uniform(self, low: float, high: float) -> float:
+        return random.uniform(low, high)  # noqa: TID251, S311
+
+    def uuid4(self) -> str:
+        return str(uuid.uuid4())  # noqa: TID251
+
+
+_REAL = Ambient()
+_current: ContextVar[Ambient] = ContextVar("txlog_ambient", default=_REAL)
+
+
+@contextlib.contextmanager
+def use(ambient: Ambient) -> Iterator[Ambient]:
+    """Replace the ambient of this context (thread or task) for the length of a ``with`` block."""
+    token = _current.set(ambient)
+    try:
+        yield ambient
+    finally:
+        _current.reset(token)
+
+
+def now_ms() -> int:
+    """Wall-clock time, milliseconds since the Unix epoch (UTC)."""
+    return _current.get().now_ms()
+
+
+def monotonic_s() -> float:
+    """A clock that never goes back, in seconds, for measuring durations and deadlines."""
+    return _current.get().monotonic_s()
+
+
+def sleep(seconds: float) -> None:
+    _current.get().sleep(seconds)
+
+
+def uniform(low: float, high: float) -> float:
+    """A random number in ``[low, high]``, for jitter."""
+    return _current.get().uniform(low, high)
+
+
+def uuid4() -> str:
+    """A random UUID (RFC 4122, version 4) as 36 characters of text."""
+    return _current.get().uuid4()

@@ -1,0 +1,1 @@
+"""Pure: values -> decisions (segment, replay, transaction, conflicts, checkpoint contents). No I/O, no clock."""

@@ -1,0 +1,1 @@
+"""Rows -> files -> committables -> one commit."""

@@ -1,0 +1,124 @@
+"""What txlog asks of a storage system: `LogStore` for `_delta_log/`, `FileStore` for data files.
+
+The guarantees stated here are the ones every promise of the library rests on; each implementation
+passes the same contract test. Names and paths are relative, '/'-separated and decoded.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+__all__ = ["FileStore", "LogStore", "ObjectMeta", "OutputFile", "PutOutcome", "TableStore"]
+
+
+class PutOutcome(enum.Enum):
+    """What is known after one conditional put. Losing a race is a value, not an exception."""
+
+    WRITTEN = "written"
+    ALREADY_EXISTS = "already exists"
+    """The store says so; the object may be our own (a lost answer) or absent (an S3 409): read it back."""
+    UNKNOWN = "unknown"
+    """The answer was lost, or durability could not be established: it may land now, later or never."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    """One listed object: name relative to the listed root, size in bytes, modification time in ms since the epoch."""
+
+    name: str
+    size: int
+    modified_ms: int
+
+
+class LogStore(Protocol):
+    """I/O on one table's `_delta_log/`. Thread-safe; safe in a forked child or refused there, never hanging."""
+
+    @property
+    def lists_itself_completely(self) -> bool:
+        """True where a listing is a consistent snapshot (object stores); a local directory listing is not."""
+
+    @property
+    def checks_predecessor(self) -> bool:
+        """True where a look at version N-1 after a put is so cheap that the committer always takes it (local)."""
+
+    def list_from(self, start: str) -> list[ObjectMeta]:
+        """Names >= ``start`` directly under the log, sorted bytewise; a temp file is never listed.
+
+        An absent log is an empty list. The list is a hint: a missing name proves nothing.
+        """
+
+    def read(self, name: str) -> bytes:
+        """The whole object. Reads what the last completed put wrote. Raises NotFoundError, StorageError."""
+
+    def head(self, name: str) -> ObjectMeta:
+        """Size and modification time. Raises NotFoundError, StorageError."""
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        """Create ``name`` with exactly these bytes, atomically and durably, if nothing has that name.
+
+        One request, no hidden retry. Raises StorageError only where it is certain that nothing landed
+        or ever will (permission, no such bucket, disk full); everything else doubtful is UNKNOWN.
+        """
+
+    def put(self, name: str, body: bytes | memoryview) -> None:
+        """Create or replace ``name`` atomically; for hints only. Raises StorageError."""
+
+    def delete(self, name: str) -> None:
+        """Remove ``name``; absent is fine. Raises StorageError."""
+
+    def make_durable(self, name: str) -> None:
+        """Make an object that was found by reading survive a power cut (local: fsync it and its directory).
+
+        Raises NotFoundError, StorageError.
+        """
+
+    def round_trip_s(self) -> float:
+        """The measured median time of a put, in seconds (0.0 before the first): waits are scaled to it."""
+
+
+class OutputFile(Protocol):
+    """A data file in progress: hidden from readers until `publish`."""
+
+    @property
+    def sink(self) -> Any:
+        """A writable file object that `pyarrow.parquet.ParquetWriter` takes."""
+
+    def publish(self) -> ObjectMeta:
+        """In-progress -> pending: bytes durable, final name taken, real size checked. Raises StorageError.
+
+        The directory entry becomes durable by `FileStore.make_durable`, once for many files.
+        """
+
+    def abort(self) -> None:
+        """Leave nothing readable behind. Never raises."""
+
+
+class FileStore(Protocol):
+    """I/O on one table's data files. Paths are checked to stay below the table's root."""
+
+    def create(self, path: str) -> OutputFile:
+        """Begin a new file; its final name must be new. Raises StorageError."""
+
+    def open(self, path: str) -> Any:
+        """A random-access file object that `pyarrow.parquet.ParquetFile` reads. Raises NotFoundError, StorageError."""
+
+    def head(self, path: str) -> ObjectMeta:
+        """Size and modification time. Raises NotFoundError, StorageError."""
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        """Make the names of published files, and the new directories above them, survive a power cut."""
+
+    def delete(self, path: str) -> None:
+        """Remove a file; absent is fine. Raises StorageError."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableStore:
+    """Both stores of one table. ``uri`` is safe to show: no credentials, no query."""
+
+    uri: str
+    log: LogStore
+    files: FileStore

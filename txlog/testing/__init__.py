@@ -1,0 +1,1 @@
+"""The shipped test kit; nothing in txlog imports it."""
