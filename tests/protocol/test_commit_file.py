@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pickle
+
+import orjson
+import pytest
+
+from txlog.errors import CorruptLogError
+from txlog.protocol.actions import AddFile, Protocol, SetTransaction
+from txlog.protocol.commit_file import Limits, parse_commit
+
+ADD = {"add": {"path": "a", "partitionValues": {}, "size": 1, "modificationTime": 2, "dataChange": True}}
+TXN = {"txn": {"appId": "x", "version": 3}}
+PROTOCOL = {"protocol": {"minReaderVersion": 1, "minWriterVersion": 2}}
+
+
+def info(actions: int) -> dict[str, object]:
+    return {"commitInfo": {"txnId": "t", "operation": "WRITE", "txlog": {"actions": actions}}}
+
+
+def body(*lines: object) -> bytes:
+    return b"".join(orjson.dumps(line) + b"\n" for line in lines)
+
+
+def test_actions_come_in_file_order_and_commit_info_stands_apart() -> None:
+    commit = parse_commit(body(info(4), PROTOCOL, ADD, TXN), 5)
+    assert [type(action) for action in commit.actions] == [Protocol, AddFile, SetTransaction]
+    assert (commit.version, commit.txn_id, commit.operation) == (5, "t", "WRITE")
+
+
+def test_without_files_the_other_actions_still_come_and_lines_still_count() -> None:
+    data = body(info(4), ADD, TXN, ADD)
+    commit = parse_commit(data, 5, files=False)
+    assert [type(action) for action in commit.actions] == [SetTransaction, AddFile]
+    assert commit.files_skipped
+    assert commit.size_bytes == len(data)
+
+
+def test_the_last_line_needs_no_newline_and_blank_lines_are_no_actions() -> None:
+    commit = parse_commit(b"\n" + body(info(2), TXN).rstrip(b"\n"), 5)
+    assert len(commit.actions) == 1
+
+
+def test_unknown_actions_and_fields_are_ignored_but_counted() -> None:
+    commit = parse_commit(body(info(3), {"shiny": {"new": 1}}, TXN), 5)
+    assert len(commit.actions) == 1
+
+
+@pytest.mark.parametrize("data", [b"", b"\n", b" \n\n"])
+def test_an_empty_commit_is_corrupt(data: bytes) -> None:
+    with pytest.raises(CorruptLogError, match="empty") as caught:
+        parse_commit(data, 7, table="t")
+    assert caught.value.path == "00000000000000000007.json"
+    assert (caught.value.version, caught.value.table) == (7, "t")
+
+
+@pytest.mark.parametrize("files", [True, False])
+def test_a_commit_cut_anywhere_is_never_taken_for_a_shorter_one(files: bool) -> None:
+    whole = body(info(4), PROTOCOL, ADD, ADD)
+    for length in range(len(whole) - 1):  # without its last newline the commit is still whole
+        with pytest.raises(CorruptLogError):
+            parse_commit(whole[:length], 7, files=files)
+
+
+@pytest.mark.parametrize("files", [True, False])
+def test_a_foreign_commit_cut_inside_a_line_is_torn(files: bool) -> None:
+    whole = body(PROTOCOL, ADD)
+    with pytest.raises(CorruptLogError, match="torn") as caught:
+        parse_commit(whole[:-5], 7, files=files)
+    assert caught.value.line == 2
+
+
+@pytest.mark.parametrize("files", [True, False])
+def test_a_tail_of_zeros_after_a_power_cut_is_torn(files: bool) -> None:
+    whole = body(PROTOCOL, ADD)
+    with pytest.raises(CorruptLogError):
+        parse_commit(whole[:-20] + bytes(20), 7, files=files)
+
+
+def test_too_many_lines_are_refused_like_too_few() -> None:
+    with pytest.raises(CorruptLogError, match="declares 2 lines and has 3"):
+        parse_commit(body(info(2), ADD, ADD), 7)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"add": {**ADD["add"], "size": "1"}},
+        {"add": {**ADD["add"], "size": 2**64}},
+        {"add": {**ADD["add"], "dataChange": 1}},
+        {"add": {"path": "a"}},
+        {"add": []},
+        {**ADD, **TXN},
+        [1],
+    ],
+)
+def test_a_malformed_action_names_its_line(line: object) -> None:
+    with pytest.raises(CorruptLogError) as caught:
+        parse_commit(body(PROTOCOL, line, TXN), 7)
+    assert caught.value.line == 2
+    assert pickle.loads(pickle.dumps(caught.value)).line == 2
+
+
+@pytest.mark.parametrize("limits", [Limits(commit_bytes=50), Limits(line_bytes=50), Limits(actions=1)])
+def test_a_file_beyond_the_limits_is_refused(limits: Limits) -> None:
+    with pytest.raises(CorruptLogError, match="limit"):
+        parse_commit(body(ADD, TXN, TXN), 7, limits=limits)
+
+
+def test_deep_nesting_is_an_error_of_ours() -> None:
+    with pytest.raises(CorruptLogError):
+        parse_commit(b'{"a":' * 5000 + b"1" + b"}" * 5000, 7)

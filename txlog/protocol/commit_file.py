@@ -1,0 +1,156 @@
+"""The bytes of one commit, ``N.json``, to its actions: strict about what a crash or a bug leaves behind.
+
+In: the whole object as bytes. Out: a ``Commit``, or ``CorruptLogError`` with file and line. An empty, torn or
+incomplete commit is never taken for a shorter one. Unknown actions and fields are ignored, as the protocol
+asks. Writing a commit is the business of ``log/transaction``. PROTOCOL.md, "Delta Log Entries".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import orjson
+
+from txlog.errors import CorruptLogError
+from txlog.protocol.actions import Action, ActionError, CommitInfo, action_from_json
+from txlog.protocol.log_names import commit_name
+
+__all__ = ["DEFAULT_LIMITS", "Commit", "Limits", "parse_actions", "parse_commit"]
+
+FILE_LINES = (b'{"add":', b'{"remove":', b'{"cdc":')
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one file of the log may cost a reader before it is refused instead of read."""
+
+    commit_bytes: int = 2 * 1024**3
+    line_bytes: int = 256 * 1024**2
+    actions: int = 20_000_000
+
+
+DEFAULT_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One version's actions, in the order of the file; ``commit_info`` stands apart and is not among them.
+
+    ``files_skipped`` is True where lines of data files were counted but not parsed. ``size_bytes`` is the
+    size of the file.
+    """
+
+    version: int
+    actions: tuple[Action, ...]
+    commit_info: CommitInfo | None
+    size_bytes: int
+    files_skipped: bool = False
+
+    @property
+    def txn_id(self) -> str | None:
+        return self.commit_info.txn_id if self.commit_info else None
+
+    @property
+    def operation(self) -> str:
+        """The operation the writer named, for messages; ``"unknown"`` where it named none."""
+        return (self.commit_info and self.commit_info.operation) or "unknown"
+
+    @property
+    def in_commit_timestamp_ms(self) -> int | None:
+        return self.commit_info.in_commit_timestamp if self.commit_info else None
+
+
+def parse_commit(
+    body: bytes,
+    version: int,
+    *,
+    table: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    files: bool = True,
+) -> Commit:
+    """Parse ``N.json``. With ``files=False`` the lines of data files are counted but skipped unparsed.
+
+    Raises ``CorruptLogError`` (``path`` the name, ``line`` from 1) where the file is empty, its last line is
+    torn, it has fewer lines than its ``commitInfo`` declares, a known field is malformed, or a limit is passed.
+    """
+    name = commit_name(version)
+    commit_info: CommitInfo | None = None
+    actions: list[Action] = []
+    lines = 0
+    for action in parse_actions(body, name, version=version, table=table, limits=limits, files=files):
+        lines += 1
+        if type(action) is CommitInfo:
+            commit_info = commit_info or action
+        elif action is not None:
+            actions.append(action)
+    if not lines:
+        raise CorruptLogError(
+            f"commit {name} is empty ({len(body)} bytes, no action): its writer crashed or the disk lost it."
+            " Its rows are not in the table; restore the file, or remove it if nothing newer exists",
+            table=table,
+            version=version,
+            path=name,
+        )
+    declared = commit_info.declared_actions if commit_info else None
+    if declared is not None and declared != lines:
+        raise CorruptLogError(
+            f"commit {name} declares {declared} lines and has {lines}: it is incomplete. Restore the file",
+            table=table,
+            version=version,
+            path=name,
+            line=lines,
+        )
+    return Commit(version, tuple(actions), commit_info, len(body), not files)
+
+
+def parse_actions(
+    body: bytes,
+    name: str,
+    *,
+    version: int | None = None,
+    table: str | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    files: bool = True,
+) -> Iterator[Action | None]:
+    """The actions of one newline-delimited file, a line each; None for an unknown or skipped one.
+
+    Serves commits, compacted commits and V2 checkpoints in JSON. Blank lines are passed over. Raises
+    ``CorruptLogError`` as `parse_commit` does; the last line is always parsed, since that is where a tear shows.
+    """
+    _check_size(len(body), limits.commit_bytes, "bytes", name, version, table)
+    lines = body.split(b"\n")
+    _check_size(len(lines), limits.actions + 1, "lines", name, version, table)
+    last = len(lines) - 1
+    while last > 0 and not lines[last].strip():
+        last -= 1
+    for number, line in enumerate(lines, 1):
+        if not files and number <= last and line.startswith(FILE_LINES):
+            yield None
+            continue
+        if not line or line.isspace():
+            continue
+        try:
+            if len(line) > limits.line_bytes:
+                raise ActionError(f"is {len(line)} bytes long, more than the limit of {limits.line_bytes}")
+            yield action_from_json(orjson.loads(line))
+        except orjson.JSONDecodeError as error:
+            where = "is torn (its write was cut short)" if number > last else "is not JSON"
+            raise _corrupt(f"line {number} of {name} {where}: {error}", name, number, version, table) from None
+        except ActionError as error:
+            raise _corrupt(f"line {number} of {name}: {error}", name, number, version, table) from None
+
+
+def _check_size(found: int, limit: int, unit: str, name: str, version: int | None, table: str | None) -> None:
+    if found > limit:
+        raise _corrupt(
+            f"{name} has {found} {unit}, more than the limit of {limit}; raise the limit if the file is genuine",
+            name,
+            None,
+            version,
+            table,
+        )
+
+
+def _corrupt(message: str, name: str, line: int | None, version: int | None, table: str | None) -> CorruptLogError:
+    return CorruptLogError(message, table=table, version=version, path=name, line=line)

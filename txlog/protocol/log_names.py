@@ -1,0 +1,135 @@
+"""The names of everything directly under ``_delta_log/``: how each is written and how it is told apart.
+
+In: versions, part numbers, or one listed name. Out: a name, or a ``LogFile`` saying what the name stands
+for. PROTOCOL.md, "File Types" ("Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File").
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass
+
+__all__ = [
+    "LAST_CHECKPOINT",
+    "LAST_CHECKPOINT_CRC",
+    "SIDECARS",
+    "LogFile",
+    "LogFileKind",
+    "checkpoint_name",
+    "checksum_name",
+    "commit_name",
+    "compacted_name",
+    "multipart_names",
+    "parse_log_name",
+    "v2_checkpoint_name",
+    "version_prefix",
+]
+
+LAST_CHECKPOINT = "_last_checkpoint"
+LAST_CHECKPOINT_CRC = "._last_checkpoint.crc"
+"""The checksum Hadoop's local file system hides beside ``_last_checkpoint``; stale, it hides the file from Spark."""
+SIDECARS = "_sidecars"
+
+
+class LogFileKind(enum.Enum):
+    """What a name under the log stands for. Every kind but COMMIT may be absent from a correct log."""
+
+    COMMIT = "commit"
+    COMPACTED = "compacted"
+    CHECKSUM = "checksum"
+    CLASSIC_CHECKPOINT = "checkpoint"
+    MULTIPART_CHECKPOINT = "multi-part checkpoint"
+    V2_CHECKPOINT = "V2 checkpoint"
+
+    @property
+    def is_checkpoint(self) -> bool:
+        return self in _CHECKPOINT_KINDS
+
+
+_CHECKPOINT_KINDS = frozenset(
+    {LogFileKind.CLASSIC_CHECKPOINT, LogFileKind.MULTIPART_CHECKPOINT, LogFileKind.V2_CHECKPOINT}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """One recognised name. ``version`` is the newest version the file speaks of.
+
+    ``first_version`` differs from it for a compacted file only. ``part`` runs from 1 to ``parts``.
+    """
+
+    kind: LogFileKind
+    name: str
+    version: int
+    first_version: int
+    part: int = 1
+    parts: int = 1
+
+
+def version_prefix(version: int) -> str:
+    """The 20 digits that every name of this version starts with; also the smallest name to list it from."""
+    return f"{version:020d}"
+
+
+def commit_name(version: int) -> str:
+    return f"{version:020d}.json"
+
+
+def checksum_name(version: int) -> str:
+    return f"{version:020d}.crc"
+
+
+def checkpoint_name(version: int) -> str:
+    """The name of a classic single-file checkpoint, which is the only kind txlog writes."""
+    return f"{version:020d}.checkpoint.parquet"
+
+
+def multipart_names(version: int, parts: int) -> tuple[str, ...]:
+    return tuple(f"{version:020d}.checkpoint.{part:010d}.{parts:010d}.parquet" for part in range(1, parts + 1))
+
+
+def v2_checkpoint_name(version: int, unique_id: str, extension: str) -> str:
+    """``extension`` is ``"json"`` or ``"parquet"``; ``unique_id`` is a UUID."""
+    return f"{version:020d}.checkpoint.{unique_id}.{extension}"
+
+
+def compacted_name(first_version: int, last_version: int) -> str:
+    return f"{first_version:020d}.{last_version:020d}.compacted.json"
+
+
+_MULTIPART = re.compile(r"(\d{10})\.(\d{10})\.parquet\Z", re.ASCII)
+_V2 = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}\.(?:json|parquet)\Z", re.ASCII)
+_COMPACTED = re.compile(r"(\d{20})\.compacted\.json\Z", re.ASCII)
+
+
+def parse_log_name(name: str) -> LogFile | None:
+    """What ``name`` stands for, or None for a name the protocol does not know (a reader ignores it)."""
+    digits, dot, rest = name[:20], name[20:21], name[21:]
+    if dot != "." or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
+        return None
+    version = int(digits)
+    if rest == "json":
+        return LogFile(LogFileKind.COMMIT, name, version, version)
+    if rest == "crc":
+        return LogFile(LogFileKind.CHECKSUM, name, version, version)
+    if rest.startswith("checkpoint."):
+        return _parse_checkpoint_name(name, version, rest.removeprefix("checkpoint."))
+    compacted = _COMPACTED.match(rest)
+    if compacted and int(compacted[1]) >= version:
+        return LogFile(LogFileKind.COMPACTED, name, int(compacted[1]), version)
+    return None
+
+
+def _parse_checkpoint_name(name: str, version: int, rest: str) -> LogFile | None:
+    if rest == "parquet":
+        return LogFile(LogFileKind.CLASSIC_CHECKPOINT, name, version, version)
+    multipart = _MULTIPART.match(rest)
+    if multipart:
+        part, parts = int(multipart[1]), int(multipart[2])
+        if not 1 <= part <= parts:
+            return None
+        return LogFile(LogFileKind.MULTIPART_CHECKPOINT, name, version, version, part, parts)
+    if _V2.match(rest):
+        return LogFile(LogFileKind.V2_CHECKPOINT, name, version, version)
+    return None
