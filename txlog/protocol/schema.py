@@ -1,0 +1,446 @@
+"""A table's schema: Delta's types, their JSON in ``metaData.schemaString``, and their Arrow form.
+
+In: schema JSON, Arrow schemas, Spark schemas. Out: one immutable tree of `Field` and `DataType`, and from it
+JSON as Spark writes it, or Arrow. What a *new* schema may hold and how two schemas merge is in ``schema_merge``.
+PROTOCOL.md, "Schema Serialization Format".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import orjson
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
+
+__all__ = [
+    "ARROW_METADATA_KEY",
+    "BINARY",
+    "BOOLEAN",
+    "BYTE",
+    "DATE",
+    "DOUBLE",
+    "FLOAT",
+    "INTEGER",
+    "LONG",
+    "SHORT",
+    "STRING",
+    "TIMESTAMP",
+    "TIMESTAMP_NTZ",
+    "VARIANT",
+    "VOID",
+    "Array",
+    "DataType",
+    "Decimal",
+    "Field",
+    "Map",
+    "Primitive",
+    "Struct",
+    "fold_name",
+    "from_any",
+    "from_arrow",
+    "leaf_paths",
+    "parse_schema",
+    "schema_to_json",
+    "to_arrow",
+    "type_name",
+    "type_to_arrow",
+]
+
+ARROW_METADATA_KEY = b"delta.metadata"
+"""Arrow field metadata key under which the Delta field's whole ``metadata`` object stands, as JSON: nothing is lost."""
+
+_DEPTH_MAX = 100
+"""Deeper nesting than any real table has; below what exhausts Python's stack."""
+
+
+# --- the types ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Primitive:
+    """A type without parameters, by its Delta name: ``Primitive("long")``. Use the constants below."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decimal:
+    """``decimal(precision, scale)``: 1 <= precision <= 38, 0 <= scale <= precision."""
+
+    precision: int
+    scale: int
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    element: DataType
+    contains_null: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """Keys are never null."""
+
+    key: DataType
+    value: DataType
+    value_contains_null: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column, or one member of a struct. ``metadata`` is any JSON object and is never mutated."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Struct:
+    """Fields in order. A table's schema is the outermost one."""
+
+    fields: tuple[Field, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.fields)
+
+    def find(self, name: str) -> Field | None:
+        """The field of this name, whatever its case; None where there is none."""
+        wanted = fold_name(name)
+        return next((f for f in self.fields if fold_name(f.name) == wanted), None)
+
+    def without(self, names: tuple[str, ...]) -> Struct:
+        """This struct less some fields (a data file holds no partition columns)."""
+        left_out = {fold_name(name) for name in names}
+        return Struct(tuple(f for f in self.fields if fold_name(f.name) not in left_out))
+
+
+DataType: TypeAlias = Primitive | Decimal | Array | Map | Struct
+
+STRING = Primitive("string")
+LONG = Primitive("long")
+INTEGER = Primitive("integer")
+SHORT = Primitive("short")
+BYTE = Primitive("byte")
+FLOAT = Primitive("float")
+DOUBLE = Primitive("double")
+BOOLEAN = Primitive("boolean")
+BINARY = Primitive("binary")
+DATE = Primitive("date")
+TIMESTAMP = Primitive("timestamp")
+TIMESTAMP_NTZ = Primitive("timestamp_ntz")
+VARIANT = Primitive("variant")
+VOID = Primitive("void")
+
+
+def fold_name(name: str) -> str:
+    """The form in which two column names are compared: Delta keeps case and ignores it."""
+    return name.lower()
+
+
+def type_name(data_type: DataType) -> str:
+    """The type as SQL writes it, for messages: ``decimal(10,2)``, ``array<struct<a:int>>``."""
+    match data_type:
+        case Primitive(name):
+            return {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}.get(name, name)
+        case Decimal(precision, scale):
+            return f"decimal({precision},{scale})"
+        case Array(element):
+            return f"array<{type_name(element)}>"
+        case Map(key, value):
+            return f"map<{type_name(key)},{type_name(value)}>"
+        case Struct(fields):
+            return f"struct<{','.join(f'{f.name}:{type_name(f.type)}' for f in fields)}>"
+
+
+def leaf_paths(schema: Struct) -> Iterator[tuple[tuple[str, ...], DataType]]:
+    """Every leaf column in order with its path of names. Structs are entered; arrays and maps are leaves."""
+    for member in schema.fields:
+        if isinstance(member.type, Struct):
+            yield from (((member.name, *path), leaf) for path, leaf in leaf_paths(member.type))
+        else:
+            yield (member.name,), member.type
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------
+
+
+def parse_schema(schema_string: str) -> Struct:
+    """The schema of a table from ``metaData.schemaString``.
+
+    Raises CorruptLogError where the text is no schema, UnsupportedFeatureError naming a type (and its column)
+    that this release does not know. ``variant`` and ``void`` parse; writing them is refused elsewhere.
+    """
+    try:
+        return _struct_from_json(orjson.loads(schema_string), "", 0)
+    except ValueError as error:
+        raise CorruptLogError(f"the table's schemaString is not a Delta schema: {error}") from None
+
+
+def schema_to_json(schema: Struct) -> str:
+    """The text for ``metaData.schemaString``, key for key as Spark writes it."""
+    return orjson.dumps(_type_to_json(schema)).decode()
+
+
+def _type_to_json(data_type: DataType) -> Any:
+    match data_type:
+        case Primitive(name):
+            return name
+        case Decimal(precision, scale):
+            return f"decimal({precision},{scale})"
+        case Array(element, contains_null):
+            return {"type": "array", "elementType": _type_to_json(element), "containsNull": contains_null}
+        case Map(key, value, value_contains_null):
+            return {
+                "type": "map",
+                "keyType": _type_to_json(key),
+                "valueType": _type_to_json(value),
+                "valueContainsNull": value_contains_null,
+            }
+        case Struct(fields):
+            return {
+                "type": "struct",
+                "fields": [
+                    {
+                        "name": f.name,
+                        "type": _type_to_json(f.type),
+                        "nullable": f.nullable,
+                        "metadata": dict(f.metadata),
+                    }
+                    for f in fields
+                ],
+            }
+
+
+class _NotASchema(ValueError):
+    """The JSON has the wrong shape. Whoever knows where it came from says so."""
+
+
+_PRIMITIVES = (STRING, LONG, INTEGER, SHORT, BYTE, FLOAT, DOUBLE, BOOLEAN, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+_NAMED_TYPES: dict[str, DataType] = {
+    **{primitive.name: primitive for primitive in (*_PRIMITIVES, VARIANT, VOID)},
+    # older spellings that Spark still reads
+    **{"null": VOID, "timestamp_ltz": TIMESTAMP, "decimal": Decimal(10, 0)},
+}
+_DECIMAL = re.compile(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+
+
+def _type_from_json(value: Any, column: str, depth: int) -> DataType:
+    if depth > _DEPTH_MAX:
+        raise UnsupportedFeatureError(f"column {column} nests deeper than {_DEPTH_MAX} levels", features=("nesting",))
+    if type(value) is str:
+        return _named_type(value, column)
+    kind = _member(value, "type", str, column)
+    if kind == "struct":
+        return _struct_from_json(value, column, depth + 1)
+    if kind == "array":
+        return Array(
+            _type_from_json(_member(value, "elementType", object, column), f"{column}.element", depth + 1),
+            _member(value, "containsNull", bool, column),
+        )
+    if kind == "map":
+        return Map(
+            _type_from_json(_member(value, "keyType", object, column), f"{column}.key", depth + 1),
+            _type_from_json(_member(value, "valueType", object, column), f"{column}.value", depth + 1),
+            _member(value, "valueContainsNull", bool, column),
+        )
+    raise _unknown_type(kind, column)
+
+
+def _struct_from_json(value: Any, column: str, depth: int) -> Struct:
+    if _member(value, "type", str, column) != "struct":
+        raise _NotASchema("the outermost type must be a struct")
+    fields = []
+    for member in _member(value, "fields", list, column):
+        name = _member(member, "name", str, column)
+        inner = f"{column}.{name}" if column else name
+        fields.append(
+            Field(
+                name,
+                _type_from_json(_member(member, "type", object, inner), inner, depth),
+                _member(member, "nullable", bool, inner),
+                _member(member, "metadata", dict, inner) if member.get("metadata") is not None else {},
+            )
+        )
+    return Struct(tuple(fields))
+
+
+def _member(value: Any, key: str, kind: type, column: str) -> Any:
+    where = f"column {column}" if column else "the schema"
+    if type(value) is not dict:
+        raise _NotASchema(f"{where}: expected an object, found {type(value).__name__}")
+    if key not in value:
+        raise _NotASchema(f"{where}: {key!r} is missing")
+    if not isinstance(value[key], kind):
+        raise _NotASchema(f"{where}: {key!r} must be a {kind.__name__}, is {type(value[key]).__name__}")
+    return value[key]
+
+
+def _named_type(name: str, column: str) -> DataType:
+    known = _NAMED_TYPES.get(name)
+    if known is not None:
+        return known
+    matched = _DECIMAL.fullmatch(name)
+    if matched is None:
+        raise _unknown_type(name, column)
+    precision, scale = int(matched[1]), int(matched[2])
+    if not 1 <= precision <= 38 or scale > precision:
+        raise _NotASchema(f"column {column}: {name} is out of range (precision 1 to 38, scale 0 to precision)")
+    return Decimal(precision, scale)
+
+
+def _unknown_type(name: str, column: str) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(f"column {column} has type {name!r}, which txlog does not support", features=(name,))
+
+
+# --- Arrow ----------------------------------------------------------------------------------------------------
+
+
+def to_arrow(schema: Struct) -> pa.Schema:
+    """The Arrow schema that rows of this table are read and written with.
+
+    Timestamps are microseconds, in UTC or (``timestamp_ntz``) without a zone; nullability is kept; a field's
+    Delta metadata stands as JSON under `ARROW_METADATA_KEY`. Raises UnsupportedFeatureError on a variant.
+    """
+    return pa.schema([_field_to_arrow(f, f.name) for f in schema.fields])
+
+
+def type_to_arrow(data_type: DataType, column: str = "value") -> pa.DataType:
+    """One type of `to_arrow`; ``column`` names it in the error."""
+    match data_type:
+        case Primitive(name):
+            found = _ARROW_PRIMITIVES.get(name)
+            if found is None:
+                raise _unknown_type(name, column)
+            return found
+        case Decimal(precision, scale):
+            return pa.decimal128(precision, scale)
+        case Array(element, contains_null):
+            item = type_to_arrow(element, f"{column}.element")
+            return pa.list_(pa.field("element", item, contains_null))
+        case Map(key, value, value_contains_null):
+            return pa.map_(
+                pa.field("key", type_to_arrow(key, f"{column}.key"), nullable=False),
+                pa.field("value", type_to_arrow(value, f"{column}.value"), value_contains_null),
+            )
+        case Struct(fields):
+            return pa.struct([_field_to_arrow(f, f"{column}.{f.name}") for f in fields])
+
+
+def _field_to_arrow(member: Field, column: str) -> pa.Field:
+    metadata = {ARROW_METADATA_KEY: orjson.dumps(dict(member.metadata))} if member.metadata else None
+    return pa.field(member.name, type_to_arrow(member.type, column), member.nullable, metadata)
+
+
+_ARROW_PRIMITIVES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "long": pa.int64(),
+    "integer": pa.int32(),
+    "short": pa.int16(),
+    "byte": pa.int8(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+    "void": pa.null(),
+}
+
+
+def from_arrow(schema: pa.Schema) -> Struct:
+    """The Delta schema that holds every value of these Arrow types.
+
+    ``uint8/16/32/64`` become short, integer, long, decimal(20,0); any timestamp becomes microseconds, with a zone
+    ``timestamp``, without ``timestamp_ntz``; ``null`` becomes ``void``. Delta metadata is taken from
+    `ARROW_METADATA_KEY`, a ``comment`` from its own key; other Arrow metadata is not Delta's.
+    Raises InvalidInputError naming the column and the type that Delta cannot hold.
+    """
+    return Struct(tuple(_field_from_arrow(f, f.name) for f in schema))
+
+
+def _field_from_arrow(arrow: pa.Field, column: str) -> Field:
+    return Field(arrow.name, _type_from_arrow(arrow.type, column), arrow.nullable, _metadata_from_arrow(arrow, column))
+
+
+def _metadata_from_arrow(arrow: pa.Field, column: str) -> dict[str, Any]:
+    kept = arrow.metadata or {}
+    try:
+        if ARROW_METADATA_KEY in kept:
+            metadata = orjson.loads(kept[ARROW_METADATA_KEY])
+            if type(metadata) is dict:
+                return metadata
+            raise ValueError("not an object")
+        return {"comment": kept[b"comment"].decode()} if b"comment" in kept else {}
+    except ValueError as error:
+        raise InvalidInputError(f"column {column} carries Arrow metadata that is not Delta's: {error}") from None
+
+
+def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
+    found = _DELTA_BY_ARROW_ID.get(arrow.id)
+    if found is not None:
+        return found
+    types = pa.types
+    if types.is_timestamp(arrow):
+        return TIMESTAMP if arrow.tz else TIMESTAMP_NTZ
+    if types.is_decimal(arrow) and arrow.precision <= 38 and 0 <= arrow.scale <= arrow.precision:
+        return Decimal(arrow.precision, arrow.scale)
+    if types.is_dictionary(arrow) or types.is_run_end_encoded(arrow):
+        return _type_from_arrow(arrow.value_type, column)
+    if types.is_struct(arrow):
+        return Struct(tuple(_field_from_arrow(f, f"{column}.{f.name}") for f in arrow))
+    if types.is_map(arrow):
+        return Map(
+            _type_from_arrow(arrow.key_type, f"{column}.key"),
+            _type_from_arrow(arrow.item_type, f"{column}.value"),
+            arrow.item_field.nullable,
+        )
+    if isinstance(arrow, _LISTS):
+        return Array(_type_from_arrow(arrow.value_type, f"{column}.element"), arrow.value_field.nullable)
+    raise InvalidInputError(f"column {column} has Arrow type {arrow}, which Delta cannot hold: cast it or leave it out")
+
+
+_ARROW_FORMS: dict[DataType, tuple[pa.DataType, ...]] = {
+    STRING: (pa.string(), pa.large_string(), pa.string_view()),
+    BINARY: (pa.binary(), pa.large_binary(), pa.binary_view(), pa.binary(16)),
+    BYTE: (pa.int8(),),
+    SHORT: (pa.int16(), pa.uint8()),
+    INTEGER: (pa.int32(), pa.uint16()),
+    LONG: (pa.int64(), pa.uint32()),
+    Decimal(20, 0): (pa.uint64(),),
+    FLOAT: (pa.float16(), pa.float32()),
+    DOUBLE: (pa.float64(),),
+    BOOLEAN: (pa.bool_(),),
+    DATE: (pa.date32(), pa.date64()),
+    VOID: (pa.null(),),
+}
+_DELTA_BY_ARROW_ID = {arrow.id: delta for delta, forms in _ARROW_FORMS.items() for arrow in forms}
+_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
+
+
+def from_any(schema: Any) -> Struct:
+    """A schema as callers hold one: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON.
+
+    Also anything with ``__arrow_c_schema__``. Raises InvalidInputError, UnsupportedFeatureError.
+    """
+    if isinstance(schema, Struct):
+        return schema
+    if isinstance(schema, pa.Schema):
+        return from_arrow(schema)
+    if hasattr(schema, "__arrow_c_schema__"):
+        return from_arrow(pa.schema(schema))
+    value = schema.jsonValue() if hasattr(schema, "jsonValue") else schema
+    if not isinstance(value, (str, bytes, dict)):
+        raise InvalidInputError(f"a schema is a pyarrow, Spark or Delta schema, not {type(schema).__name__}")
+    try:
+        return _struct_from_json(value if isinstance(value, dict) else orjson.loads(value), "", 0)
+    except ValueError as error:
+        raise InvalidInputError(f"the schema given is not a Delta schema: {error}") from None
