@@ -21,7 +21,12 @@ class PutOutcome(enum.Enum):
     ALREADY_EXISTS = "already exists"
     """The store says so; the object may be our own (a lost answer) or absent (an S3 409): read it back."""
     UNKNOWN = "unknown"
-    """The answer was lost, or durability could not be established: it may land now, later or never."""
+    """The answer was lost: it may land now, later or never. Read it back."""
+    NOT_DURABLE = "visible, not durable"
+    """Visible to readers, but its directory could not be synced: a power cut may take it away again.
+
+    Final: reading the name back proves nothing about the disk, so the commit's state stays unknown.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,166 @@
+"""The few system calls behind the local store: write aside, sync, take a name once, make directories durable.
+
+In: absolute paths and bytes. Out: `OSError` untouched; which of them are definite is decided by the store.
+Nothing here knows what a log or a data file is. PROTOCOL.md asks for mutual exclusion on a commit's name
+("Writer Requirements"); `take_name` is where it comes from on a disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import functools
+import os
+import stat
+import sys
+
+__all__ = [
+    "LinkUnsupported",
+    "check_below",
+    "fsync",
+    "fsync_directory",
+    "make_directories",
+    "open_exclusive",
+    "read_whole",
+    "remove_quietly",
+    "take_name",
+    "write_fully",
+]
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_RENAME_NOREPLACE = 1
+_AT_FDCWD = -100
+
+
+class LinkUnsupported(OSError):
+    """The file system has neither hard links nor an exclusive rename: a name cannot be taken safely on it."""
+
+
+def open_exclusive(path: str) -> int:
+    """A new file, open for writing; its permissions follow the umask. The name must be free, also of symlinks."""
+    return os.open(path, _CREATE, 0o666)
+
+
+def write_fully(descriptor: int, body: bytes | memoryview) -> None:
+    """Write every byte and sync it; the size is read back, since a write that lies would be acknowledged otherwise."""
+    remaining = memoryview(body).cast("B")
+    while remaining:
+        remaining = remaining[os.write(descriptor, remaining) :]
+    fsync(descriptor)
+    size = os.fstat(descriptor).st_size
+    if size != len(body):
+        raise OSError(errno.EIO, f"{len(body)} bytes were written but the file has {size}")
+
+
+def fsync(descriptor: int) -> None:
+    """Force the file to the medium. A failure is final: the kernel forgets the pages, a second try proves nothing."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        # On macOS fsync stops at the drive's cache.
+        fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
+        return
+    os.fsync(descriptor)
+
+
+def fsync_directory(path: str) -> None:
+    """Make the names in a directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_whole(path: str) -> bytes:
+    """All bytes of a regular file."""
+    descriptor = os.open(path, _READ)
+    with open(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file")
+        return file.read()
+
+
+def take_name(temporary: str, final: str) -> None:
+    """Publish ``temporary`` as ``final`` in one step, or raise `FileExistsError` if that name is taken.
+
+    Afterwards the temporary name may still be there (a second name of the same file): remove it.
+    """
+    try:
+        os.link(temporary, final)
+    except FileExistsError:
+        # NFS may resend a link that succeeded and answer "exists"; open(2) says how to tell: two names mean ours.
+        if os.stat(temporary, follow_symlinks=False).st_nlink != 2:
+            raise
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        _rename_exclusive(temporary, final)
+
+
+def make_directories(path: str) -> list[str]:
+    """Create ``path`` and its missing parents, and return the ones created, topmost first.
+
+    A directory that somebody else creates meanwhile counts as created here: its creator may not have synced it yet.
+    """
+    missing: list[str] = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        parent = os.path.dirname(path)
+        if parent == path:
+            break
+        path = parent
+    missing.reverse()
+    for directory in missing:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory)
+    return missing
+
+
+def remove_quietly(path: str) -> None:
+    """Remove a file whose presence harms nobody, if that can be done."""
+    with contextlib.suppress(OSError):
+        os.unlink(path)
+
+
+def check_below(root: str, relative: str) -> str:
+    """The absolute path of ``relative``, which must be a plain path that no symlink leads out of ``root``.
+
+    Segments that do not exist yet are fine. Raises `ValueError`.
+    """
+    segments = relative.split("/")
+    if any(segment in ("", ".", "..") or "\0" in segment for segment in segments):
+        raise ValueError(f"{relative!r} is not a plain relative path")
+    path = root
+    for segment in segments:
+        path = f"{path}/{segment}"
+        try:
+            mode = os.lstat(path).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            break
+        if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(os.path.realpath(root) + os.sep):
+            raise ValueError(f"{relative!r} leads out of {root} through a symbolic link")
+    return f"{root}/{relative}"
+
+
+def _rename_exclusive(temporary: str, final: str) -> None:
+    rename = _renameat2()
+    if rename is None:
+        raise LinkUnsupported(errno.ENOTSUP, "no hard links, and no renameat2 in this C library")
+    if rename(_AT_FDCWD, os.fsencode(temporary), _AT_FDCWD, os.fsencode(final), _RENAME_NOREPLACE) == 0:
+        return
+    code = ctypes.get_errno()
+    if code in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        raise LinkUnsupported(code, "neither hard links nor an exclusive rename")
+    raise OSError(code, os.strerror(code), final)
+
+
+@functools.cache
+def _renameat2() -> ctypes._NamedFuncPointer | None:
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is not None:
+        function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    return function

@@ -1,0 +1,408 @@
+"""The local store: put-if-absent and durable data files on a POSIX file system.
+
+A commit is written aside in `_delta_log/`, synced, published by a hard link and made durable by syncing the
+directory, in that order: its name never points to unsynced bytes, and nothing is acknowledged that a power cut
+could take away. Data files follow the same steps, with the directory syncs of many files done at once.
+PROTOCOL.md: "Delta Log Entries", "Writer Requirements" (mutual exclusion on a version).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import re
+import stat
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from txlog import ambient
+from txlog.errors import NotFoundError, StorageError
+from txlog.store import disk
+from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.round_trip import RoundTrip
+
+__all__ = ["LocalFileStore", "LocalLogStore", "LocalOutputFile", "local_table_store"]
+
+LOG_DIRECTORY = "_delta_log"
+
+_logger = logging.getLogger("txlog")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_TEMPORARY = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
+_STALE_AFTER_MS = 24 * 60 * 60 * 1000
+
+# link and rename say these before they touch anything; after any other error the new name may exist.
+_NOTHING_LANDED = frozenset(
+    {
+        errno.EACCES,
+        errno.EDQUOT,
+        errno.ELOOP,
+        errno.ENAMETOOLONG,
+        errno.ENOENT,
+        errno.ENOSPC,
+        errno.ENOTDIR,
+        errno.EPERM,
+        errno.EROFS,
+        errno.EXDEV,
+    }
+)
+
+
+class LocalLogStore:
+    """`LogStore` of the table at directory ``root``. The log directory is made by the first put."""
+
+    lists_itself_completely = False
+    checks_predecessor = True
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._directory = f"{root}/{LOG_DIRECTORY}"
+        self._directory_is_durable = False
+        self._round_trip = RoundTrip()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (LocalLogStore, (self._root,))
+
+    def list_from(self, start: str) -> list[ObjectMeta]:
+        found: list[ObjectMeta] = []
+        try:
+            with os.scandir(self._directory) as entries:
+                for entry in entries:
+                    if entry.name >= start and _NAME.fullmatch(entry.name):
+                        _append_if_file(found, entry)
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise self._failed("list", "", error) from error
+        found.sort(key=lambda meta: meta.name)
+        return found
+
+    def read(self, name: str) -> bytes:
+        path = self._path(name)
+        try:
+            return disk.read_whole(path)
+        except OSError as error:
+            raise self._failed("read", name, error) from error
+
+    def head(self, name: str) -> ObjectMeta:
+        path = self._path(name)
+        try:
+            return _meta(name, os.lstat(path))
+        except OSError as error:
+            raise self._failed("look at", name, error) from error
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        started_s = ambient.monotonic_s()
+        outcome = self._put_if_absent(name, body)
+        self._round_trip.observe(ambient.monotonic_s() - started_s)
+        return outcome
+
+    def put(self, name: str, body: bytes | memoryview) -> None:
+        """Create or replace ``name``. Also sweeps what crashed writers left, since no commit waits for a hint."""
+        target = self._path(name)
+        temporary = self._write_aside(name, body)
+        # Hadoop keeps a checksum in a hidden file, and Spark fails on one that belongs to older bytes: remove it first.
+        self._remove_hadoop_checksum(name)
+        try:
+            os.replace(temporary, target)
+        except OSError as error:
+            disk.remove_quietly(temporary)
+            raise self._failed("replace", name, error) from error
+        self._sweep_stale_temporaries()
+
+    def delete(self, name: str) -> None:
+        path = self._path(name)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise self._failed("delete", name, error) from error
+        self._remove_hadoop_checksum(name)
+
+    def make_durable(self, name: str) -> None:
+        path = self._path(name)
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            try:
+                disk.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            disk.fsync_directory(self._directory)
+        except OSError as error:
+            raise self._failed("sync", name, error) from error
+
+    def round_trip_s(self) -> float:
+        return self._round_trip.median_s()
+
+    def _put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        target = self._path(name)
+        temporary = self._write_aside(name, body)
+        try:
+            disk.take_name(temporary, target)
+        except FileExistsError:
+            return PutOutcome.ALREADY_EXISTS
+        except disk.LinkUnsupported as error:
+            raise self._no_exclusive_create(error) from error
+        except OSError as error:
+            if error.errno in _NOTHING_LANDED:
+                raise self._failed("create", name, error) from error
+            _logger.warning("%s: publishing %s answered %s: it may have landed", self._root, name, error)
+            return PutOutcome.UNKNOWN
+        finally:
+            # A temporary name that stays is a second name of the same bytes, and hidden: never a failure.
+            disk.remove_quietly(temporary)
+        self._remove_hadoop_checksum(name)
+        try:
+            disk.fsync_directory(self._directory)
+        except OSError as error:
+            _logger.warning("%s: %s is visible, but its directory could not be synced: %s", self._root, name, error)
+            return PutOutcome.NOT_DURABLE
+        return PutOutcome.WRITTEN
+
+    def _write_aside(self, name: str, body: bytes | memoryview) -> str:
+        """The bytes under a hidden temporary name, synced. On any failure nothing stays and nothing landed."""
+        temporary = f"{self._directory}/.{name}.{ambient.uuid4()}.tmp"
+        try:
+            self._ensure_directory()
+            descriptor = disk.open_exclusive(temporary)
+        except OSError as error:
+            raise self._failed("write", name, error) from error
+        try:
+            disk.write_fully(descriptor, body)
+        except OSError as error:
+            disk.remove_quietly(temporary)
+            raise self._failed("write", name, error) from error
+        except BaseException:
+            disk.remove_quietly(temporary)
+            raise
+        finally:
+            os.close(descriptor)
+        return temporary
+
+    def _ensure_directory(self) -> None:
+        """Once per store: the log directory and its new parents exist and survive a power cut.
+
+        Its entry in the root is synced even when it was there: whoever made it may not have come to that.
+        """
+        if self._directory_is_durable:
+            return
+        created = disk.make_directories(self._directory)
+        for parent in {self._root, *map(os.path.dirname, created)}:
+            disk.fsync_directory(parent)
+        self._directory_is_durable = True
+
+    def _remove_hadoop_checksum(self, name: str) -> None:
+        disk.remove_quietly(f"{self._directory}/.{name}.crc")
+
+    def _sweep_stale_temporaries(self) -> None:
+        horizon_s = (ambient.now_ms() - _STALE_AFTER_MS) / 1000
+        try:
+            with os.scandir(self._directory) as entries:
+                for entry in entries:
+                    if _TEMPORARY.fullmatch(entry.name) and entry.stat(follow_symlinks=False).st_mtime < horizon_s:
+                        disk.remove_quietly(entry.path)
+        except OSError as error:
+            _logger.debug("%s: sweeping stale temporary files: %s", self._root, error)
+
+    def _path(self, name: str) -> str:
+        segments = name.split("/")
+        if not all(map(_NAME.fullmatch, segments)):
+            raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
+        if len(segments) > 1:
+            return _checked(self._directory, name)
+        return f"{self._directory}/{name}"
+
+    def _failed(self, action: str, name: str, error: OSError) -> StorageError | NotFoundError:
+        return _storage_failure(action, self._root, f"{LOG_DIRECTORY}/{name}", error)
+
+    def _no_exclusive_create(self, error: OSError) -> StorageError:
+        return StorageError(
+            "this file system has neither hard links nor an exclusive rename "
+            f"({error}), so two writers could overwrite each other's commits: nothing was written. "
+            "Put the table on a local disk or on an object store.",
+            table=self._root,
+        )
+
+
+class LocalFileStore:
+    """`FileStore` of the table at directory ``root``. Directories are made as files need them."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._durable_directories: set[str] = set()
+        self._new_roots: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (LocalFileStore, (self._root,))
+
+    def create(self, path: str) -> LocalOutputFile:
+        import pyarrow as pa
+
+        target = _checked(self._root, path)
+        directory, name = os.path.split(target)
+        temporary = f"{directory}/.{name}.inprogress"
+        descriptor: int | None = None
+        try:
+            descriptor = self._open_new(directory, temporary)
+            sink = pa.OSFile(temporary, "wb")
+        except OSError as error:
+            if descriptor is not None:
+                disk.remove_quietly(temporary)
+                os.close(descriptor)
+            raise _storage_failure("create", self._root, path, error) from error
+        return LocalOutputFile(self._root, path, temporary, descriptor, sink)
+
+    def open(self, path: str) -> Any:
+        import pyarrow as pa
+
+        target = _checked(self._root, path)
+        try:
+            return pa.OSFile(target, "rb")
+        except OSError as error:
+            raise _storage_failure("read", self._root, path, error) from error
+
+    def head(self, path: str) -> ObjectMeta:
+        target = _checked(self._root, path)
+        try:
+            return _meta(path, os.stat(target))
+        except OSError as error:
+            raise _storage_failure("look at", self._root, path, error) from error
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        """Sync each directory that holds one of ``paths`` once, and once each one above it whose child may be new."""
+        holding = {os.path.dirname(f"{self._root}/{path}") for path in paths}
+        with self._lock:
+            known = set(self._durable_directories)
+            to_sync = holding | {os.path.dirname(directory) for directory in self._new_roots}
+        above = {ancestor for directory in holding for ancestor in self._up_to_root(directory)} - known
+        to_sync |= {os.path.dirname(directory) for directory in above}
+        for directory in sorted(to_sync, reverse=True):
+            try:
+                disk.fsync_directory(directory)
+            except OSError as error:
+                raise _storage_failure("sync", self._root, os.path.relpath(directory, self._root), error) from error
+        with self._lock:
+            self._durable_directories |= above
+            self._new_roots = {directory for directory in self._new_roots if os.path.dirname(directory) not in to_sync}
+
+    def delete(self, path: str) -> None:
+        target = _checked(self._root, path)
+        try:
+            os.unlink(target)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise _storage_failure("delete", self._root, path, error) from error
+
+    def _open_new(self, directory: str, temporary: str) -> int:
+        try:
+            return disk.open_exclusive(temporary)
+        except FileNotFoundError:
+            self._remember_new(disk.make_directories(directory))
+            return disk.open_exclusive(temporary)
+
+    def _remember_new(self, created: list[str]) -> None:
+        with self._lock:
+            self._durable_directories.difference_update(created)
+            self._new_roots.update(directory for directory in created if len(directory) <= len(self._root))
+
+    def _up_to_root(self, directory: str) -> Iterable[str]:
+        while len(directory) > len(self._root):
+            yield directory
+            directory = os.path.dirname(directory)
+
+
+class LocalOutputFile:
+    """A data file under its hidden temporary name, written by Arrow itself and synced through our own descriptor."""
+
+    def __init__(self, root: str, path: str, temporary: str, descriptor: int, sink: Any) -> None:
+        self._root = root
+        self._path = path
+        self._temporary = temporary
+        self._descriptor: int | None = descriptor
+        self._sink = sink
+
+    @property
+    def sink(self) -> Any:
+        return self._sink
+
+    def publish(self) -> ObjectMeta:
+        assert self._descriptor is not None, "published or aborted before"
+        try:
+            meta = self._publish(self._descriptor)
+        except OSError as error:
+            self.abort()
+            raise _storage_failure("publish", self._root, self._path, error) from error
+        except BaseException:
+            self.abort()
+            raise
+        self._close()
+        return meta
+
+    def abort(self) -> None:
+        if self._descriptor is None:
+            return
+        disk.remove_quietly(self._temporary)
+        self._close()
+
+    def _publish(self, descriptor: int) -> ObjectMeta:
+        written_bytes = None if self._sink.closed else self._sink.tell()
+        self._sink.close()
+        disk.fsync(descriptor)
+        status = os.fstat(descriptor)
+        if written_bytes not in (None, status.st_size):
+            raise OSError(errno.EIO, f"{written_bytes} bytes were written but the file has {status.st_size}")
+        disk.take_name(self._temporary, f"{self._root}/{self._path}")
+        disk.remove_quietly(self._temporary)
+        return _meta(self._path, status)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+        try:
+            self._sink.close()
+        except OSError as error:
+            _logger.debug("%s: closing the aborted file %s: %s", self._root, self._path, error)
+
+
+def local_table_store(root: str) -> TableStore:
+    """Both stores of the table at a directory, which need not exist yet."""
+    root = os.path.abspath(root)
+    return TableStore(uri=root, log=LocalLogStore(root), files=LocalFileStore(root))
+
+
+def _checked(root: str, relative: str) -> str:
+    try:
+        return disk.check_below(root, relative)
+    except ValueError as error:
+        raise StorageError(f"{error}; nothing was touched", table=root, path=relative) from error
+    except OSError as error:
+        raise _storage_failure("reach", root, relative, error) from error
+
+
+def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str]) -> None:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if stat.S_ISREG(status.st_mode):
+        found.append(_meta(entry.name, status))
+
+
+def _meta(name: str, status: os.stat_result) -> ObjectMeta:
+    return ObjectMeta(name=name, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+
+def _storage_failure(action: str, root: str, path: str, error: OSError) -> StorageError | NotFoundError:
+    """What an operating system error means to the caller. None of these left anything behind."""
+    if isinstance(error, FileNotFoundError) and action in ("read", "look at", "sync"):
+        return NotFoundError(f"{path} does not exist", table=root, path=path)
+    return StorageError(
+        f"could not {action} {path}: {error.strerror or error}. Nothing landed; mend the cause and run it again.",
+        table=root,
+        path=path,
+    )

@@ -1,0 +1,31 @@
+"""How long a put takes here: the measure that every wait between attempts is scaled to.
+
+In: the duration of each put. Out: their median over the last few, so that one slow put does not stretch
+the waits of a whole process.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+
+__all__ = ["RoundTrip"]
+
+_REMEMBERED = 15
+
+
+class RoundTrip:
+    """The recent put durations of one store. Appending to a bounded deque is atomic, so it needs no lock."""
+
+    __slots__ = ("_durations_s",)
+
+    def __init__(self) -> None:
+        self._durations_s: deque[float] = deque(maxlen=_REMEMBERED)
+
+    def observe(self, duration_s: float) -> None:
+        self._durations_s.append(duration_s)
+
+    def median_s(self) -> float:
+        """Median of the remembered durations in seconds; 0.0 before the first."""
+        durations = tuple(self._durations_s)
+        return statistics.median(durations) if durations else 0.0

@@ -1,0 +1,156 @@
+"""A table in memory: the reference implementation of the store contract, linearizable under one lock.
+
+In: what any store takes. Out: what any store answers, at once. A schedule explorer or a fault injector wraps
+these; they also remember which files were made durable, so that a test can ask whether a commit named one that was not.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from txlog import ambient
+from txlog.errors import NotFoundError, StorageError
+from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+
+__all__ = ["MemoryFileStore", "MemoryLogStore", "MemoryOutputFile", "memory_table_store"]
+
+
+class MemoryLogStore:
+    """`LogStore` over a dict. ``objects`` maps each name to its bytes and time; read it, or spoil it, in a test."""
+
+    lists_itself_completely = True
+    checks_predecessor = True
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.objects: dict[str, tuple[bytes, int]] = {}
+
+    def list_from(self, start: str) -> list[ObjectMeta]:
+        with self.lock:
+            names = sorted(name for name in self.objects if name >= start and "/" not in name)
+            return [self._meta(name) for name in names]
+
+    def read(self, name: str) -> bytes:
+        with self.lock:
+            self._require(name)
+            return self.objects[name][0]
+
+    def head(self, name: str) -> ObjectMeta:
+        with self.lock:
+            self._require(name)
+            return self._meta(name)
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        with self.lock:
+            if name in self.objects:
+                return PutOutcome.ALREADY_EXISTS
+            self.objects[name] = (bytes(body), ambient.now_ms())
+            return PutOutcome.WRITTEN
+
+    def put(self, name: str, body: bytes | memoryview) -> None:
+        with self.lock:
+            self.objects[name] = (bytes(body), ambient.now_ms())
+
+    def delete(self, name: str) -> None:
+        with self.lock:
+            self.objects.pop(name, None)
+
+    def make_durable(self, name: str) -> None:
+        with self.lock:
+            self._require(name)
+
+    def round_trip_s(self) -> float:
+        return 0.0
+
+    def _require(self, name: str) -> None:
+        if name not in self.objects:
+            raise NotFoundError(f"{name} does not exist", path=name)
+
+    def _meta(self, name: str) -> ObjectMeta:
+        body, modified_ms = self.objects[name]
+        return ObjectMeta(name=name, size=len(body), modified_ms=modified_ms)
+
+
+class MemoryFileStore:
+    """`FileStore` over a dict. ``durable`` holds the paths that `make_durable` was called with after publishing."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.objects: dict[str, tuple[bytes, int]] = {}
+        self.durable: set[str] = set()
+
+    def create(self, path: str) -> MemoryOutputFile:
+        with self.lock:
+            if _check(path) in self.objects:
+                raise StorageError(f"{path} exists already; nothing was written", path=path)
+        return MemoryOutputFile(self, path)
+
+    def open(self, path: str) -> Any:
+        import pyarrow as pa
+
+        return pa.BufferReader(self.read(path))
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a published file. Raises NotFoundError."""
+        with self.lock:
+            if _check(path) not in self.objects:
+                raise NotFoundError(f"{path} does not exist", path=path)
+            return self.objects[path][0]
+
+    def head(self, path: str) -> ObjectMeta:
+        body = self.read(path)
+        return ObjectMeta(name=path, size=len(body), modified_ms=self.objects[path][1])
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        with self.lock:
+            for path in paths:
+                self.read(path)
+                self.durable.add(path)
+
+    def delete(self, path: str) -> None:
+        with self.lock:
+            self.objects.pop(_check(path), None)
+            self.durable.discard(path)
+
+    def publish(self, path: str, body: bytes) -> ObjectMeta:
+        """Give a finished file its final name. Raises StorageError if the name is taken."""
+        with self.lock:
+            if path in self.objects:
+                raise StorageError(f"{path} exists already; nothing was written", path=path)
+            self.objects[path] = (body, ambient.now_ms())
+            return self.head(path)
+
+
+class MemoryOutputFile:
+    """A data file in progress: bytes that nobody can reach until `publish`."""
+
+    def __init__(self, files: MemoryFileStore, path: str) -> None:
+        import pyarrow as pa
+
+        self._files = files
+        self._path = path
+        self._sink = pa.BufferOutputStream()
+
+    @property
+    def sink(self) -> Any:
+        return self._sink
+
+    def publish(self) -> ObjectMeta:
+        return self._files.publish(self._path, self._sink.getvalue().to_pybytes())
+
+    def abort(self) -> None:
+        if not self._sink.closed:
+            self._sink.close()
+
+
+def memory_table_store(uri: str = "memory://table") -> TableStore:
+    """A fresh, empty table. Hand the same object to several writers to let them race."""
+    return TableStore(uri=uri, log=MemoryLogStore(), files=MemoryFileStore())
+
+
+def _check(path: str) -> str:
+    if any(segment in ("", ".", "..") for segment in path.split("/")):
+        raise StorageError(f"{path!r} is not a plain relative path; nothing was touched", path=path)
+    return path
