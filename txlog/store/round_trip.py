@@ -6,7 +6,6 @@ the waits of a whole process.
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
 
 __all__ = ["RoundTrip"]
@@ -27,5 +26,5 @@ class RoundTrip:
 
     def median_s(self) -> float:
         """Median of the remembered durations in seconds; 0.0 before the first."""
-        durations = tuple(self._durations_s)
-        return statistics.median(durations) if durations else 0.0
+        durations = sorted(self._durations_s)
+        return durations[len(durations) // 2] if durations else 0.0
