@@ -1,0 +1,47 @@
+# Everything on a fresh machine that has Python: each target makes .venv and installs what it needs first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+INSTALLED := $(VENV)/.installed
+
+# Spark's workers must run this environment's Python, and its JVM may have to come from it too.
+SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test check format integration bench clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+
+install: $(INSTALLED)  ## the virtual environment, with everything in it
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("txlog needs Python 3.10 or newer, and %s is %s; name another one: make PYTHON=python3.12" % (sys.executable, sys.version.split()[0]))'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)  ## three processes append real flights to one table at once; the result is checked
+	$(SPARK_ENV) $(BIN)/python integration/demo.py
+
+test: check integration  ## what CI runs
+
+check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests
+
+integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
+	$(SPARK_ENV) $(BIN)/python -m pytest integration
+
+bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (integration/benchmarks/README.md)
+	$(SPARK_ENV) $(BIN)/python -m integration.benchmarks
+
+format: $(INSTALLED)  ## format and fix the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## remove the environment and every cache
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,30 @@
+"""Every example runs, as a user would run it: a program of its own, in an empty folder."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import java_home
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+
+
+def test_there_are_examples() -> None:
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.stem)
+def test_an_example_runs_and_prints_its_result(example: Path, tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, str(example)],
+        cwd=tmp_path,
+        env=java_home.spark_environment(),
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.strip()

@@ -1,0 +1,55 @@
+"""What a user installs: the wheel holds the library, its types and the module that Spark finds, and nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+DISCOVER = "import pkgutil; print(*sorted(m.name for m in pkgutil.iter_modules() if m.name.startswith('pyspark_')))"
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--no-build-isolation",
+        "-w",
+        str(folder),
+        ".",
+    ]
+    subprocess.run(build, cwd=ROOT, check=True)
+    return next(folder.glob("txlog_delta-*.whl"))
+
+
+def test_the_wheel_holds_the_library_its_types_and_the_discovery_module(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    top_level = {name.split("/")[0] for name in names if ".dist-info/" not in name}
+    assert top_level == {"txlog", "pyspark_txlog.py"}
+    assert {"txlog/__init__.py", "txlog/py.typed"} <= set(names)
+    assert not [name for name in names if name.startswith("txlog/spark/discovery")]
+
+
+def test_spark_would_find_the_data_source_of_the_wheel(wheel: Path, tmp_path: Path) -> None:
+    unpacked = tmp_path / "site"
+    zipfile.ZipFile(wheel).extractall(unpacked)
+    run = [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(unpacked)!r}); {DISCOVER}"]
+    found = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert found.split() == ["pyspark_txlog"]
+
+
+def test_spark_would_find_the_data_source_as_it_is_installed_here(tmp_path: Path) -> None:
+    run = [sys.executable, "-c", DISCOVER]
+    found = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert found.split() == ["pyspark_txlog"]
