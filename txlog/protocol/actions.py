@@ -7,9 +7,27 @@ none of this file's business (``commit_file`` ignores them, as the protocol asks
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
+
+from txlog.protocol.wire import (
+    INT64_MAX,
+    ActionError,
+    WireAction,
+    optional,
+    read_flag,
+    read_int32,
+    read_long,
+    read_object,
+    read_plain_map,
+    read_size,
+    read_text,
+    read_text_list,
+    read_text_map,
+    required,
+    shown,
+)
 
 __all__ = [
     "INT64_MAX",
@@ -31,186 +49,20 @@ __all__ = [
     "action_to_json",
 ]
 
-INT64_MAX = 2**63 - 1
-INT32_MAX = 2**31 - 1
-
-Json: TypeAlias = Mapping[str, Any]
 FileKey: TypeAlias = tuple[str, str | None]
 """(path as written in the log, unique id of the deletion vector or None): PROTOCOL.md, "Action Reconciliation"."""
 
 
-class ActionError(ValueError):
-    """A known field of an action has the wrong type or range. Whoever knows the file and line reports it."""
-
-
-# --- strict readers of known fields ------------------------------------------------------------------
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise ActionError(f"must be a string, is {_shown(value)}")
-    return value
-
-
-def _size(value: Any) -> int:
-    """A count, size, version or time: orjson silently reads 2**64 as a float, so the type is checked too."""
-    if type(value) is not int or not 0 <= value <= INT64_MAX:
-        raise ActionError(f"must be an integer from 0 to 2**63-1, is {_shown(value)}")
-    return value
-
-
-def _long(value: Any) -> int:
-    if type(value) is not int or not -INT64_MAX - 1 <= value <= INT64_MAX:
-        raise ActionError(f"must be a 64-bit integer, is {_shown(value)}")
-    return value
-
-
-def _int32(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= INT32_MAX:
-        raise ActionError(f"must be an integer from 0 to 2**31-1, is {_shown(value)}")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise ActionError(f"must be true or false, is {_shown(value)}")
-    return value
-
-
-def _text_map(value: Any) -> dict[str, str | None]:
-    """A map of strings to strings or nulls. Arrow hands maps over as lists of pairs."""
-    items = value.items() if isinstance(value, Mapping) else value
-    if not isinstance(value, (Mapping, list)):
-        raise ActionError(f"must be a map of strings, is {_shown(value)}")
-    result: dict[str, str | None] = {}
-    for key, item in items:
-        if type(key) is not str or not (item is None or type(item) is str):
-            raise ActionError(f"must be a map of strings, has {_shown(key)}: {_shown(item)}")
-        result[key] = item
-    return result
-
-
-def _plain_map(value: Any) -> dict[str, str]:
-    result = _text_map(value)
-    return {key: item for key, item in result.items() if item is not None}
-
-
-def _text_list(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or any(type(item) is not str for item in value):
-        raise ActionError(f"must be a list of strings, is {_shown(value)}")
-    return tuple(value)
-
-
-def _object(value: Any) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise ActionError(f"must be an object, is {_shown(value)}")
-    return dict(value)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
-
-
-# --- the wire description of a class: which key feeds which attribute -----------------------------------
-
-
 @dataclass(frozen=True, slots=True)
-class _Wire:
-    key: str
-    read: Callable[[Any], Any]
-    required: bool
-    default: Any = None
-
-
-def _wire(key: str, read: Callable[[Any], Any], *, required: bool = True, default: Any = None) -> Any:
-    """A dataclass field that knows its JSON key. An optional one is absent from JSON when it is ``default``."""
-    metadata = {"wire": _Wire(key, read, required, default)}
-    if required:
-        return field(metadata=metadata)
-    if isinstance(default, dict):
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
-def _optional(key: str, read: Callable[[Any], Any], default: Any = None) -> Any:
-    return _wire(key, read, required=False, default=default)
-
-
-A = TypeVar("A", bound="_WireAction")
-
-
-@dataclass(frozen=True, slots=True)
-class _WireAction:
-    """What every action shares: the JSON key it stands under and its fields, read and written by ``_wire``."""
-
-    KEY: ClassVar[str] = ""
-
-    @classmethod
-    def from_json(cls: type[A], value: Any) -> A:
-        """Build from a decoded JSON object (or a checkpoint row as a dict); raises ``ActionError``."""
-        if not isinstance(value, Mapping):
-            raise ActionError(f"{cls.KEY} must be an object, is {_shown(value)}")
-        by_key = _wires(cls)
-        known: dict[str, Any] = {}
-        for name, wire in by_key.items():
-            raw = value.get(wire.key)
-            if raw is not None:
-                try:
-                    known[name] = wire.read(raw)
-                except ActionError as error:
-                    raise ActionError(f"{cls.KEY}.{wire.key} {error}") from None
-            elif wire.required:
-                raise ActionError(f"{cls.KEY}.{wire.key} is missing")
-        if "extra" in cls.__dataclass_fields__:
-            keys = {wire.key for wire in by_key.values()}
-            extra = {key: item for key, item in value.items() if key not in keys and item is not None}
-            if extra:
-                known["extra"] = extra
-        return cls(**known)
-
-    def to_json(self) -> dict[str, Any]:
-        """The JSON object that stands under ``KEY``; optional fields that are unset are left out."""
-        result: dict[str, Any] = {}
-        for name, wire in _wires(type(self)).items():
-            item = getattr(self, name)
-            if not wire.required and item == wire.default:
-                continue
-            result[wire.key] = _jsonable(item)
-        result.update(getattr(self, "extra", {}))
-        return result
-
-
-_wires_of: dict[type, dict[str, _Wire]] = {}
-
-
-def _wires(cls: type) -> dict[str, _Wire]:
-    found = _wires_of.get(cls)
-    if found is None:
-        found = {f.name: f.metadata["wire"] for f in fields(cls) if "wire" in f.metadata}
-        _wires_of[cls] = found
-    return found
-
-
-def _jsonable(item: Any) -> Any:
-    if isinstance(item, _WireAction):
-        return item.to_json()
-    return list(item) if isinstance(item, tuple) else item
-
-
-# --- the actions ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class DeletionVectorDescriptor(_WireAction):
+class DeletionVectorDescriptor(WireAction):
     """Where the dead rows of a file are listed (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
 
     KEY: ClassVar[str] = "deletionVector"
-    storage_type: str = _wire("storageType", _text)
-    path_or_inline: str = _wire("pathOrInlineDv", _text)
-    offset: int | None = _optional("offset", _int32)
-    size_in_bytes: int = _optional("sizeInBytes", _int32, 0)
-    cardinality: int = _optional("cardinality", _size, 0)
+    storage_type: str = required("storageType", read_text)
+    path_or_inline: str = required("pathOrInlineDv", read_text)
+    offset: int | None = optional("offset", read_int32)
+    size_in_bytes: int = optional("sizeInBytes", read_int32, 0)
+    cardinality: int = optional("cardinality", read_size, 0)
 
     @property
     def unique_id(self) -> str:
@@ -230,49 +82,49 @@ class DeletionVectorDescriptor(_WireAction):
 
 
 @dataclass(frozen=True, slots=True)
-class Metadata(_WireAction):
+class Metadata(WireAction):
     """``metaData``: the table's schema, partitioning and properties. Replaces the previous one whole."""
 
     KEY: ClassVar[str] = "metaData"
-    id: str = _wire("id", _text)
-    schema_string: str = _wire("schemaString", _text)
-    partition_columns: tuple[str, ...] = _wire("partitionColumns", _text_list)
-    configuration: dict[str, str] = _wire("configuration", _plain_map)
-    format: dict[str, Any] = _wire("format", _object)
-    name: str | None = _optional("name", _text)
-    description: str | None = _optional("description", _text)
-    created_time: int | None = _optional("createdTime", _long)
+    id: str = required("id", read_text)
+    schema_string: str = required("schemaString", read_text)
+    partition_columns: tuple[str, ...] = required("partitionColumns", read_text_list)
+    configuration: dict[str, str] = required("configuration", read_plain_map)
+    format: dict[str, Any] = required("format", read_object)
+    name: str | None = optional("name", read_text)
+    description: str | None = optional("description", read_text)
+    created_time: int | None = optional("createdTime", read_long)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Protocol(_WireAction):
+class Protocol(WireAction):
     """``protocol``: what a reader and a writer must understand. Feature lists iff the version is 3 / 7."""
 
     KEY: ClassVar[str] = "protocol"
-    min_reader_version: int = _wire("minReaderVersion", _int32)
-    min_writer_version: int = _wire("minWriterVersion", _int32)
-    reader_features: tuple[str, ...] | None = _optional("readerFeatures", _text_list)
-    writer_features: tuple[str, ...] | None = _optional("writerFeatures", _text_list)
+    min_reader_version: int = required("minReaderVersion", read_int32)
+    min_writer_version: int = required("minWriterVersion", read_int32)
+    reader_features: tuple[str, ...] | None = optional("readerFeatures", read_text_list)
+    writer_features: tuple[str, ...] | None = optional("writerFeatures", read_text_list)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class AddFile(_WireAction):
+class AddFile(WireAction):
     """``add``: a data file enters the table. ``path`` is the URI text of the log, not a decoded path."""
 
     KEY: ClassVar[str] = "add"
-    path: str = _wire("path", _text)
-    partition_values: dict[str, str | None] = _wire("partitionValues", _text_map)
-    size: int = _wire("size", _size)
-    modification_time: int = _wire("modificationTime", _long)
-    data_change: bool = _wire("dataChange", _flag)
-    stats: str | None = _optional("stats", _text)
-    tags: dict[str, str | None] | None = _optional("tags", _text_map)
-    deletion_vector: DeletionVectorDescriptor | None = _optional("deletionVector", DeletionVectorDescriptor.from_json)
-    base_row_id: int | None = _optional("baseRowId", _size)
-    default_row_commit_version: int | None = _optional("defaultRowCommitVersion", _size)
-    clustering_provider: str | None = _optional("clusteringProvider", _text)
+    path: str = required("path", read_text)
+    partition_values: dict[str, str | None] = required("partitionValues", read_text_map)
+    size: int = required("size", read_size)
+    modification_time: int = required("modificationTime", read_long)
+    data_change: bool = required("dataChange", read_flag)
+    stats: str | None = optional("stats", read_text)
+    tags: dict[str, str | None] | None = optional("tags", read_text_map)
+    deletion_vector: DeletionVectorDescriptor | None = optional("deletionVector", DeletionVectorDescriptor.from_json)
+    base_row_id: int | None = optional("baseRowId", read_size)
+    default_row_commit_version: int | None = optional("defaultRowCommitVersion", read_size)
+    clustering_provider: str | None = optional("clusteringProvider", read_text)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -296,21 +148,21 @@ class AddFile(_WireAction):
 
 
 @dataclass(frozen=True, slots=True)
-class RemoveFile(_WireAction):
+class RemoveFile(WireAction):
     """``remove``: a data file leaves the table; kept as a tombstone until vacuum may delete the file."""
 
     KEY: ClassVar[str] = "remove"
-    path: str = _wire("path", _text)
-    data_change: bool = _optional("dataChange", _flag, True)
-    deletion_timestamp: int | None = _optional("deletionTimestamp", _long)
-    extended_file_metadata: bool | None = _optional("extendedFileMetadata", _flag)
-    partition_values: dict[str, str | None] | None = _optional("partitionValues", _text_map)
-    size: int | None = _optional("size", _size)
-    stats: str | None = _optional("stats", _text)
-    tags: dict[str, str | None] | None = _optional("tags", _text_map)
-    deletion_vector: DeletionVectorDescriptor | None = _optional("deletionVector", DeletionVectorDescriptor.from_json)
-    base_row_id: int | None = _optional("baseRowId", _size)
-    default_row_commit_version: int | None = _optional("defaultRowCommitVersion", _size)
+    path: str = required("path", read_text)
+    data_change: bool = optional("dataChange", read_flag, True)
+    deletion_timestamp: int | None = optional("deletionTimestamp", read_long)
+    extended_file_metadata: bool | None = optional("extendedFileMetadata", read_flag)
+    partition_values: dict[str, str | None] | None = optional("partitionValues", read_text_map)
+    size: int | None = optional("size", read_size)
+    stats: str | None = optional("stats", read_text)
+    tags: dict[str, str | None] | None = optional("tags", read_text_map)
+    deletion_vector: DeletionVectorDescriptor | None = optional("deletionVector", DeletionVectorDescriptor.from_json)
+    base_row_id: int | None = optional("baseRowId", read_size)
+    default_row_commit_version: int | None = optional("defaultRowCommitVersion", read_size)
     extra: dict[str, Any] = field(default_factory=dict)
 
     @property
@@ -320,41 +172,41 @@ class RemoveFile(_WireAction):
     def to_json(self) -> dict[str, Any]:
         # dataChange is required on the wire although old writers left it out.
         # (a slotted dataclass is rebuilt by its decorator, so zero-argument super() would not find it)
-        return {"dataChange": self.data_change, **_WireAction.to_json(self)}
+        return {"dataChange": self.data_change, **WireAction.to_json(self)}
 
 
 @dataclass(frozen=True, slots=True)
-class AddCDCFile(_WireAction):
+class AddCDCFile(WireAction):
     """``cdc``: a file of row-level changes of this version (PROTOCOL.md, "Add CDC File")."""
 
     KEY: ClassVar[str] = "cdc"
-    path: str = _wire("path", _text)
-    partition_values: dict[str, str | None] = _wire("partitionValues", _text_map)
-    size: int = _wire("size", _size)
-    data_change: bool = _wire("dataChange", _flag)
-    tags: dict[str, str | None] | None = _optional("tags", _text_map)
+    path: str = required("path", read_text)
+    partition_values: dict[str, str | None] = required("partitionValues", read_text_map)
+    size: int = required("size", read_size)
+    data_change: bool = required("dataChange", read_flag)
+    tags: dict[str, str | None] | None = optional("tags", read_text_map)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class SetTransaction(_WireAction):
+class SetTransaction(WireAction):
     """``txn``: the last version an application committed (PROTOCOL.md, "Transaction Identifiers")."""
 
     KEY: ClassVar[str] = "txn"
-    app_id: str = _wire("appId", _text)
-    version: int = _wire("version", _long)
-    last_updated: int | None = _optional("lastUpdated", _long)
+    app_id: str = required("appId", read_text)
+    version: int = required("version", read_long)
+    last_updated: int | None = optional("lastUpdated", read_long)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class DomainMetadata(_WireAction):
+class DomainMetadata(WireAction):
     """``domainMetadata``: the configuration of one named domain, or its removal."""
 
     KEY: ClassVar[str] = "domainMetadata"
-    domain: str = _wire("domain", _text)
-    configuration: str = _wire("configuration", _text)
-    removed: bool = _wire("removed", _flag)
+    domain: str = required("domain", read_text)
+    configuration: str = required("configuration", read_text)
+    removed: bool = required("removed", read_flag)
     extra: dict[str, Any] = field(default_factory=dict)
 
 
@@ -368,7 +220,7 @@ class CommitInfo:
     @classmethod
     def from_json(cls, value: Any) -> CommitInfo:
         if not isinstance(value, Mapping):
-            raise ActionError(f"commitInfo must be an object, is {_shown(value)}")
+            raise ActionError(f"commitInfo must be an object, is {shown(value)}")
         return cls(dict(value))
 
     def to_json(self) -> dict[str, Any]:
@@ -418,23 +270,23 @@ class CommitInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointMetadata(_WireAction):
+class CheckpointMetadata(WireAction):
     """``checkpointMetadata``: the mark of a V2 checkpoint; never in a commit."""
 
     KEY: ClassVar[str] = "checkpointMetadata"
-    version: int = _wire("version", _size)
-    tags: dict[str, str | None] | None = _optional("tags", _text_map)
+    version: int = required("version", read_size)
+    tags: dict[str, str | None] | None = optional("tags", read_text_map)
 
 
 @dataclass(frozen=True, slots=True)
-class Sidecar(_WireAction):
+class Sidecar(WireAction):
     """``sidecar``: a Parquet file holding part of a V2 checkpoint's file actions; never in a commit."""
 
     KEY: ClassVar[str] = "sidecar"
-    path: str = _wire("path", _text)
-    size_in_bytes: int = _wire("sizeInBytes", _size)
-    modification_time: int = _wire("modificationTime", _long)
-    tags: dict[str, str | None] | None = _optional("tags", _text_map)
+    path: str = required("path", read_text)
+    size_in_bytes: int = required("sizeInBytes", read_size)
+    modification_time: int = required("modificationTime", read_long)
+    tags: dict[str, str | None] | None = optional("tags", read_text_map)
 
 
 Action: TypeAlias = (
@@ -473,7 +325,7 @@ def action_from_json(line: Any) -> Action | None:
     Raises ``ActionError`` where a known action is malformed or a line holds more than one.
     """
     if not isinstance(line, Mapping):
-        raise ActionError(f"an action must be an object, is {_shown(line)}")
+        raise ActionError(f"an action must be an object, is {shown(line)}")
     found = [(kind, line[key]) for key, kind in _BY_KEY.items() if line.get(key) is not None]
     if len(found) > 1:
         raise ActionError(f"one line holds {len(found)} actions: {', '.join(kind.KEY for kind, _ in found)}")

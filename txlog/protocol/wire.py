@@ -1,0 +1,184 @@
+"""How an action stands on the wire: strict readers of JSON fields, and the base class that applies them.
+
+In: a decoded JSON object, or a checkpoint row as a dict. Out: the fields of an immutable action, each of the
+declared type and range, or an ``ActionError`` that names the field. What each action holds: ``actions.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, TypeVar
+
+__all__ = [
+    "INT64_MAX",
+    "ActionError",
+    "WireAction",
+    "optional",
+    "read_flag",
+    "read_int32",
+    "read_long",
+    "read_object",
+    "read_plain_map",
+    "read_size",
+    "read_text",
+    "read_text_list",
+    "read_text_map",
+    "required",
+    "shown",
+]
+
+INT64_MAX = 2**63 - 1
+INT32_MAX = 2**31 - 1
+
+
+class ActionError(ValueError):
+    """A known field of an action has the wrong type or range. Whoever knows the file and line reports it."""
+
+
+def read_text(value: Any) -> str:
+    if type(value) is not str:
+        raise ActionError(f"must be a string, is {shown(value)}")
+    return value
+
+
+def read_size(value: Any) -> int:
+    """A count, size, version or time: orjson silently reads 2**64 as a float, so the type is checked too."""
+    if type(value) is not int or not 0 <= value <= INT64_MAX:
+        raise ActionError(f"must be an integer from 0 to 2**63-1, is {shown(value)}")
+    return value
+
+
+def read_long(value: Any) -> int:
+    if type(value) is not int or not -INT64_MAX - 1 <= value <= INT64_MAX:
+        raise ActionError(f"must be a 64-bit integer, is {shown(value)}")
+    return value
+
+
+def read_int32(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= INT32_MAX:
+        raise ActionError(f"must be an integer from 0 to 2**31-1, is {shown(value)}")
+    return value
+
+
+def read_flag(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ActionError(f"must be true or false, is {shown(value)}")
+    return value
+
+
+def read_text_map(value: Any) -> dict[str, str | None]:
+    """A map of strings to strings or nulls. Arrow hands maps over as lists of pairs."""
+    if not isinstance(value, (Mapping, list)):
+        raise ActionError(f"must be a map of strings, is {shown(value)}")
+    result: dict[str, str | None] = {}
+    for pair in value.items() if isinstance(value, Mapping) else value:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ActionError(f"must be a map of strings, has {shown(pair)}")
+        key, item = pair
+        if type(key) is not str or not (item is None or type(item) is str):
+            raise ActionError(f"must be a map of strings, has {shown(key)}: {shown(item)}")
+        result[key] = item
+    return result
+
+
+def read_plain_map(value: Any) -> dict[str, str]:
+    result = read_text_map(value)
+    return {key: item for key, item in result.items() if item is not None}
+
+
+def read_text_list(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or any(type(item) is not str for item in value):
+        raise ActionError(f"must be a list of strings, is {shown(value)}")
+    return tuple(value)
+
+
+def read_object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ActionError(f"must be an object, is {shown(value)}")
+    return dict(value)
+
+
+def shown(value: Any) -> str:
+    """A value as an error message shows it: its repr, cut to 60 characters."""
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+@dataclass(frozen=True, slots=True)
+class _Wire:
+    key: str
+    read: Callable[[Any], Any]
+    required: bool
+    default: Any = None
+
+
+def required(key: str, read: Callable[[Any], Any]) -> Any:
+    """A dataclass field that stands under ``key`` in JSON; without it the action is malformed."""
+    return field(metadata={"wire": _Wire(key, read, True)})
+
+
+def optional(key: str, read: Callable[[Any], Any], default: Any = None) -> Any:
+    """A dataclass field that stands under ``key`` in JSON, unless it is ``default``: then it is left out."""
+    return field(default=default, metadata={"wire": _Wire(key, read, False, default)})
+
+
+A = TypeVar("A", bound="WireAction")
+
+
+@dataclass(frozen=True, slots=True)
+class WireAction:
+    """What every action shares: its JSON key, and its fields as ``required`` and ``optional`` declare them."""
+
+    KEY: ClassVar[str] = ""
+
+    @classmethod
+    def from_json(cls: type[A], value: Any) -> A:
+        """Build from a decoded JSON object (or a checkpoint row as a dict); raises ``ActionError``."""
+        if not isinstance(value, Mapping):
+            raise ActionError(f"{cls.KEY} must be an object, is {shown(value)}")
+        by_key = _wires(cls)
+        known: dict[str, Any] = {}
+        for name, wire in by_key.items():
+            raw = value.get(wire.key)
+            if raw is not None:
+                try:
+                    known[name] = wire.read(raw)
+                except ActionError as error:
+                    raise ActionError(f"{cls.KEY}.{wire.key} {error}") from None
+            elif wire.required:
+                raise ActionError(f"{cls.KEY}.{wire.key} is missing")
+        if "extra" in cls.__dataclass_fields__:
+            keys = {wire.key for wire in by_key.values()}
+            extra = {key: item for key, item in value.items() if key not in keys and item is not None}
+            if extra:
+                known["extra"] = extra
+        return cls(**known)
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON object that stands under ``KEY``; optional fields that are unset are left out."""
+        result: dict[str, Any] = {}
+        for name, wire in _wires(type(self)).items():
+            item = getattr(self, name)
+            if not wire.required and item == wire.default:
+                continue
+            result[wire.key] = _jsonable(item)
+        result.update(getattr(self, "extra", {}))
+        return result
+
+
+_wires_of: dict[type, dict[str, _Wire]] = {}
+
+
+def _wires(cls: type) -> dict[str, _Wire]:
+    found = _wires_of.get(cls)
+    if found is None:
+        found = {f.name: f.metadata["wire"] for f in fields(cls) if "wire" in f.metadata}
+        _wires_of[cls] = found
+    return found
+
+
+def _jsonable(item: Any) -> Any:
+    if isinstance(item, WireAction):
+        return item.to_json()
+    return list(item) if isinstance(item, tuple) else item
