@@ -1,0 +1,159 @@
+"""Paths of data files: the Hive-style directory of a partition, and the URI text of ``add.path``.
+
+Three forms, never mixed: *partition text* ("US/East"), *path* ("region=US%2FEast/part-0.parquet": what the store
+is asked for) and *URI text* ("region=US%252FEast/part-0.parquet": what the log holds). Writing escapes twice,
+reading decodes once. PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote_to_bytes
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError
+
+__all__ = [
+    "HIVE_NULL",
+    "DataPath",
+    "canonical_path",
+    "canonical_paths",
+    "encode_path",
+    "partition_directory",
+    "resolve_data_path",
+]
+
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+"""The directory name that stands for a null (or empty) partition value."""
+
+_NAME_BYTES_MAX = 200
+"""One directory name: file systems allow 255 bytes, and some keep a suffix of their own."""
+_DIRECTORY_BYTES_MAX = 600
+"""All of them: an object's key, with the table's prefix and the file's name, is 1,024 bytes at most."""
+
+_HIVE_ESCAPED = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *b"\"#%'*/:=?\\{[]^")}
+_URI_UNESCAPED = "/-_.!~*'(),;$&+=@"
+"""Besides letters and digits. A colon is legal but could be read as the end of a scheme."""
+
+_PLAIN = r"[A-Za-z0-9\-_.!~*'(),;$&+=@][A-Za-z0-9\-_.!~*'(),;$&+=@/]*"
+_PLAIN_PATH = re.compile(_PLAIN)
+_ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
+_SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
+
+
+# --- writing --------------------------------------------------------------------------------------------------
+
+
+def partition_directory(partition_values: Mapping[str, str | None]) -> str:
+    """The directory for files of this partition, ``"year=2024/city=S%C3.."`` as a path; ``""`` for no partition.
+
+    ``partition_values`` is column -> text (`partition_values.encode`), in the table's order. Where the names
+    would be too long for a file system or an object key, a digest of them takes their place: readers go by
+    ``partitionValues``, never by the directory.
+    """
+    names = [f"{_hive_escape(column)}={_hive_escape(text or HIVE_NULL)}" for column, text in partition_values.items()]
+    directory = "/".join(names)
+    sizes = [len(name.encode()) for name in names]
+    if max(sizes, default=0) > _NAME_BYTES_MAX or sum(sizes) > _DIRECTORY_BYTES_MAX:
+        from hashlib import sha256
+
+        return sha256(directory.encode()).hexdigest()[:32]
+    return directory
+
+
+def encode_path(path: str) -> str:
+    """The URI text of a path relative to the table: what ``add.path`` holds. UTF-8 and percent-escapes throughout."""
+    return quote(path, safe=_URI_UNESCAPED)
+
+
+def _hive_escape(text: str) -> str:
+    return text.translate(_HIVE_ESCAPED)
+
+
+# --- reading --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DataPath:
+    """A decoded path. Relative to the table's root, or absolute: then it starts with ``/``.
+
+    ``scheme`` ("s3", "file"; lower case) and ``authority`` (bucket, host) are None and "" where the log names none.
+    Whoever opens an absolute path decides whether it may leave the table's root.
+    """
+
+    path: str
+    scheme: str | None = None
+    authority: str = ""
+
+    @property
+    def is_relative(self) -> bool:
+        return not self.path.startswith("/")
+
+
+def resolve_data_path(uri_text: str) -> DataPath:
+    """The path that ``add.path`` (or remove, cdc) names, decoded exactly once and safe to join to a root.
+
+    Raises CorruptLogError for what no writer may produce: empty, ``.`` or ``..`` segments, control characters,
+    backslashes, a path into ``_delta_log``, a query or fragment, escapes that are malformed or not UTF-8.
+    """
+    found = _decoded(uri_text)
+    segments = found.path.split("/")[0 if found.is_relative else 1 :]
+    if any(segment in ("", ".", "..", "_delta_log") for segment in segments) or _FORBIDDEN.search(found.path):
+        raise _bad_path(uri_text, "it may not leave its directory, enter _delta_log or hold control characters")
+    return found
+
+
+def canonical_path(uri_text: str) -> str:
+    """One spelling for all URI texts of the same file, to compare an ``add`` with a ``remove``.
+
+    ``/x``, ``file:/x`` and ``file:///x`` are one file, as are ``s3a://b/k`` and ``s3://b/k``, and any two ways to
+    escape the same characters. Raises CorruptLogError where the text cannot be decoded.
+    """
+    if _PLAIN_PATH.fullmatch(uri_text):
+        return uri_text
+    found = _decoded(uri_text)
+    encoded = encode_path(found.path)
+    if found.scheme in (None, "file"):
+        return encoded
+    return f"{_SAME_SCHEME.get(found.scheme or '', found.scheme)}://{found.authority}{encoded}"
+
+
+def canonical_paths(uri_texts: pa.Array) -> pa.Array:
+    """`canonical_path` of a whole array (``pa.string()``, no nulls); the plain ones, most of them, cost no Python."""
+    import pyarrow.compute as pc
+
+    plain = pc.match_substring_regex(uri_texts, f"^{_PLAIN}$")
+    if pc.all(plain, min_count=0).as_py():
+        return uri_texts
+    others = [canonical_path(text) for text in uri_texts.filter(pc.invert(plain)).to_pylist()]
+    return pc.replace_with_mask(uri_texts, pc.invert(plain), pa.array(others, pa.string()))
+
+
+def _decoded(uri_text: str) -> DataPath:
+    if "?" in uri_text or "#" in uri_text:
+        raise _bad_path(uri_text, "it holds a query or fragment; a literal '?' or '#' must be escaped")
+    absolute = _ABSOLUTE.fullmatch(uri_text)
+    if absolute:
+        return DataPath(_unescape(uri_text, absolute[3]), absolute[1].lower(), absolute[2] or "")
+    if _SCHEME.match(uri_text):
+        raise _bad_path(uri_text, "it has a scheme but no absolute path")
+    return DataPath(_unescape(uri_text, uri_text))
+
+
+def _unescape(uri_text: str, part: str) -> str:
+    if _BAD_ESCAPE.search(part):
+        raise _bad_path(uri_text, "a '%' in it starts no escape")
+    try:
+        return unquote_to_bytes(part).decode()
+    except ValueError:
+        raise _bad_path(uri_text, "its escapes are not UTF-8") from None
+
+
+def _bad_path(uri_text: str, why: str) -> CorruptLogError:
+    return CorruptLogError(f"the log names a data file by the path {uri_text[:200]!r}: {why}")

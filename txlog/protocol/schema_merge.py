@@ -1,0 +1,229 @@
+"""What a new schema may hold, and how a table's schema grows to fit new data.
+
+In: `Struct`s. Out: a merged `Struct`, or an error that lists every column at fault. Merging only adds nullable
+columns (at any depth); types never widen, since type widening is a table feature this release refuses.
+PROTOCOL.md, "Schema Serialization Format" and "Change Metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from txlog.protocol.schema import (
+    BYTE,
+    INTEGER,
+    LONG,
+    SHORT,
+    VARIANT,
+    VOID,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Struct,
+    fold_name,
+    type_name,
+)
+
+__all__ = [
+    "Mismatch",
+    "accepts",
+    "check_partition_columns",
+    "check_schema",
+    "merge",
+    "mismatch_error",
+]
+
+_INVALID_CHARACTERS = frozenset(" ,;{}()\n\t=")
+"""Parquet writers of Spark refuse these in names; Delta allows them only under column mapping."""
+
+_INTEGERS = (BYTE, SHORT, INTEGER, LONG, Decimal(20, 0))
+"""Decimal(20, 0) is what an unsigned 64-bit column is read as."""
+
+
+# --- a new schema -----------------------------------------------------------------------------------------
+
+
+def check_schema(schema: Struct) -> None:
+    """Refuse a schema that this release will not create a table with.
+
+    Raises InvalidInputError listing every problem by column: no columns, an empty struct, names that are empty,
+    equal but for case or hold one of `` ,;{}()\\n\\t=``, ``void`` types, decimals out of range.
+    Raises UnsupportedFeatureError naming the first ``variant`` column.
+    """
+    problems = list(_problems(schema, ""))
+    if problems:
+        raise InvalidInputError("this schema cannot be written:\n  " + "\n  ".join(problems))
+
+
+def check_partition_columns(schema: Struct, columns: Sequence[str]) -> tuple[str, ...]:
+    """The partition columns in the schema's own spelling.
+
+    Raises InvalidInputError for a name the schema lacks, one given twice, a nested or void type, or when no
+    column would remain for the data files.
+    """
+    found: list[str] = []
+    for name in columns:
+        member = schema.find(name)
+        if member is None:
+            raise InvalidInputError(f"there is no column {name!r} to partition by; the columns are {_listed(schema)}")
+        if member.name in found:
+            raise InvalidInputError(f"column {member.name!r} is given twice to partition by")
+        if not isinstance(member.type, (Primitive, Decimal)) or member.type in (VARIANT, VOID):
+            raise InvalidInputError(
+                f"column {member.name!r} is a {type_name(member.type)}: no table is partitioned by one"
+            )
+        found.append(member.name)
+    if len(found) == len(schema.fields):
+        raise InvalidInputError("every column is a partition column: at least one must remain for the data files")
+    return tuple(found)
+
+
+def _problems(data_type: DataType, column: str) -> Iterator[str]:
+    if data_type == VARIANT:
+        raise UnsupportedFeatureError(
+            f"column {column} is a variant, which this release cannot write", features=("variantType",)
+        )
+    if data_type == VOID:
+        yield f"{column}: a column of only nulls (void) has no type: cast it, or leave it out"
+    elif isinstance(data_type, Decimal):
+        if not 1 <= data_type.precision <= 38 or not 0 <= data_type.scale <= data_type.precision:
+            yield f"{column}: {type_name(data_type)} is out of range (precision 1 to 38, scale 0 to precision)"
+    elif isinstance(data_type, Array):
+        yield from _problems(data_type.element, f"{column}.element")
+    elif isinstance(data_type, Map):
+        yield from _problems(data_type.key, f"{column}.key")
+        yield from _problems(data_type.value, f"{column}.value")
+    elif isinstance(data_type, Struct):
+        yield from _struct_problems(data_type, column)
+
+
+def _struct_problems(struct: Struct, column: str) -> Iterator[str]:
+    if not struct.fields:
+        yield f"{column}: a struct without fields cannot be written" if column else "it has no columns"
+    spelled: dict[str, str] = {}
+    for member in struct.fields:
+        inner = f"{column}.{member.name}" if column else member.name
+        if not member.name:
+            yield f"{inner or 'a column'}: its name is empty"
+        bad = sorted(_INVALID_CHARACTERS.intersection(member.name))
+        if bad:
+            yield f"{inner}: its name holds {', '.join(map(repr, bad))}, which Delta allows only under column mapping"
+        earlier = spelled.setdefault(fold_name(member.name), member.name)
+        if earlier is not member.name:
+            yield f"{inner}: its name equals {earlier!r} but for case"
+        yield from _problems(member.type, inner)
+
+
+def _listed(schema: Struct) -> str:
+    return ", ".join(schema.names)
+
+
+# --- a schema that grows --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """One column whose data does not fit the table; ``table`` and ``data`` are types as text."""
+
+    column: str
+    table: str
+    data: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.column}  table {self.table}, data {self.data}  -> {self.advice}"
+
+
+def mismatch_error(mismatches: Iterable[Mismatch]) -> SchemaMismatchError:
+    """The error that lists each column that differs, one a line."""
+    lines = [str(mismatch) for mismatch in mismatches]
+    differ = "1 column differs" if len(lines) == 1 else f"{len(lines)} columns differ"
+    return SchemaMismatchError("\n  ".join([differ, *lines]))
+
+
+def merge(table: Struct, data: Struct) -> Struct:
+    """The table's schema with the columns of ``data`` that it lacks, at the end, nullable (``schema_mode="merge"``).
+
+    Names match without regard to case and keep the table's spelling. Members of structs, also inside arrays and
+    maps, are added too. Equal to ``table`` where nothing is missing. Raises SchemaMismatchError where a column
+    that both have is of another type (see `accepts`), InvalidInputError where a new one cannot be written.
+    """
+    mismatches: list[Mismatch] = []
+    merged = _merge_struct(table, data, "", mismatches)
+    if mismatches:
+        raise mismatch_error(mismatches)
+    return merged
+
+
+def accepts(table: DataType, data: DataType) -> bool:
+    """Whether values of leaf type ``data`` may be written to a column of type ``table``.
+
+    True for equal types, for ``void`` (nulls), and between integers, whose values are range-checked when written.
+    """
+    return table == data or data == VOID or (data in _INTEGERS and table in _INTEGERS[:4])
+
+
+def _merge_struct(table: Struct, data: Struct, column: str, mismatches: list[Mismatch]) -> Struct:
+    _refuse_duplicates(data, column)
+    incoming = {fold_name(member.name): member for member in data.fields}
+    fields = []
+    for member in table.fields:
+        other = incoming.pop(fold_name(member.name), None)
+        if other is not None:
+            inner = f"{column}.{member.name}" if column else member.name
+            member = replace(member, type=_merge_type(member.type, other.type, inner, mismatches))
+        fields.append(member)
+    added = Struct(tuple(_as_new(member) for member in incoming.values()))
+    if added.fields:
+        problems = list(_struct_problems(added, column))
+        if problems:
+            raise InvalidInputError("these new columns cannot be added:\n  " + "\n  ".join(problems))
+    return Struct((*fields, *added.fields))
+
+
+def _merge_type(table: DataType, data: DataType, column: str, mismatches: list[Mismatch]) -> DataType:
+    if isinstance(table, Struct) and isinstance(data, Struct):
+        return _merge_struct(table, data, column, mismatches)
+    if isinstance(table, Array) and isinstance(data, Array):
+        return replace(table, element=_merge_type(table.element, data.element, f"{column}.element", mismatches))
+    if isinstance(table, Map) and isinstance(data, Map):
+        return replace(
+            table,
+            key=_merge_type(table.key, data.key, f"{column}.key", mismatches),
+            value=_merge_type(table.value, data.value, f"{column}.value", mismatches),
+        )
+    if not accepts(table, data):
+        mismatches.append(Mismatch(column, type_name(table), type_name(data), "cast it"))
+    return table
+
+
+def _refuse_duplicates(data: Struct, column: str) -> None:
+    folded = [fold_name(name) for name in data.names]
+    twice = sorted({name for name, key in zip(data.names, folded, strict=True) if folded.count(key) > 1})
+    if twice:
+        where = f" in {column}" if column else ""
+        raise InvalidInputError(f"the data has columns{where} whose names are equal but for case: {', '.join(twice)}")
+
+
+def _as_new(member: Field) -> Field:
+    """A column entering an existing table: old files lack it, so it is nullable at every depth.
+
+    Metadata under ``delta.`` states obligations of the table it came from (ids, constraints), not of this one.
+    """
+    kept = {key: value for key, value in member.metadata.items() if not key.startswith("delta.")}
+    return Field(member.name, _nullable(member.type), True, kept)
+
+
+def _nullable(data_type: DataType) -> DataType:
+    if isinstance(data_type, Struct):
+        return Struct(tuple(_as_new(member) for member in data_type.fields))
+    if isinstance(data_type, Array):
+        return Array(_nullable(data_type.element))
+    if isinstance(data_type, Map):
+        return Map(_nullable(data_type.key), _nullable(data_type.value))
+    return data_type
