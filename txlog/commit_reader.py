@@ -1,0 +1,108 @@
+"""Reading commits by name: one, the next ones, or all that a segment's plan asks for.
+
+In: versions. Out: ``Commit`` values in ascending order. A listing is never believed to be complete; only a
+direct "not found" counts. PROTOCOL.md, "Delta Log Entries", "Log Compaction Files".
+"""
+
+from __future__ import annotations
+
+import contextvars
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from txlog.errors import CorruptLogError, NotFoundError
+from txlog.log.segment import LogSegment
+from txlog.protocol.actions import CommitInfo
+from txlog.protocol.commit_file import Commit, Limits, parse_actions, parse_commit
+from txlog.protocol.log_names import LogFile, LogFileKind, commit_name
+from txlog.store.base import TableStore
+
+__all__ = ["CommitReader"]
+
+_logger = logging.getLogger("txlog")
+
+_PARALLEL_FROM = 9  # fewer files are read one by one: threads cost more than they save
+_PARALLEL = 16
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class CommitReader:
+    """Reads the commits of one table. Thread-safe: it keeps no state."""
+
+    def __init__(self, store: TableStore, limits: Limits) -> None:
+        self._store = store
+        self._limits = limits
+
+    def read(self, version: int, *, files: bool = True) -> Commit:
+        """One commit. Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``."""
+        try:
+            body = self._store.log.read(commit_name(version))
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"version {version} is not in the log",
+                table=self._store.uri,
+                version=version,
+                path=commit_name(version),
+            ) from error
+        return parse_commit(body, version, table=self._store.uri, limits=self._limits, files=files)
+
+    def following(self, version: int, *, files: bool, most: int) -> list[Commit]:
+        """Up to ``most`` commits after ``version``, by asking for each until one is absent."""
+        found: list[Commit] = []
+        while len(found) < most:
+            try:
+                body = self._store.log.read(commit_name(version + 1))
+            except NotFoundError:
+                break
+            version += 1
+            found.append(parse_commit(body, version, table=self._store.uri, limits=self._limits, files=files))
+        return found
+
+    def read_range(self, first: int, last: int, *, files: bool) -> Iterator[Commit]:
+        """Every commit of ``[first, last]``, ascending. Raises ``NotFoundError`` at the first that is absent."""
+        return self._map(lambda version: self.read(version, files=files), range(first, last + 1))
+
+    def read_plan(self, segment: LogSegment, *, files: bool) -> Iterator[Commit]:
+        """What follows the segment's checkpoint, ascending; a compacted file comes as one ``Commit``.
+
+        A compacted file that cannot be read is replaced by its commits. Raises as `read_range`.
+        """
+        chunks = self._map(lambda file: self._read_planned(file, files=files), list(segment.plan()))
+        return (commit for chunk in chunks for commit in chunk)
+
+    def _read_planned(self, file: LogFile, *, files: bool) -> Sequence[Commit]:
+        if file.kind is LogFileKind.COMMIT:
+            return (self.read(file.version, files=files),)
+        try:
+            return (self._read_compacted(file, files=files),)
+        except (CorruptLogError, NotFoundError) as error:
+            _logger.warning("%s: reading single commits, since a compacted file fails: %s", self._store.uri, error)
+            return [self.read(version, files=files) for version in range(file.first_version, file.version + 1)]
+
+    def _read_compacted(self, file: LogFile, *, files: bool) -> Commit:
+        body = self._store.log.read(file.name)
+        parsed = parse_actions(
+            body, file.name, version=file.version, table=self._store.uri, limits=self._limits, files=files
+        )
+        actions = tuple(action for action in parsed if action is not None and type(action) is not CommitInfo)
+        if not body.strip():
+            raise CorruptLogError(f"{file.name} is empty", table=self._store.uri, path=file.name)
+        return Commit(file.version, actions, None, len(body), not files)
+
+    def _map(self, read: Callable[[T], R], wanted: Sequence[T]) -> Iterator[R]:
+        """In order; in parallel where each read is a request and there are many. A window bounds the memory."""
+        if not self._store.log.lists_itself_completely or len(wanted) < _PARALLEL_FROM:
+            yield from map(read, wanted)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-read") as pool:
+            for start in range(0, len(wanted), 2 * _PARALLEL):
+                window: Iterable[T] = wanted[start : start + 2 * _PARALLEL]
+                # Each task runs in a copy of the caller's context, which carries its clock.
+                tasks = [pool.submit(contextvars.copy_context().run, read, item) for item in window]
+                for task in tasks:
+                    yield task.result()

@@ -1,0 +1,308 @@
+"""The files of a table as Arrow columns, and their reconciliation: checkpoint batches filtered by the tail.
+
+In: record batches of a checkpoint, commits after it. Out: one table of live files (``FILES_SCHEMA``) or of
+tombstones (``TOMBSTONES_SCHEMA``). Only what the tail touches ever becomes a Python object.
+PROTOCOL.md, "Action Reconciliation"; the key of a file is (path, unique id of its deletion vector).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError
+from txlog.log.stats_text import statistics_as_json
+from txlog.protocol.actions import AddFile, FileKey, RemoveFile
+from txlog.protocol.commit_file import Commit
+
+__all__ = [
+    "DELETION_VECTOR",
+    "FILES_SCHEMA",
+    "STRING_MAP",
+    "TOMBSTONES_SCHEMA",
+    "add_files_of",
+    "adds_of_batch",
+    "adds_to_batch",
+    "fold_commits",
+    "partition_column",
+    "reconcile",
+    "reconcile_tombstones",
+    "removes_of_batch",
+]
+
+STRING_MAP = pa.map_(pa.string(), pa.string())
+DELETION_VECTOR = pa.struct(
+    [
+        ("storageType", pa.string()),
+        ("pathOrInlineDv", pa.string()),
+        ("offset", pa.int32()),
+        ("sizeInBytes", pa.int32()),
+        ("cardinality", pa.int64()),
+    ]
+)
+FILES_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("modificationTime", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("stats", pa.string()),
+        ("tags", STRING_MAP),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+        ("clusteringProvider", pa.string()),
+    ]
+)
+"""A live file; ``path`` is the URI text of the log, ``stats`` the JSON text of the log."""
+
+TOMBSTONES_SCHEMA = pa.schema(
+    [
+        ("path", pa.string()),
+        ("deletionTimestamp", pa.int64()),
+        ("dataChange", pa.bool_()),
+        ("extendedFileMetadata", pa.bool_()),
+        ("partitionValues", STRING_MAP),
+        ("size", pa.int64()),
+        ("deletionVector", DELETION_VECTOR),
+        ("baseRowId", pa.int64()),
+        ("defaultRowCommitVersion", pa.int64()),
+    ]
+)
+"""A removed file that vacuum may not have deleted yet."""
+
+_NEVER_NULL = ("path", "partitionValues", "size", "modificationTime", "dataChange")
+
+Newest = Mapping[FileKey, AddFile | RemoveFile]
+"""The newest action of each file that the tail speaks of, under its comparable key."""
+
+
+# --- the tail -----------------------------------------------------------------------------------------
+
+
+def fold_commits(commits: Iterable[Commit]) -> dict[FileKey, AddFile | RemoveFile]:
+    """Newest action per file, over commits in ascending order. Keys hold paths in comparable form."""
+    newest: dict[FileKey, AddFile | RemoveFile] = {}
+    for commit in commits:
+        for action in commit.actions:
+            if type(action) is AddFile or type(action) is RemoveFile:
+                path, vector_id = action.key
+                key = (_comparable(path), vector_id)
+                # Taken out first so that the order of the dict is the order of the newest actions.
+                newest.pop(key, None)
+                newest[key] = action
+    return newest
+
+
+def adds_to_batch(adds: Sequence[AddFile]) -> pa.RecordBatch:
+    """Actions to columns; unknown fields (``extra``) have no column and stay behind."""
+    vectors = [add.deletion_vector and add.deletion_vector.to_json() for add in adds]
+    columns: list[Any] = [
+        [add.path for add in adds],
+        [list(add.partition_values.items()) for add in adds],
+        [add.size for add in adds],
+        [add.modification_time for add in adds],
+        [add.data_change for add in adds],
+        [add.stats for add in adds],
+        [None if add.tags is None else list(add.tags.items()) for add in adds],
+        vectors,
+        [add.base_row_id for add in adds],
+        [add.default_row_commit_version for add in adds],
+        [add.clustering_provider for add in adds],
+    ]
+    return _batch(columns, FILES_SCHEMA)
+
+
+def _removes_to_batch(removes: Sequence[RemoveFile]) -> pa.RecordBatch:
+    columns: list[Any] = [
+        [remove.path for remove in removes],
+        [remove.deletion_timestamp for remove in removes],
+        [remove.data_change for remove in removes],
+        [remove.extended_file_metadata for remove in removes],
+        [None if remove.partition_values is None else list(remove.partition_values.items()) for remove in removes],
+        [remove.size for remove in removes],
+        [remove.deletion_vector and remove.deletion_vector.to_json() for remove in removes],
+        [remove.base_row_id for remove in removes],
+        [remove.default_row_commit_version for remove in removes],
+    ]
+    return _batch(columns, TOMBSTONES_SCHEMA)
+
+
+def _batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def add_files_of(files: pa.Table) -> list[AddFile]:
+    """Rows of a live table back to actions. For the few rows an operation touches, not for a whole table."""
+    return [AddFile.from_json(row) for row in files.to_pylist()]
+
+
+# --- checkpoint batches -------------------------------------------------------------------------------
+
+
+def adds_of_batch(batch: pa.RecordBatch, *, source: str = "checkpoint") -> pa.RecordBatch | None:
+    """The ``add`` rows of one checkpoint batch in ``FILES_SCHEMA``; None where it has none.
+
+    Leaves that are not in the batch are taken for null (empty, for ``partitionValues``). Statistics that
+    the checkpoint holds as ``stats_parsed`` only become JSON text. Raises ``CorruptLogError``.
+    """
+    rows = _rows_of(batch, "add")
+    if rows is None:
+        return None
+    columns = _struct_columns(rows)
+    parsed = columns.get("stats_parsed")
+    if parsed is not None:
+        columns["stats"] = _statistics(columns.get("stats"), parsed)
+    adds = _conformed(columns, len(rows), FILES_SCHEMA)
+    for name in _NEVER_NULL:
+        if adds.column(name).null_count:
+            raise CorruptLogError(f"{source} holds a file without add.{name}", path=source)
+    return adds
+
+
+def removes_of_batch(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+    """The ``remove`` rows of one checkpoint batch in ``TOMBSTONES_SCHEMA``; None where it has none."""
+    rows = _rows_of(batch, "remove")
+    return None if rows is None else _conformed(_struct_columns(rows), len(rows), TOMBSTONES_SCHEMA)
+
+
+def _rows_of(batch: pa.RecordBatch, name: str) -> pa.StructArray | None:
+    index = batch.schema.get_field_index(name)
+    if index < 0:
+        return None
+    rows = batch.column(index)
+    if rows.null_count:
+        rows = rows.filter(rows.is_valid())
+    return rows if len(rows) else None
+
+
+def _struct_columns(rows: pa.StructArray) -> dict[str, pa.Array]:
+    return dict(zip((field.name for field in rows.type), rows.flatten(), strict=True))
+
+
+def _conformed(columns: Mapping[str, pa.Array], length: int, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = []
+    for field in schema:
+        column = columns.get(field.name)
+        if column is None:
+            arrays.append(_absent(field, length))
+        elif field.type == DELETION_VECTOR:
+            arrays.append(_deletion_vectors(column))
+        else:
+            arrays.append(column if column.type == field.type else column.cast(field.type))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _absent(field: pa.Field, length: int) -> pa.Array:
+    """A column whose leaves are all null: empty maps look so, and a reader may leave such leaves out."""
+    if field.name == "partitionValues":
+        empty = pa.array([], pa.string())
+        return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), length + 1), empty, empty)
+    if field.name == "dataChange":
+        return pa.repeat(pa.scalar(False), length)
+    return pa.nulls(length, field.type)
+
+
+def _deletion_vectors(column: pa.StructArray) -> pa.Array:
+    if column.type == DELETION_VECTOR:
+        return column
+    members = _struct_columns(column)
+    arrays = [
+        members[field.name].cast(field.type) if field.name in members else pa.nulls(len(column), field.type)
+        for field in DELETION_VECTOR
+    ]
+    return pa.StructArray.from_arrays(arrays, fields=list(DELETION_VECTOR), mask=column.is_null())
+
+
+def _statistics(text: pa.Array | None, parsed: pa.StructArray) -> pa.Array:
+    import pyarrow.compute as pc
+
+    if text is None:
+        return statistics_as_json(parsed)
+    return pc.coalesce(text, statistics_as_json(parsed)) if text.null_count else text
+
+
+# --- reconciliation -----------------------------------------------------------------------------------
+
+
+def reconcile(batches: Iterable[pa.RecordBatch], newest: Newest) -> pa.Table:
+    """Live files: those of the checkpoint (``adds_of_batch``) that the tail does not speak of, then the tail's adds."""
+    live = [kept for batch in batches if (kept := _without(batch, newest)).num_rows]
+    adds = [action for action in newest.values() if type(action) is AddFile]
+    if adds:
+        live.append(adds_to_batch(adds))
+    return pa.Table.from_batches(live, schema=FILES_SCHEMA)
+
+
+def reconcile_tombstones(batches: Iterable[pa.RecordBatch], newest: Newest) -> pa.Table:
+    """Tombstones: those of the checkpoint (``removes_of_batch``) that the tail does not speak of, then the tail's."""
+    kept = [rest for batch in batches if (rest := _without(batch, newest)).num_rows]
+    removes = [action for action in newest.values() if type(action) is RemoveFile]
+    if removes:
+        kept.append(_removes_to_batch(removes))
+    return pa.Table.from_batches(kept, schema=TOMBSTONES_SCHEMA)
+
+
+def _without(batch: pa.RecordBatch, newest: Newest) -> pa.RecordBatch:
+    if not newest:
+        return batch
+    import numpy as np
+    import pyarrow.compute as pc
+
+    paths = _comparable_paths(batch.column("path"))
+    hits = pc.is_in(paths, value_set=pa.array({path for path, _ in newest}, pa.string()))
+    if not hits.true_count:
+        return batch
+    keep = np.ones(batch.num_rows, dtype=bool)
+    vectors = batch.column("deletionVector")
+    for row in np.flatnonzero(hits.to_numpy(zero_copy_only=False)).tolist():
+        if (paths[row].as_py(), _unique_id(vectors[row].as_py())) in newest:
+            keep[row] = False
+    return batch.filter(pa.array(keep))
+
+
+def _unique_id(vector: Mapping[str, Any] | None) -> str | None:
+    if vector is None:
+        return None
+    base: str = vector["storageType"] + vector["pathOrInlineDv"]
+    return base if vector["offset"] is None else f"{base}@{vector['offset']}"
+
+
+def _comparable(path: str) -> str:
+    """The form in which two spellings of one path are equal. Relative paths, nearly all there are, are it already."""
+    if ":" in path or path.startswith("/"):
+        from txlog.protocol.paths import canonical_path
+
+        return canonical_path(path)
+    return path
+
+
+def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
+    import pyarrow.compute as pc
+
+    unusual = pc.or_(pc.match_substring(paths, ":"), pc.starts_with(paths, "/"))
+    return pa.array(map(_comparable, paths.to_pylist()), pa.string()) if unusual.true_count else paths
+
+
+def partition_column(files: pa.RecordBatch, name: str) -> pa.StringArray:
+    """The raw text of one partition column for each file of a batch; null where the value is null or absent."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    maps = files.column("partitionValues")
+    offsets = maps.offsets.to_numpy()
+    start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
+    width = length // max(1, len(maps))
+    # Nearly always all maps have the same keys in the same order: a grid. Looking up each is six times slower.
+    if width and (np.diff(offsets) == width).all():
+        keys, items = maps.keys.slice(start, length), maps.items.slice(start, length)
+        for slot in range(width):
+            if keys[slot].as_py() == name:
+                places = pa.array(np.arange(slot, length, width))
+                if pc.all(pc.equal(keys.take(places), name)).as_py():
+                    return items if width == 1 else items.take(places)
+    return pc.map_lookup(maps, name, "first")

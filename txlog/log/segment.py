@@ -1,0 +1,161 @@
+"""Which files of the log make up one version: the newest complete checkpoint, compacted commits, commits.
+
+In: a listing (a hint: names may be missing from it). Out: a ``LogSegment``, whose ``plan`` names what to read,
+in order; a commit that turns out absent when read by name is a gap, and that is found by whoever reads.
+PROTOCOL.md, "Action Reconciliation", "Checkpoints", "Log Compaction Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from txlog.protocol.log_names import LogFile, LogFileKind, commit_name, parse_log_name
+
+__all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_segment", "read_listing"]
+
+
+class ListedFile(Protocol):
+    """What this module needs of one listed object (`store.base.ObjectMeta` has it)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def modified_ms(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFiles:
+    """One complete checkpoint: all its top-level files. ``size_bytes`` is None where nobody has looked yet."""
+
+    version: int
+    kind: LogFileKind
+    names: tuple[str, ...]
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LogListing:
+    """A listing, sorted out. ``checkpoints`` holds the complete ones only, newest first."""
+
+    commits: Mapping[int, ListedFile]
+    checkpoints: tuple[CheckpointFiles, ...]
+    compacted: tuple[LogFile, ...]
+
+    @property
+    def latest_version(self) -> int:
+        """The newest version that shows, -1 where none does; a newer one may exist."""
+        newest_checkpoint = self.checkpoints[0].version if self.checkpoints else -1
+        return max(newest_checkpoint, max(self.commits, default=-1))
+
+
+@dataclass(frozen=True, slots=True)
+class LogSegment:
+    """How version ``version`` is put together.
+
+    The commits after the checkpoint are dense, so they are not listed: they are ``first_commit`` to ``version``.
+    ``tail_bytes`` is the size of those read so far.
+    """
+
+    version: int
+    checkpoint: CheckpointFiles | None
+    compacted: tuple[LogFile, ...] = ()
+    tail_bytes: int = 0
+
+    @property
+    def first_commit(self) -> int:
+        return self.checkpoint.version + 1 if self.checkpoint else 0
+
+    @property
+    def tail_commits(self) -> int:
+        return self.version + 1 - self.first_commit
+
+    def extended(self, size_bytes: int) -> LogSegment:
+        """The segment of the next version, whose commit file has this size."""
+        return replace(self, version=self.version + 1, tail_bytes=self.tail_bytes + size_bytes)
+
+    def checkpointed(self, checkpoint: CheckpointFiles) -> LogSegment:
+        """The same version on a newer checkpoint; the size of the shorter tail is estimated by its share."""
+        tail_commits = self.version - checkpoint.version
+        share = tail_commits / self.tail_commits if self.tail_commits else 0.0
+        return LogSegment(self.version, checkpoint, (), int(self.tail_bytes * share))
+
+    def plan(self) -> Iterator[LogFile]:
+        """The files to read after the checkpoint, ascending: a compacted file stands in for its commits."""
+        by_first = {file.first_version: file for file in self.compacted}
+        version = self.first_commit
+        while version <= self.version:
+            compacted = by_first.get(version)
+            if compacted is not None:
+                yield compacted
+                version = compacted.version + 1
+            else:
+                yield LogFile(LogFileKind.COMMIT, commit_name(version), version, version)
+                version += 1
+
+
+def read_listing(files: Iterable[ListedFile]) -> LogListing:
+    """Sort out what a store listed; names the protocol does not know are ignored."""
+    commits: dict[int, ListedFile] = {}
+    compacted: list[LogFile] = []
+    single: list[CheckpointFiles] = []
+    multipart: dict[tuple[int, int], list[tuple[LogFile, int]]] = {}
+    for file in files:
+        parsed = parse_log_name(file.name)
+        if parsed is None:
+            continue
+        if parsed.kind is LogFileKind.COMMIT:
+            commits[parsed.version] = file
+        elif parsed.kind is LogFileKind.COMPACTED:
+            compacted.append(parsed)
+        elif parsed.kind is LogFileKind.MULTIPART_CHECKPOINT:
+            multipart.setdefault((parsed.version, parsed.parts), []).append((parsed, file.size))
+        elif parsed.kind.is_checkpoint:
+            single.append(CheckpointFiles(parsed.version, parsed.kind, (file.name,), file.size))
+    whole = [_whole(version, parts) for (version, count), parts in multipart.items() if len(parts) == count]
+    checkpoints = sorted(single + whole, key=_preference, reverse=True)
+    return LogListing(commits, tuple(checkpoints), tuple(compacted))
+
+
+def _whole(version: int, parts: list[tuple[LogFile, int]]) -> CheckpointFiles:
+    names = tuple(sorted(part.name for part, _ in parts))
+    return CheckpointFiles(version, LogFileKind.MULTIPART_CHECKPOINT, names, sum(size for _, size in parts))
+
+
+def _preference(checkpoint: CheckpointFiles) -> tuple[int, bool, tuple[str, ...]]:
+    # At one version a single file is preferred: two writers of multi-part checkpoints can mix their parts.
+    return checkpoint.version, checkpoint.kind is not LogFileKind.MULTIPART_CHECKPOINT, checkpoint.names
+
+
+def choose_segment(
+    listing: LogListing, *, target: int | None = None, excluded: frozenset[tuple[str, ...]] = frozenset()
+) -> LogSegment | None:
+    """The segment of ``target`` (default: the newest version that shows), or None where the log is empty.
+
+    ``excluded`` are the ``names`` of checkpoints that proved unreadable, to be passed over.
+    """
+    version = listing.latest_version if target is None else target
+    if version < 0 or (target is not None and listing.latest_version < 0):
+        return None
+    usable = (c for c in listing.checkpoints if c.version <= version and c.names not in excluded)
+    checkpoint = next(usable, None)
+    segment = LogSegment(version, checkpoint)
+    return replace(segment, compacted=_choose_compacted(listing.compacted, segment.first_commit, version))
+
+
+def _choose_compacted(candidates: Iterable[LogFile], first: int, last: int) -> tuple[LogFile, ...]:
+    """Non-overlapping files within ``[first, last]``, the longest at each start; a range must fit whole."""
+    longest: dict[int, LogFile] = {}
+    for file in candidates:
+        if first <= file.first_version < file.version <= last:
+            known = longest.get(file.first_version)
+            if known is None or known.version < file.version:
+                longest[file.first_version] = file
+    chosen: list[LogFile] = []
+    for start in sorted(longest):
+        if not chosen or start > chosen[-1].version:
+            chosen.append(longest[start])
+    return tuple(chosen)

@@ -1,0 +1,167 @@
+"""The small part of a table's state at one version, without its files: protocol, metadata, application versions.
+
+In: the actions of a checkpoint and of commits, in order. Out: an immutable ``TableHead``. Newest wins;
+an application's version is the last one seen, not the highest. PROTOCOL.md, "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from txlog.errors import CorruptLogError
+from txlog.log.segment import LogSegment
+from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.log_names import commit_name
+
+if TYPE_CHECKING:
+    from txlog.protocol.properties import TableProperties
+    from txlog.protocol.schema import Struct
+
+__all__ = ["HeadBuilder", "TableHead", "advance"]
+
+
+class _Parsed:
+    """What metadata means, parsed when first asked for and shared by every version that has the same metadata."""
+
+    def __init__(self, metadata: Metadata) -> None:
+        self.metadata = metadata
+
+    @cached_property
+    def schema(self) -> Struct:
+        from txlog.protocol.schema import parse_schema
+
+        return parse_schema(self.metadata.schema_string)
+
+    @cached_property
+    def properties(self) -> TableProperties:
+        from txlog.protocol.properties import TableProperties
+
+        return TableProperties.of(self.metadata.configuration)
+
+
+@dataclass(frozen=True, slots=True)
+class TableHead:
+    """One version of a table, all but its files.
+
+    ``domains`` holds the live ones. ``in_commit_timestamp_ms`` is that of this version's commit, None where it
+    has none or was not read. ``segment`` says where the files are.
+    """
+
+    version: int
+    protocol: Protocol
+    metadata: Metadata
+    transactions: Mapping[str, SetTransaction]
+    domains: Mapping[str, DomainMetadata]
+    in_commit_timestamp_ms: int | None
+    segment: LogSegment
+    _parsed: _Parsed = field(repr=False, compare=False)
+
+    @property
+    def schema(self) -> Struct:
+        """Raises ``CorruptLogError`` or ``UnsupportedFeatureError`` where ``schemaString`` cannot be understood."""
+        return self._parsed.schema
+
+    @property
+    def properties(self) -> TableProperties:
+        return self._parsed.properties
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self.metadata.partition_columns
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The last version ``app_id`` committed, None where none is retained."""
+        transaction = self.transactions.get(app_id)
+        return transaction.version if transaction else None
+
+    def with_segment(self, segment: LogSegment) -> TableHead:
+        """The same version read from other files (a checkpoint was written meanwhile)."""
+        return TableHead(
+            self.version,
+            self.protocol,
+            self.metadata,
+            self.transactions,
+            self.domains,
+            self.in_commit_timestamp_ms,
+            segment,
+            self._parsed,
+        )
+
+
+class HeadBuilder:
+    """Folds actions, oldest first. ``build`` demands that the log told protocol and metadata by then."""
+
+    def __init__(self, base: TableHead | None = None) -> None:
+        self._base = base
+        self._protocol = base.protocol if base else None
+        self._metadata = base.metadata if base else None
+        self._transactions: Mapping[str, SetTransaction] = base.transactions if base else {}
+        self._domains: Mapping[str, DomainMetadata] = base.domains if base else {}
+        self.in_commit_timestamp_ms: int | None = None
+
+    def apply(self, actions: Iterable[Action | None]) -> None:
+        transactions: dict[str, SetTransaction] = {}
+        domains: dict[str, DomainMetadata] = {}
+        for action in actions:
+            if type(action) is SetTransaction:
+                transactions[action.app_id] = action
+            elif type(action) is DomainMetadata:
+                domains[action.domain] = action
+            elif type(action) is Metadata:
+                self._metadata = action
+            elif type(action) is Protocol:
+                self._protocol = action
+        if transactions:
+            self._transactions = {**self._transactions, **transactions}
+        if domains:
+            merged = {**self._domains, **domains}
+            self._domains = {name: domain for name, domain in merged.items() if not domain.removed}
+
+    def apply_commit(self, commit: Commit) -> None:
+        self.apply(commit.actions)
+        self.in_commit_timestamp_ms = commit.in_commit_timestamp_ms
+
+    def build(self, segment: LogSegment, *, table: str | None = None) -> TableHead:
+        """Raises ``CorruptLogError`` where no protocol or no metadata was seen."""
+        protocol, metadata = self._protocol, self._metadata
+        if protocol is None or metadata is None:
+            absent = " and ".join(
+                key for key, action in (("protocol", protocol), ("metaData", metadata)) if action is None
+            )
+            where = segment.checkpoint.names[0] if segment.checkpoint else commit_name(0)
+            raise CorruptLogError(
+                f"the log up to version {segment.version} holds no {absent} action: the table's first commit or its"
+                " checkpoint is damaged. Restore the file",
+                table=table,
+                version=segment.version,
+                path=where,
+            )
+        parsed = self._base._parsed if self._base and self._base.metadata is metadata else _Parsed(metadata)
+        return TableHead(
+            segment.version,
+            protocol,
+            metadata,
+            self._transactions,
+            self._domains,
+            self.in_commit_timestamp_ms,
+            segment,
+            parsed,
+        )
+
+
+def advance(head: TableHead | None, commit: Commit) -> TableHead:
+    """The state after one more commit; ``head`` is None for the commit that creates the table (version 0).
+
+    Raises ``CorruptLogError`` where a first commit lacks protocol or metadata; ``ValueError`` where the commit
+    is not the next one.
+    """
+    if commit.version != (head.version + 1 if head else 0):
+        raise ValueError(f"commit {commit.version} does not follow version {head.version if head else -1}")
+    builder = HeadBuilder(head)
+    builder.apply_commit(commit)
+    segment = head.segment.extended(commit.size_bytes) if head else LogSegment(0, None, tail_bytes=commit.size_bytes)
+    return builder.build(segment)
