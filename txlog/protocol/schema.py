@@ -54,8 +54,7 @@ __all__ = [
 ARROW_METADATA_KEY = b"delta.metadata"
 """Arrow field metadata key under which the Delta field's whole ``metadata`` object stands, as JSON: nothing is lost."""
 
-_DEPTH_MAX = 100
-"""Deeper nesting than any real table has; below what exhausts Python's stack."""
+_DEPTH_MAX = 75  # orjson writes 254 levels, and each struct takes three
 
 
 # --- the types ----------------------------------------------------------------------------------------------
@@ -113,8 +112,7 @@ class Struct:
 
     def find(self, name: str) -> Field | None:
         """The field of this name, whatever its case; None where there is none."""
-        wanted = fold_name(name)
-        return next((f for f in self.fields if fold_name(f.name) == wanted), None)
+        return next((f for f in self.fields if fold_name(f.name) == fold_name(name)), None)
 
     def without(self, names: tuple[str, ...]) -> Struct:
         """This struct less some fields (a data file holds no partition columns)."""
@@ -185,8 +183,15 @@ def parse_schema(schema_string: str) -> Struct:
 
 
 def schema_to_json(schema: Struct) -> str:
-    """The text for ``metaData.schemaString``, key for key as Spark writes it."""
-    return orjson.dumps(_type_to_json(schema)).decode()
+    """The text for ``metaData.schemaString``, key for key as Spark writes it. Raises InvalidInputError."""
+    return _json_bytes(_type_to_json(schema)).decode()
+
+
+def _json_bytes(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except orjson.JSONEncodeError as error:
+        raise InvalidInputError(f"the schema's names and metadata must be plain JSON values: {error}") from None
 
 
 def _type_to_json(data_type: DataType) -> Any:
@@ -335,7 +340,7 @@ def type_to_arrow(data_type: DataType, column: str = "value") -> pa.DataType:
 
 
 def _field_to_arrow(member: Field, column: str) -> pa.Field:
-    metadata = {ARROW_METADATA_KEY: orjson.dumps(dict(member.metadata))} if member.metadata else None
+    metadata = {ARROW_METADATA_KEY: _json_bytes(dict(member.metadata))} if member.metadata else None
     return pa.field(member.name, type_to_arrow(member.type, column), member.nullable, metadata)
 
 
@@ -388,16 +393,15 @@ def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
     found = _DELTA_BY_ARROW_ID.get(arrow.id)
     if found is not None:
         return found
-    types = pa.types
-    if types.is_timestamp(arrow):
+    if isinstance(arrow, pa.TimestampType):
         return TIMESTAMP if arrow.tz else TIMESTAMP_NTZ
-    if types.is_decimal(arrow) and arrow.precision <= 38 and 0 <= arrow.scale <= arrow.precision:
+    if pa.types.is_decimal(arrow) and arrow.precision <= 38 and 0 <= arrow.scale <= arrow.precision:
         return Decimal(arrow.precision, arrow.scale)
-    if types.is_dictionary(arrow) or types.is_run_end_encoded(arrow):
+    if isinstance(arrow, (pa.DictionaryType, pa.RunEndEncodedType)):
         return _type_from_arrow(arrow.value_type, column)
-    if types.is_struct(arrow):
+    if isinstance(arrow, pa.StructType):
         return Struct(tuple(_field_from_arrow(f, f"{column}.{f.name}") for f in arrow))
-    if types.is_map(arrow):
+    if isinstance(arrow, pa.MapType):
         return Map(
             _type_from_arrow(arrow.key_type, f"{column}.key"),
             _type_from_arrow(arrow.item_type, f"{column}.value"),
@@ -441,6 +445,6 @@ def from_any(schema: Any) -> Struct:
     if not isinstance(value, (str, bytes, dict)):
         raise InvalidInputError(f"a schema is a pyarrow, Spark or Delta schema, not {type(schema).__name__}")
     try:
-        return _struct_from_json(value if isinstance(value, dict) else orjson.loads(value), "", 0)
+        return _struct_from_json(orjson.loads(value) if isinstance(value, (str, bytes)) else value, "", 0)
     except ValueError as error:
         raise InvalidInputError(f"the schema given is not a Delta schema: {error}") from None
