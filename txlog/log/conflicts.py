@@ -1,0 +1,230 @@
+"""The heart: (read set, my actions, winning commits, isolation) -> Rebase | Conflict | Committed | AlreadyCommitted.
+
+A proposal was planned on one version; others have committed since. `find_conflicts` is the detector: it lists
+every way in which one winner invalidates what the proposal read or wrote, under the proposal's isolation level.
+`decide` is the policy over the whole tail: first our own ``txnId`` anywhere in it (our put landed, its answer was
+lost), then our own ``app_id`` (a twin of ours committed the same work), only then conflicts. No store, no clock.
+
+The rules, in order, are those of Delta's ConflictChecker, stricter in one point: any winning protocol or
+metadata change conflicts, without its list of changes that are allowed through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from txlog import errors
+from txlog.errors import ConflictError, ConflictReason
+from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
+from txlog.log.predicate_pruning import Pruner
+from txlog.log.transaction import Isolation, Proposal
+from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.paths import canonical_path
+
+__all__ = ["AlreadyCommitted", "Committed", "Conflict", "Decision", "Rebase", "decide", "find_conflicts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rebase:
+    """Nothing conflicts up to ``version``: propose ``version + 1`` (see `Proposal.rebased`)."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """This very transaction is in the log, as ``version``."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The proposal is not valid on top of the winners; at least one reason, by ascending winner."""
+
+    reasons: tuple[ConflictReason, ...]
+
+    def to_error(self, *, table: str, operation: str) -> ConflictError:
+        """The exception for the edge to raise: of the first reason's class, its message lists every reason."""
+        kind: type[ConflictError] = getattr(errors, self.reasons[0].rule)
+        told = "; ".join(map(str, self.reasons))
+        message = f"{told}. This {operation} was planned on an older version. Nothing landed; run it again."
+        return kind(message, table=table, reasons=self.reasons)
+
+
+Decision: TypeAlias = Rebase | Conflict | Committed | AlreadyCommitted
+
+
+def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
+    """Judge a proposal against every commit after its ``base_version``, up to the head.
+
+    ``winners`` ascend without a gap. They may be parsed with ``files=False`` where the proposal's
+    ``needs_winning_files`` is False.
+    """
+    versions = [winner.version for winner in winners]
+    first = proposal.base_version + 1
+    assert versions == list(range(first, first + len(winners))), f"winners of v{first - 1} have gaps: {versions}"
+    for winner in winners:
+        if winner.txn_id == proposal.txn_id:
+            return Committed(winner.version)
+    for winner in winners:
+        if _holds_our_work(proposal, winner) and fingerprints_differ(proposal.fingerprint, winner) is None:
+            return AlreadyCommitted(winner.version)
+    pruners = _pruners(proposal)
+    reasons = [reason for winner in winners for reason in _conflicts(proposal, winner, pruners)]
+    return Conflict(tuple(reasons)) if reasons else Rebase(first - 1 + len(winners))
+
+
+def find_conflicts(proposal: Proposal, winner: Commit) -> list[ConflictReason]:
+    """Every reason for which the proposal cannot be rebased over this one winner, in the order of the rules."""
+    return list(_conflicts(proposal, winner, _pruners(proposal)))
+
+
+# --- the rules ----------------------------------------------------------------------------------------------
+
+
+def _conflicts(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) -> Iterator[ConflictReason]:
+    yield from _protocol_and_metadata(proposal, winner)
+    yield from _domains(proposal, winner)
+    yield from _transactions(proposal, winner)
+    if not proposal.needs_winning_files:
+        return
+    assert not winner.files_skipped, f"v{winner.version} was parsed without the files that this proposal depends on"
+    yield from _added_files(proposal, winner, pruners)
+    removes = [action for action in winner.actions if type(action) is RemoveFile]
+    if removes:
+        yield from _removed_files_read(proposal, winner, removes, pruners)
+        yield from _removed_files_removed(proposal, winner, removes)
+
+
+def _protocol_and_metadata(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
+    for action in winner.actions:
+        if type(action) is Protocol:
+            did = "created the table" if winner.version == 0 else "changed the table's protocol"
+            yield _reason(winner, "ProtocolChangedError", did)
+            break
+    else:
+        if proposal.creates_table:
+            yield _reason(winner, "ProtocolChangedError", "wrote to the table that this transaction creates")
+    for action in winner.actions:
+        if type(action) is Metadata:
+            yield _reason(winner, "MetadataChangedError", "changed the table's schema, partitioning or properties")
+            break
+
+
+def _domains(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
+    ours = proposal.read_set.domains.union(action.domain for action in proposal.domains)
+    for action in winner.actions if ours else ():
+        if type(action) is DomainMetadata and action.domain in ours:
+            yield _reason(
+                winner,
+                "ConcurrentTransactionError",
+                f"changed metadata domain {action.domain!r}, which this transaction depends on",
+            )
+
+
+def _transactions(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
+    """An application that we write counts as read: the check before the commit was for its last version."""
+    ours = {action.app_id: action.version for action in proposal.set_transactions}
+    read = proposal.read_set.app_ids
+    for action in winner.actions if ours or read else ():
+        if type(action) is not SetTransaction or not (action.app_id in ours or action.app_id in read):
+            continue
+        yield _reason(winner, "ConcurrentTransactionError", _transaction_detail(proposal, winner, action, ours))
+
+
+def _transaction_detail(proposal: Proposal, winner: Commit, theirs: SetTransaction, ours: dict[str, int]) -> str:
+    mine = ours.get(theirs.app_id)
+    their_fingerprint = fingerprints_differ(proposal.fingerprint, winner)
+    if mine == theirs.version and proposal.fingerprint is not None and their_fingerprint is not None:
+        mismatch = FingerprintMismatch(
+            theirs.app_id, theirs.version, winner.version, proposal.fingerprint, their_fingerprint
+        )
+        return f"committed another work under our id: {mismatch}"
+    moved = f"moved application {theirs.app_id!r} to checkpoint {theirs.version}"
+    return f"{moved}, which this transaction read" if mine is None else f"{moved}, this transaction is its {mine}"
+
+
+def _added_files(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) -> Iterator[ConflictReason]:
+    """Rows that we would have read, had they been there."""
+    read = proposal.read_set
+    match proposal.effective_isolation:
+        case Isolation.SNAPSHOT:
+            return
+        case Isolation.WRITE_SERIALIZABLE if _is_blind(winner) and proposal.metadata is None:
+            return
+    adds = [action for action in winner.actions if type(action) is AddFile]
+    if read.whole_table and adds:
+        yield _reason(winner, "ConcurrentAppendError", f"added {_files(adds)} to the table, all of which was read")
+    for predicate, pruner in zip(read.predicates, pruners, strict=True):
+        matching = [add for add in adds if pruner.may_match(add.partition_values, add.stats)]
+        if matching:
+            detail = f"added {_files(matching)} that may match {predicate}, which was read"
+            yield _reason(winner, "ConcurrentAppendError", detail)
+
+
+def _removed_files_read(
+    proposal: Proposal, winner: Commit, removes: Sequence[RemoveFile], pruners: Sequence[Pruner]
+) -> Iterator[ConflictReason]:
+    read = proposal.read_set
+    if read.whole_table:
+        yield _reason(
+            winner, "ConcurrentDeleteReadError", f"removed {_files(removes)} of the table, all of which was read"
+        )
+    elif read.files is not None:
+        paths = {canonical_path(path) for path in read.files}
+        gone = [remove for remove in removes if canonical_path(remove.path) in paths]
+        if gone:
+            yield _reason(winner, "ConcurrentDeleteReadError", f"removed {_files(gone)}, which was read")
+    else:
+        for predicate, pruner in zip(read.predicates, pruners, strict=True):
+            gone = [r for r in removes if r.partition_values is None or pruner.may_match(r.partition_values, r.stats)]
+            if gone:
+                detail = f"removed {_files(gone)} that may match {predicate}, which was read"
+                yield _reason(winner, "ConcurrentDeleteReadError", detail)
+
+
+def _removed_files_removed(
+    proposal: Proposal, winner: Commit, removes: Sequence[RemoveFile]
+) -> Iterator[ConflictReason]:
+    """By path alone: of two deletion vectors made for one file at once, one would be lost."""
+    ours = {canonical_path(remove.path) for remove in proposal.removes}
+    gone = [remove for remove in removes if canonical_path(remove.path) in ours]
+    if gone:
+        detail = f"removed {_files(gone)}, which this transaction removes too"
+        yield _reason(winner, "ConcurrentDeleteDeleteError", detail)
+
+
+# --- helpers ------------------------------------------------------------------------------------------------
+
+
+def _holds_our_work(proposal: Proposal, winner: Commit) -> bool:
+    """Whether the winner set every application that we set, to the version that we set."""
+    ours = {(action.app_id, action.version) for action in proposal.set_transactions}
+    if not ours:
+        return False
+    theirs = {(action.app_id, action.version) for action in winner.actions if type(action) is SetTransaction}
+    return ours <= theirs
+
+
+def _is_blind(winner: Commit) -> bool:
+    """As its writer declared; where it declared nothing, it is not."""
+    return winner.commit_info is not None and winner.commit_info.is_blind_append
+
+
+def _pruners(proposal: Proposal) -> list[Pruner]:
+    return [
+        Pruner(predicate, proposal.schema, proposal.partition_columns) for predicate in proposal.read_set.predicates
+    ]
+
+
+def _reason(winner: Commit, rule: str, detail: str) -> ConflictReason:
+    return ConflictReason(rule, winner.version, winner.operation, detail)
+
+
+def _files(actions: Sequence[AddFile] | Sequence[RemoveFile]) -> str:
+    first = actions[0].path
+    return first if len(actions) == 1 else f"{len(actions)} files ({first} and others)"

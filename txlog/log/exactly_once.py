@@ -1,0 +1,123 @@
+"""Exactly once: whether the work of an application's checkpoint is in the table already.
+
+In: what the caller is about to commit (app_id, checkpoint_id, fingerprint), the application's last ``txn`` and
+commits that are still retained. Out: one of four answers; none is an exception, the edge decides. A proof is a
+retained commit that holds the very (app_id, checkpoint_id). This holds while every writer of the app_id asks
+here first, and while the table keeps its ``txn``. PROTOCOL.md, "Transaction Identifiers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from txlog.protocol.actions import SetTransaction
+from txlog.protocol.commit_file import Commit
+
+__all__ = [
+    "AlreadyCommitted",
+    "FingerprintMismatch",
+    "Fresh",
+    "ReplayCheck",
+    "Rewound",
+    "check_replay",
+    "fingerprints_differ",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """Not in the table: commit it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyCommitted:
+    """In the table: commit nothing. ``version`` is the commit that holds it, None where it is no longer retained."""
+
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewound:
+    """Lower than the application's last checkpoint, and no retained commit proves that it ever landed."""
+
+    app_id: str
+    checkpoint_id: int
+    last_checkpoint_id: int
+
+    def __str__(self) -> str:
+        return (
+            f"checkpoint {self.checkpoint_id} of {self.app_id!r} is older than the last one committed,"
+            f" {self.last_checkpoint_id}, and no retained commit holds it: dropping it could lose its rows,"
+            " committing it could write them twice. Was the application's own state rewound or replaced?"
+            " Use a new app_id for a new source"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FingerprintMismatch:
+    """``version`` holds this checkpoint, made from other source offsets: two different works bear one id."""
+
+    app_id: str
+    checkpoint_id: int
+    version: int
+    ours: str
+    theirs: str
+
+    def __str__(self) -> str:
+        return (
+            f"checkpoint {self.checkpoint_id} of {self.app_id!r} is in version {self.version} already, made from"
+            f" other input (fingerprint {self.theirs!r} there, {self.ours!r} here): two different works bear one id"
+        )
+
+
+ReplayCheck: TypeAlias = Fresh | AlreadyCommitted | Rewound | FingerprintMismatch
+
+
+def check_replay(
+    app_id: str,
+    checkpoint_id: int,
+    fingerprint: str | None,
+    last: SetTransaction | None,
+    retained: Sequence[Commit],
+) -> ReplayCheck:
+    """Judge one checkpoint before its commit.
+
+    ``last`` is the application's ``txn`` in the snapshot. ``retained`` are commits up to that snapshot, in any
+    number and ascending (none is fine for a checkpoint above the last one; ``files=False`` is enough).
+    """
+    if last is None or checkpoint_id > last.version:
+        return Fresh()
+    proof = _find(app_id, checkpoint_id, retained)
+    if proof is not None:
+        theirs = fingerprints_differ(fingerprint, proof)
+        if fingerprint is not None and theirs is not None:
+            return FingerprintMismatch(app_id, checkpoint_id, proof.version, fingerprint, theirs)
+        return AlreadyCommitted(proof.version)
+    if checkpoint_id == last.version:
+        return AlreadyCommitted(None)
+    return Rewound(app_id, checkpoint_id, last.version)
+
+
+def fingerprints_differ(ours: str | None, commit: Commit) -> str | None:
+    """The commit's fingerprint where both are known and differ, else None."""
+    theirs = commit.commit_info.fingerprint if commit.commit_info else None
+    return theirs if ours is not None and theirs is not None and theirs != ours else None
+
+
+def _find(app_id: str, checkpoint_id: int, retained: Sequence[Commit]) -> Commit | None:
+    """The newest commit of this checkpoint, not looking behind a reset of the application to a lower id.
+
+    Whoever sets an application's version back means to have the checkpoints above it committed again.
+    """
+    lowest_since: int | None = None
+    for commit in reversed(retained):
+        for action in reversed(commit.actions):
+            if type(action) is SetTransaction and action.app_id == app_id:
+                if lowest_since is not None and action.version > lowest_since:
+                    return None
+                if action.version == checkpoint_id:
+                    return commit
+                lowest_since = action.version
+    return None

@@ -1,0 +1,270 @@
+"""Pruning: which data files may hold a row that a predicate keeps.
+
+In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row
+of the file can match; every doubt is True. Partition values are exact, statistics are bounds that may be wide,
+missing or (null counts under a deletion vector) of use only at their ends. PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from txlog.errors import TxlogError
+from txlog.log.predicate_values import Ordered, compare, ordered
+from txlog.log.predicates import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+    bind,
+    paths_of,
+    type_of,
+)
+from txlog.protocol.partition_values import decode
+from txlog.protocol.schema import Struct
+from txlog.protocol.statistics import FileBounds, parse_statistics
+
+__all__ = ["Pruner", "is_partition_predicate", "may_match", "prune_files"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of one column in one file: all its values lie from ``low`` to ``high``, where these are known."""
+
+    low: Ordered | None = None
+    high: Ordered | None = None
+    may_be_null: bool = True
+    may_be_value: bool = True
+
+
+_UNKNOWN = _Facts()
+_ALL_NULL = _Facts(may_be_value=False)
+
+_Possible: TypeAlias = tuple[bool, bool]
+"""Whether some row may make the predicate (true, false). A row that makes it unknown is neither."""
+
+
+class Pruner:
+    """One predicate ready to be asked about many files; each combination of partition values is judged once.
+
+    Raises ``InvalidInputError`` where the predicate does not fit the schema.
+    """
+
+    def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
+        self.predicate = bind(predicate, schema)
+        self._schema = schema
+        self._paths = paths_of(self.predicate)
+        self.partition_columns = tuple(name for name in partition_columns if (name,) in self._paths)
+        self._partition_types = {name: type_of((name,), schema) for name in self.partition_columns}
+        self.needs_statistics = any(path[0] not in partition_columns for path in self._paths)
+        self._by_partition: dict[tuple[str | None, ...], bool] = {}
+
+    def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
+        """False only where no row of this file makes the predicate true."""
+        if not self.partition_may_match(partition_values):
+            return False
+        if stats is None or not self.needs_statistics:
+            return True
+        try:
+            bounds = parse_statistics(stats, self._schema)
+        except (TxlogError, ValueError):
+            return True
+        if bounds.num_records == 0:
+            return False
+        facts = self._partition_facts(partition_values)
+        for path in self._paths:
+            if path not in facts:
+                facts[path] = _facts_of(bounds, path, self._schema)
+        return _possible(self.predicate, facts)[0]
+
+    def partition_may_match(self, partition_values: Mapping[str, str | None]) -> bool:
+        """The same by the partition values alone. A column without an entry is unknown, which is not null."""
+        key = tuple(partition_values.get(name, "") for name in self.partition_columns)
+        if not all(name in partition_values for name in self.partition_columns):
+            return True
+        found = self._by_partition.get(key)
+        if found is None:
+            found = self._by_partition[key] = _possible(self.predicate, self._partition_facts(partition_values))[0]
+        return found
+
+    def _partition_facts(self, partition_values: Mapping[str, str | None]) -> dict[Path, _Facts]:
+        facts: dict[Path, _Facts] = {}
+        for name, data_type in self._partition_types.items():
+            try:
+                value = decode(partition_values[name], data_type, column=name)
+            except (TxlogError, KeyError):
+                continue
+            if value is None:
+                facts[(name,)] = _ALL_NULL
+            else:
+                exact = ordered(value, data_type)
+                facts[(name,)] = _Facts(exact, exact, may_be_null=False)
+        return facts
+
+
+def may_match(
+    predicate: Predicate,
+    partition_values: Mapping[str, str | None],
+    stats_json: str | None,
+    schema: Struct,
+    partition_columns: tuple[str, ...],
+) -> bool:
+    """Whether a file with these partition values and statistics may hold a matching row. For many files: `Pruner`."""
+    return Pruner(predicate, schema, partition_columns).may_match(partition_values, stats_json)
+
+
+def prune_files(
+    files: pa.Table, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]
+) -> pa.BooleanArray:
+    """A mask over a table of files (columns ``partitionValues`` and ``stats``): True where a row may match.
+
+    Partition values are judged once for each combination, statistics only in files that pass.
+    """
+    import pyarrow.compute as pc
+
+    pruner = Pruner(predicate, schema, partition_columns)
+    mask = _partition_mask(files, pruner)
+    if not pruner.needs_statistics:
+        return mask
+    survivors = pc.indices_nonzero(mask)
+    chosen = files.select(["partitionValues", "stats"]).take(survivors)
+    verdicts = [
+        pruner.may_match(dict(partition), stats)
+        for partition, stats in zip(
+            chosen.column("partitionValues").to_pylist(), chosen.column("stats").to_pylist(), strict=True
+        )
+    ]
+    return pc.replace_with_mask(mask, mask, pa.array(verdicts, pa.bool_()))
+
+
+def is_partition_predicate(predicate: Predicate, partition_columns: tuple[str, ...]) -> bool:
+    """Whether partition values alone decide it, so that it keeps or drops whole files."""
+    return all(len(path) == 1 and path[0] in partition_columns for path in paths_of(predicate))
+
+
+# --- many files at once -------------------------------------------------------------------------------------
+
+
+def _partition_mask(files: pa.Table, pruner: Pruner) -> pa.BooleanArray:
+    """Combines the dictionary codes of the columns into one code for each combination of values."""
+    import pyarrow.compute as pc
+
+    names = pruner.partition_columns
+    maps = files.column("partitionValues")
+    codes = pa.array([0] * files.num_rows, pa.int64())
+    dictionaries: list[list[str | None]] = []
+    for name in names:
+        texts = pc.dictionary_encode(pc.map_lookup(maps, name, "first"), null_encoding="encode").unify_dictionaries()
+        encoded = (
+            pa.chunked_array(texts).combine_chunks()
+            if not isinstance(texts, pa.ChunkedArray)
+            else texts.combine_chunks()
+        )
+        dictionaries.append(encoded.dictionary.to_pylist() if files.num_rows else [])
+        codes = pc.add(pc.multiply(codes, len(dictionaries[-1])), pc.cast(encoded.indices, pa.int64()))
+    distinct = codes.dictionary_encode()
+    verdicts = [
+        pruner.partition_may_match(_combination(code, names, dictionaries)) for code in distinct.dictionary.to_pylist()
+    ]
+    return pc.take(pa.array(verdicts, pa.bool_()), distinct.indices)
+
+
+def _combination(code: int, names: tuple[str, ...], dictionaries: list[list[str | None]]) -> dict[str, str | None]:
+    texts: dict[str, str | None] = {}
+    for name, dictionary in zip(reversed(names), reversed(dictionaries), strict=True):
+        code, index = divmod(code, len(dictionary))
+        texts[name] = dictionary[index]
+    return texts
+
+
+# --- one file -----------------------------------------------------------------------------------------------
+
+
+def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> _Facts:
+    data_type = type_of(path, schema)
+    low, high = bounds.minimum.get(path), bounds.maximum.get(path)
+    nulls = bounds.null_count.get(path)
+    lowest = None if low is None else ordered(low, data_type)
+    return _Facts(
+        # A minimum of NaN would claim that every value is NaN: not to be believed of a foreign writer.
+        low=None if lowest != lowest else lowest,
+        high=None if high is None else ordered(high, data_type),
+        may_be_null=nulls is None or nulls > 0,
+        may_be_value=nulls is None or bounds.num_records is None or nulls < bounds.num_records,
+    )
+
+
+def _possible(predicate: Predicate, facts: Mapping[Path, _Facts]) -> _Possible:
+    match predicate:
+        case And(left, right):
+            (left_true, left_false), (right_true, right_false) = _possible(left, facts), _possible(right, facts)
+            return left_true and right_true, left_false or right_false
+        case Or(left, right):
+            (left_true, left_false), (right_true, right_false) = _possible(left, facts), _possible(right, facts)
+            return left_true or right_true, left_false and right_false
+        case Not(operand):
+            may_be_true, may_be_false = _possible(operand, facts)
+            return may_be_false, may_be_true
+        case Constant(value):
+            return value is True, value is False
+        case IsNull(path):
+            known = facts.get(path, _UNKNOWN)
+            return known.may_be_null, known.may_be_value
+        case Comparison(path, operator, value):
+            return _compared(facts.get(path, _UNKNOWN), operator, value)
+        case In(path, values, has_null):
+            may_be_true, may_be_false = _among(facts.get(path, _UNKNOWN), values)
+            return may_be_true, may_be_false and not has_null
+        case StartsWith(path, prefix):
+            return _prefixed(facts.get(path, _UNKNOWN), prefix)
+    raise TypeError(f"not a predicate: {predicate!r}")
+
+
+def _compared(known: _Facts, operator: str, value: Any) -> _Possible:
+    if not known.may_be_value:
+        return False, False
+    low = -1 if known.low is None else compare(known.low, value)
+    high = 1 if known.high is None else compare(known.high, value)
+    below, above = low < 0, high > 0  # some value may be smaller, greater than the literal
+    same = low <= 0 <= high
+    match operator:
+        case "<":
+            return below, high >= 0
+        case "<=":
+            return low <= 0, above
+        case ">":
+            return above, low <= 0
+        case ">=":
+            return high >= 0, below
+        case "=":
+            return same, below or above
+    return below or above, same
+
+
+def _among(known: _Facts, values: tuple[Any, ...]) -> _Possible:
+    if not known.may_be_value:
+        return False, False
+    found = [_compared(known, "=", value) for value in values]
+    return any(may_be_true for may_be_true, _ in found), all(may_be_false for _, may_be_false in found)
+
+
+def _prefixed(known: _Facts, prefix: str) -> _Possible:
+    if not known.may_be_value:
+        return False, False
+    low, high = known.low, known.high
+    assert low is None or isinstance(low, str)
+    assert high is None or isinstance(high, str)
+    starts_after = low is not None and low[: len(prefix)] > prefix
+    ends_before = high is not None and high < prefix
+    all_inside = low is not None and high is not None and low.startswith(prefix) and high.startswith(prefix)
+    return not (starts_after or ends_before), not all_inside

@@ -1,0 +1,234 @@
+"""The values that predicates compare: one ordered Python form for each Delta type.
+
+In: literals, decoded partition values, bounds from file statistics. Out: `Ordered`: booleans, integers, floats,
+``Decimal``, strings and bytes as themselves; a date as days and a timestamp as microseconds since the epoch,
+since Delta's reach beyond the years that ``datetime`` knows. Python's order on them is Spark's, floats apart
+(`compare` knows NaN).
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+import re
+import struct
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from txlog.protocol import schema as delta
+from txlog.protocol.schema import DataType
+
+__all__ = [
+    "Fitted",
+    "Ordered",
+    "as_float32",
+    "compare",
+    "fit",
+    "ordered",
+    "parse_date",
+    "parse_timestamp",
+    "value_text",
+]
+
+Ordered: TypeAlias = bool | int | float | decimal.Decimal | str | bytes
+"""A value in the form that `compare` orders."""
+
+_BITS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+_EPOCH = datetime.datetime(1970, 1, 1)
+_EPOCH_DAY = _EPOCH.date().toordinal()
+_MICROSECOND = datetime.timedelta(microseconds=1)
+_DAY_MICROSECONDS = 86_400_000_000
+_WIDE = decimal.Context(prec=100)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+_TIMESTAMP = re.compile(
+    r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A literal among the values of a column's type.
+
+    Where ``exact`` is False the type cannot hold the literal: ``value`` is the greatest value below it, or
+    None where all values of the type are above it.
+    """
+
+    value: Ordered | None
+    exact: bool = True
+
+
+def fit(value: Any, data_type: DataType) -> Fitted:
+    """Fit a literal to a column's type as Spark compares the two; text is read as a value of the type.
+
+    A timestamp without a zone is UTC. Raises ``ValueError`` saying why the two cannot be compared.
+    """
+    if isinstance(data_type, delta.Decimal):
+        unit = decimal.Decimal(1).scaleb(-data_type.scale)
+        return _fit_number(_number(value), unit, 10**data_type.precision - 1)
+    name = data_type.name if isinstance(data_type, delta.Primitive) else ""
+    if name in _BITS:
+        fitted = _fit_number(_number(value), decimal.Decimal(1), 2 ** (_BITS[name] - 1) - 1, lowest_extra=1)
+        return Fitted(None if fitted.value is None else int(fitted.value), fitted.exact)
+    if name in ("float", "double"):
+        return Fitted(float(_number(value)))
+    if name in _PLAIN:
+        if type(value) is not _PLAIN[name]:
+            raise ValueError(f"a {name} column needs a {_PLAIN[name].__name__}")
+        return Fitted(value)
+    if name == "date":
+        return Fitted(_days(value))
+    if name in ("timestamp", "timestamp_ntz"):
+        return Fitted(_microseconds(value, zoned=name == "timestamp"))
+    raise ValueError("columns of this type have no order")
+
+
+_PLAIN: dict[str, type[str] | type[bool] | type[bytes]] = {"string": str, "boolean": bool, "binary": bytes}
+
+
+def ordered(value: Any, data_type: DataType) -> Ordered:
+    """A decoded partition value or bound, as ``datetime`` or already a number, in its ordered form.
+
+    A bound of a 32-bit float is rounded to one: its decimal text names the float, not the double beside it.
+    """
+    if isinstance(value, datetime.datetime):
+        return _instant(value)
+    if isinstance(value, datetime.date):
+        return value.toordinal() - _EPOCH_DAY
+    if isinstance(data_type, delta.Primitive) and data_type.name in ("float", "double"):
+        number = float(value)
+        return as_float32(number) if data_type.name == "float" else number
+    result: Ordered = value
+    return result
+
+
+def compare(left: Any, right: Any) -> int:
+    """-1, 0 or 1 for two `Ordered` values of one column.
+
+    NaN equals NaN and is greater than every other number (Spark, "NaN Semantics").
+    """
+    if left == right:
+        return 0
+    left_nan, right_nan = left != left, right != right
+    if left_nan or right_nan:
+        return int(left_nan) - int(right_nan)
+    return -1 if left < right else 1
+
+
+def as_float32(number: float) -> float:
+    """The 32-bit float nearest to a number, as a double."""
+    try:
+        rounded: float = struct.unpack("f", struct.pack("f", number))[0]
+    except OverflowError:
+        return math.copysign(math.inf, number)
+    return rounded
+
+
+def parse_date(text: str) -> datetime.date:
+    """``2026-11-20``. Raises ``ValueError``."""
+    try:
+        return datetime.date.fromisoformat(text.strip())
+    except ValueError:
+        raise ValueError("the text is not a date like 2026-11-20") from None
+
+
+def parse_timestamp(text: str) -> datetime.datetime:
+    """``2026-11-20 08:15:00.123456+01:00``; clock, fraction and zone may be left out. Raises ``ValueError``."""
+    found = _TIMESTAMP.fullmatch(text.strip())
+    if found is None:
+        raise ValueError("the text is not a timestamp like 2026-11-20 08:15:00")
+    day, hour, minute, second, fraction, utc, sign, offset_hour, offset_minute = found.groups()
+    clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}.{(fraction or '').ljust(6, '0')}"
+    moment = datetime.datetime.fromisoformat(f"{day}T{clock}")
+    if utc:
+        return moment.replace(tzinfo=datetime.timezone.utc)
+    if sign:
+        offset = datetime.timedelta(hours=int(offset_hour), minutes=int(offset_minute))
+        return moment.replace(tzinfo=datetime.timezone(offset if sign == "+" else -offset))
+    return moment
+
+
+def value_text(value: Any, data_type: DataType | None) -> str:
+    """The value as a SQL literal."""
+    name = data_type.name if isinstance(data_type, delta.Primitive) else ""
+    if name == "date" and type(value) is int:
+        return f"'{_date_text(value)}'"
+    if name in ("timestamp", "timestamp_ntz") and type(value) is int:
+        days, rest = divmod(value, _DAY_MICROSECONDS)
+        seconds, micros = divmod(rest, 1_000_000)
+        clock = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        fraction = f".{micros:06}" if micros else ""
+        return f"'{_date_text(days)} {clock}{fraction}{'Z' if name == 'timestamp' else ''}'"
+    if isinstance(value, bool):
+        return str(value).upper()
+    if isinstance(value, bytes):
+        return f"X'{value.hex().upper()}'"
+    if isinstance(value, (str, datetime.date)):
+        escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+        return f"'{escaped}'"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"'{value}'"
+    return str(value)
+
+
+def _date_text(days: int) -> str:
+    ordinal = days + _EPOCH_DAY
+    if 1 <= ordinal <= datetime.date.max.toordinal():
+        return datetime.date.fromordinal(ordinal).isoformat()
+    return f"day {days} since 1970"
+
+
+# --- literals -----------------------------------------------------------------------------------------------
+
+
+def _number(value: Any) -> int | float | decimal.Decimal:
+    if isinstance(value, str):
+        text = value.strip()
+        if _NUMBER.fullmatch(text):
+            return decimal.Decimal(text)
+        if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
+            return float(text)
+        raise ValueError("the text is not a number")
+    if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
+        raise ValueError("the column needs a number")
+    return value
+
+
+def _fit_number(
+    value: int | float | decimal.Decimal, unit: decimal.Decimal, units_max: int, *, lowest_extra: int = 0
+) -> Fitted:
+    """Among the multiples of ``unit`` from ``-(units_max + lowest_extra)`` to ``units_max`` of them."""
+    highest = _WIDE.multiply(unit, decimal.Decimal(units_max))
+    if value != value or value > highest:
+        return Fitted(highest, exact=False)
+    if value < -_WIDE.multiply(unit, decimal.Decimal(units_max + lowest_extra)):
+        return Fitted(None, exact=False)
+    number = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(value)
+    below = number.quantize(unit, rounding=decimal.ROUND_FLOOR, context=_WIDE)
+    return Fitted(below, exact=below == number)
+
+
+def _days(value: Any) -> int:
+    if isinstance(value, str):
+        value = parse_date(value)
+    if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
+        raise ValueError("a date column needs a date")
+    return value.toordinal() - _EPOCH_DAY
+
+
+def _microseconds(value: Any, *, zoned: bool) -> int:
+    if isinstance(value, str):
+        value = parse_timestamp(value)
+    if isinstance(value, datetime.datetime):
+        if value.tzinfo is not None and not zoned:
+            raise ValueError("a timestamp_ntz column needs a timestamp without a zone")
+        return _instant(value)
+    if isinstance(value, datetime.date):
+        return (value.toordinal() - _EPOCH_DAY) * _DAY_MICROSECONDS
+    raise ValueError("a timestamp column needs a timestamp")
+
+
+def _instant(moment: datetime.datetime) -> int:
+    if moment.tzinfo is not None:
+        moment = moment.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    return (moment - _EPOCH) // _MICROSECOND
