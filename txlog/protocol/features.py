@@ -1,0 +1,409 @@
+"""Table features: what a table demands of readers and writers, by name, and which of it this release can do.
+
+In: the ``protocol`` action, and the metadata that tells whether a feature is in use. Out: silence, or an
+UnsupportedFeatureError naming every feature in the way, before anything is written; and the protocol a new or
+changed table needs. PROTOCOL.md, "Table Features", "Valid Feature Names in Table Features", "Reader/Writer Version
+Requirements".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
+from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
+
+__all__ = ["check_can_read", "check_can_write", "protocol_for", "upgraded_for"]
+
+READER_FEATURES_VERSION = 3
+WRITER_FEATURES_VERSION = 7
+
+
+def check_can_read(protocol: Protocol, metadata: Metadata) -> None:
+    """Raise UnsupportedFeatureError naming what this table demands of readers and txlog cannot do.
+
+    CorruptLogError where the protocol action contradicts itself.
+    """
+    _check_can_read(protocol, _Usage.of(metadata))
+
+
+def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
+    """Raise UnsupportedFeatureError naming what this table demands of writers and txlog cannot do.
+
+    A writer must read too. A feature that is merely listed, or that a legacy writer version implies, is no
+    hindrance where the protocol gives duties only to its use and the metadata shows none; constraints, generated
+    columns and the like that do stand in the metadata hinder whether or not the protocol lists them.
+    """
+    usage = _Usage.of(metadata)
+    _check_can_read(protocol, usage)
+    if protocol.min_writer_version > WRITER_FEATURES_VERSION:
+        raise _version_error("writer", protocol.min_writer_version, WRITER_FEATURES_VERSION)
+    present = (feature.name for feature in _FEATURES if feature.write is _Can.UNLESS_USED and feature.used(usage))
+    names = dict.fromkeys((*_writer_features(protocol), *present))
+    refused = [name for name in names if not _allowed(name, usage, reading=False)]
+    if refused:
+        raise _feature_error("write", refused, usage)
+    _check_properties(metadata.configuration)
+
+
+def protocol_for(schema: Struct, properties: Mapping[str, str]) -> Protocol:
+    """The protocol of a new table: reader 1, writer 2 unless schema or (validated) properties need more.
+
+    ``delta.minReaderVersion``, ``delta.minWriterVersion`` and ``delta.feature.<name>`` = ``supported`` ask for
+    more explicitly. Raises UnsupportedFeatureError naming a feature txlog could not write.
+    """
+    usage = _Usage(schema, properties)
+    return _minimal(("appendOnly", "invariants", *_needed(usage)), (), *_floor(usage))
+
+
+def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, str]) -> Protocol | None:
+    """The protocol this table needs for a changed schema or properties; None where it has all that is needed.
+
+    Nothing is ever dropped. Raises UnsupportedFeatureError naming a feature txlog could not write.
+    """
+    _check_shape(protocol)
+    usage = _Usage(schema, properties)
+    for_readers = _reader_features(protocol)
+    held = (*_writer_features(protocol), *for_readers)
+    missing = [name for name in _needed(usage) if name not in held]
+    reader, writer = _floor(usage)
+    if not missing and protocol.min_reader_version >= reader and protocol.min_writer_version >= writer:
+        return None
+    return _minimal(
+        (*held, *missing),
+        for_readers,
+        max(reader, protocol.min_reader_version),
+        max(writer, protocol.min_writer_version),
+    )
+
+
+# --- what is known of each feature ------------------------------------------------------------------------------
+
+
+class _Can(Enum):
+    YES = "yes"
+    UNLESS_USED = "unless used"
+    NO = "no"
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """The metadata that shows which features are in use."""
+
+    schema: Struct
+    configuration: Mapping[str, str]
+
+    @classmethod
+    def of(cls, metadata: Metadata) -> _Usage:
+        """Parses the schema only where its text could hold something that matters: this runs at every commit."""
+        matters = any(marker in metadata.schema_string for marker in _SCHEMA_MARKERS)
+        schema = parse_schema(metadata.schema_string) if matters else Struct(())
+        return cls(schema, metadata.configuration)
+
+    def has_type(self, wanted: DataType) -> bool:
+        return any(data_type == wanted for data_type, _ in _walk(self.schema))
+
+    def marked(self, marker: str) -> bool:
+        """Whether some column, at any depth, has field metadata whose key starts with ``marker``."""
+        return any(key.startswith(marker) for _, metadata in _walk(self.schema) for key in metadata)
+
+    def enabled(self, key: str) -> bool:
+        """Whether a boolean property is on. Text that is no boolean counts as on: it may be to its writer."""
+        return self.configuration.get(key, "false").strip().lower() != "false"
+
+
+def _walk(data_type: DataType) -> Iterator[tuple[DataType, Mapping[str, object]]]:
+    match data_type:
+        case Struct(fields):
+            for member in fields:
+                yield member.type, member.metadata
+                yield from _walk(member.type)
+        case Array(element):
+            yield element, {}
+            yield from _walk(element)
+        case Map(key, value):
+            yield key, {}
+            yield value, {}
+            yield from _walk(key)
+            yield from _walk(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Feature:
+    """``legacy``: the (reader, writer) versions that imply it. ``needed_by``: where its use shows, for messages."""
+
+    name: str
+    write: _Can
+    used: Callable[[_Usage], bool]
+    needed_by: str = ""
+    read: _Can = _Can.YES
+    is_reader_feature: bool = False
+    legacy: tuple[int, int] | None = None
+
+
+def _never(usage: _Usage) -> bool:
+    return False
+
+
+def _property(key: str) -> Callable[[_Usage], bool]:
+    return lambda usage: usage.enabled(key)
+
+
+def _mark(marker: str) -> Callable[[_Usage], bool]:
+    return lambda usage: usage.marked(marker)
+
+
+def _has_constraints(usage: _Usage) -> bool:
+    return any(key.startswith(CONSTRAINT_PREFIX) for key in usage.configuration)
+
+
+def _uses_v2_checkpoints(usage: _Usage) -> bool:
+    return usage.configuration.get("delta.checkpointPolicy", "classic").strip().lower() == "v2"
+
+
+def _maps_columns(usage: _Usage) -> bool:
+    return usage.configuration.get("delta.columnMapping.mode", "none").strip().lower() != "none"
+
+
+_YES, _UNLESS_USED, _NO = _Can.YES, _Can.UNLESS_USED, _Can.NO
+_SCHEMA_MARKERS = (
+    "delta.invariants",
+    "delta.generationExpression",
+    "delta.identity.",
+    "CURRENT_DEFAULT",
+    "timestamp_ntz",
+    "variant",
+)
+
+_FEATURES: tuple[_Feature, ...] = (
+    _Feature("appendOnly", _YES, _property("delta.appendOnly"), legacy=(1, 2)),
+    _Feature("invariants", _UNLESS_USED, _mark("delta.invariants"), "column metadata delta.invariants", legacy=(1, 2)),
+    _Feature("checkConstraints", _UNLESS_USED, _has_constraints, f"{CONSTRAINT_PREFIX}*", legacy=(1, 3)),
+    _Feature("changeDataFeed", _YES, _property("delta.enableChangeDataFeed"), legacy=(1, 4)),
+    _Feature(
+        "generatedColumns",
+        _UNLESS_USED,
+        _mark("delta.generationExpression"),
+        "column metadata delta.generationExpression",
+        legacy=(1, 4),
+    ),
+    _Feature(
+        "columnMapping",
+        _UNLESS_USED,
+        _maps_columns,
+        "delta.columnMapping.mode",
+        read=_UNLESS_USED,
+        is_reader_feature=True,
+        legacy=(2, 5),
+    ),
+    _Feature(
+        "identityColumns", _UNLESS_USED, _mark("delta.identity."), "column metadata delta.identity.*", legacy=(1, 6)
+    ),
+    _Feature("allowColumnDefaults", _UNLESS_USED, _mark("CURRENT_DEFAULT"), "column metadata CURRENT_DEFAULT"),
+    _Feature("deletionVectors", _YES, _property("delta.enableDeletionVectors"), is_reader_feature=True),
+    _Feature("timestampNtz", _YES, lambda usage: usage.has_type(TIMESTAMP_NTZ), is_reader_feature=True),
+    _Feature("v2Checkpoint", _YES, _uses_v2_checkpoints, is_reader_feature=True),
+    _Feature("vacuumProtocolCheck", _YES, _never, is_reader_feature=True),
+    _Feature("domainMetadata", _YES, _never),
+    _Feature(
+        "inCommitTimestamp", _UNLESS_USED, _property("delta.enableInCommitTimestamps"), "delta.enableInCommitTimestamps"
+    ),
+    # Merely supporting these obliges a writer (row ids, statistics of clustering columns, ...), in use or not.
+    _Feature("rowTracking", _NO, _property("delta.enableRowTracking"), "delta.enableRowTracking"),
+    _Feature("clustering", _NO, _never),
+    _Feature("icebergCompatV1", _NO, _property("delta.enableIcebergCompatV1"), "delta.enableIcebergCompatV1"),
+    _Feature("icebergCompatV2", _NO, _property("delta.enableIcebergCompatV2"), "delta.enableIcebergCompatV2"),
+    _Feature("icebergCompatV3", _NO, _property("delta.enableIcebergCompatV3"), "delta.enableIcebergCompatV3"),
+    _Feature(
+        "checkpointProtection",
+        _NO,
+        lambda usage: "delta.requireCheckpointProtectionBeforeVersion" in usage.configuration,
+        "delta.requireCheckpointProtectionBeforeVersion",
+    ),
+    _Feature(
+        "materializePartitionColumns",
+        _NO,
+        _property("delta.writePartitionColumnsToParquet"),
+        "delta.writePartitionColumnsToParquet",
+    ),
+    _Feature(
+        "typeWidening",
+        _NO,
+        _property("delta.enableTypeWidening"),
+        "delta.enableTypeWidening",
+        read=_NO,
+        is_reader_feature=True,
+    ),
+    _Feature(
+        "variantType",
+        _NO,
+        lambda usage: usage.has_type(VARIANT),
+        "a column of type variant",
+        read=_NO,
+        is_reader_feature=True,
+    ),
+    _Feature(
+        "variantShredding",
+        _NO,
+        _property("delta.enableVariantShredding"),
+        "delta.enableVariantShredding",
+        read=_NO,
+        is_reader_feature=True,
+    ),
+)
+"""What is not here is refused by the name the table gives it, as every feature of the future must be."""
+
+_BY_NAME = {feature.name: feature for feature in _FEATURES}
+_UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableChangeDataFeed")
+
+
+# --- what a protocol holds and what a table needs -----------------------------------------------------------------
+
+
+def _check_can_read(protocol: Protocol, usage: _Usage) -> None:
+    _check_shape(protocol)
+    if protocol.min_reader_version > READER_FEATURES_VERSION:
+        raise _version_error("reader", protocol.min_reader_version, READER_FEATURES_VERSION)
+    refused = [name for name in _reader_features(protocol) if not _allowed(name, usage, reading=True)]
+    if refused:
+        raise _feature_error("read", refused, usage)
+
+
+def _check_properties(configuration: Mapping[str, str]) -> None:
+    unreadable = TableProperties.of(configuration).unreadable
+    for key in _UNSAFE_TO_GUESS:
+        if key in unreadable:
+            raise UnsupportedFeatureError(
+                f"table property {key} holds {unreadable[key]!r}, which txlog cannot read: it will not guess what is "
+                f"safe to write; set {key} to a valid value",
+                features=(key,),
+            )
+
+
+def _check_shape(protocol: Protocol) -> None:
+    """PROTOCOL.md, "Table Features": the lists stand exactly at reader version 3 and writer version 7."""
+    reader, writer = protocol.min_reader_version, protocol.min_writer_version
+    wrong = None
+    if reader < 1 or writer < 1:
+        wrong = "versions start at 1"
+    elif writer == WRITER_FEATURES_VERSION and protocol.writer_features is None:
+        wrong = "writer version 7 needs writerFeatures"
+    elif reader == READER_FEATURES_VERSION and protocol.reader_features is None:
+        wrong = "reader version 3 needs readerFeatures"
+    elif reader == READER_FEATURES_VERSION and writer < WRITER_FEATURES_VERSION:
+        wrong = "reader version 3 needs writer version 7"
+    elif (writer < WRITER_FEATURES_VERSION and protocol.writer_features) or (
+        reader < READER_FEATURES_VERSION and protocol.reader_features
+    ):
+        wrong = "features are listed below reader version 3 or writer version 7"
+    if wrong:
+        raise CorruptLogError(f"the protocol (reader {reader}, writer {writer}) contradicts itself: {wrong}")
+
+
+def _reader_features(protocol: Protocol) -> tuple[str, ...]:
+    if protocol.min_reader_version == READER_FEATURES_VERSION:
+        return protocol.reader_features or ()
+    return tuple(
+        feature.name
+        for feature in _FEATURES
+        if feature.is_reader_feature and feature.legacy and feature.legacy[0] <= protocol.min_reader_version
+    )
+
+
+def _writer_features(protocol: Protocol) -> tuple[str, ...]:
+    if protocol.min_writer_version == WRITER_FEATURES_VERSION:
+        return protocol.writer_features or ()
+    return tuple(
+        feature.name for feature in _FEATURES if feature.legacy and feature.legacy[1] <= protocol.min_writer_version
+    )
+
+
+def _allowed(name: str, usage: _Usage, *, reading: bool) -> bool:
+    feature = _BY_NAME.get(name)
+    if feature is None:
+        return False
+    can = feature.read if reading else feature.write
+    return can is _Can.YES or (can is _Can.UNLESS_USED and not feature.used(usage))
+
+
+def _needed(usage: _Usage) -> tuple[str, ...]:
+    """The features in use or asked for by ``delta.feature.*``, all of which must be ones txlog can write."""
+    asked = [key.removeprefix(FEATURE_PREFIX) for key in usage.configuration if key.startswith(FEATURE_PREFIX)]
+    by_fold = {name.lower(): name for name in _BY_NAME}
+    names = [feature.name for feature in _FEATURES if feature.used(usage)]
+    names += [by_fold.get(name.lower(), name) for name in asked]
+    refused = [name for name in dict.fromkeys(names) if not _allowed(name, usage, reading=False)]
+    if refused:
+        raise _feature_error("write", refused, usage)
+    return tuple(dict.fromkeys(names))
+
+
+def _floor(usage: _Usage) -> tuple[int, int]:
+    """The versions asked for explicitly. InvalidInputError where they are no numbers (validate has seen to that)."""
+    found = []
+    for key in ("delta.minReaderVersion", "delta.minWriterVersion"):
+        text = usage.configuration.get(key, "1").strip()
+        if not text.isdecimal():
+            raise InvalidInputError(f"table property {key} must be an integer, is {text!r}")
+        found.append(int(text))
+    reader, writer = found
+    # A reader version exists for a feature that writers must know too, and the other way round.
+    if reader >= READER_FEATURES_VERSION:
+        writer = WRITER_FEATURES_VERSION
+    elif reader == 2:
+        writer = max(writer, 5)
+    elif writer in (5, 6):
+        reader = 2
+    return reader, writer
+
+
+def _minimal(names: Iterable[str], for_readers: Iterable[str], reader: int, writer: int) -> Protocol:
+    """The lowest protocol at or above these versions that holds these features: legacy versions, else lists.
+
+    ``for_readers`` are those already known to be reader features (some may be foreign to this release).
+    """
+    features = dict.fromkeys(names)
+    legacy = [feature.legacy for feature in map(_BY_NAME.get, features) if feature and feature.legacy]
+    implied_reader = max((reader, *(pair[0] for pair in legacy)))
+    implied_writer = max((writer, *(pair[1] for pair in legacy)))
+    if len(legacy) == len(features) and implied_writer < WRITER_FEATURES_VERSION:
+        return Protocol(implied_reader, implied_writer)
+    if writer < WRITER_FEATURES_VERSION:
+        # Going to lists must keep what the version number stood for.
+        features = dict.fromkeys((*_writer_features(Protocol(reader, writer)), *features))
+    listed_for_readers = {*for_readers, *filter(_is_reader_feature, features)}
+    if reader < READER_FEATURES_VERSION and all(_BY_NAME[name].legacy for name in listed_for_readers):
+        return Protocol(implied_reader, WRITER_FEATURES_VERSION, None, tuple(sorted(features)))
+    return Protocol(
+        READER_FEATURES_VERSION, WRITER_FEATURES_VERSION, tuple(sorted(listed_for_readers)), tuple(sorted(features))
+    )
+
+
+def _is_reader_feature(name: str) -> bool:
+    feature = _BY_NAME.get(name)
+    return feature is not None and feature.is_reader_feature
+
+
+def _feature_error(action: str, names: Iterable[str], usage: _Usage) -> UnsupportedFeatureError:
+    shown = []
+    for name in names:
+        feature = _BY_NAME.get(name)
+        shown.append(f"{name} ({feature.needed_by})" if feature and feature.needed_by and feature.used(usage) else name)
+    many = "features" if len(shown) > 1 else "feature"
+    return UnsupportedFeatureError(
+        f"txlog cannot {action} a table with the table {many} {', '.join(shown)}; use an engine that supports it, "
+        "or drop the feature there first",
+        features=tuple(names),
+    )
+
+
+def _version_error(side: str, found: int, newest: int) -> UnsupportedFeatureError:
+    return UnsupportedFeatureError(
+        f"the table needs {side} version {found}; the newest this release knows is {newest}. Upgrade txlog, or use "
+        "an engine that supports it",
+        features=(f"{side} version {found}",),
+    )

@@ -1,0 +1,360 @@
+"""Table properties: the keys of ``metaData.configuration``, what each may hold, and what it means when absent.
+
+In: a map of text to text, ours to check or another writer's to read. Out: the same map with known spellings
+(``validate``), or typed values (``TableProperties``). What is being *written* is checked strictly. What others
+wrote is read leniently: an unreadable value counts as absent and stays known in ``TableProperties.unreadable``, so
+that ``features`` can refuse to write where the default might be unsafe. PROTOCOL.md, "Table Properties".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar, cast
+
+from txlog.errors import InvalidInputError
+
+__all__ = [
+    "CONSTRAINT_PREFIX",
+    "FEATURE_PREFIX",
+    "KNOWN_KEYS",
+    "TableProperties",
+    "parse_interval_ms",
+    "stored",
+    "validate",
+]
+
+CONSTRAINT_PREFIX = "delta.constraints."
+FEATURE_PREFIX = "delta.feature."
+
+SECOND_MS = 1_000
+DAY_MS = 86_400 * SECOND_MS
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+ColumnPath = tuple[str, ...]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class TableProperties:
+    """The properties txlog acts on, typed, with Delta's defaults where they are absent or unreadable.
+
+    Durations are milliseconds, sizes bytes. None means "not set": whoever acts on it has a rule of its own.
+    """
+
+    append_only: bool = False
+    isolation_level: str = "WriteSerializable"
+    checkpoint_interval: int | None = None
+    checkpoint_policy: str = "classic"
+    write_stats_as_json: bool = True
+    write_stats_as_struct: bool = False
+    log_retention_ms: int = 30 * DAY_MS
+    deleted_file_retention_ms: int = 7 * DAY_MS
+    set_transaction_retention_ms: int | None = None
+    enable_expired_log_cleanup: bool = True
+    data_skipping_num_indexed_cols: int = 32
+    data_skipping_stats_columns: tuple[ColumnPath, ...] | None = None
+    data_skipping_string_prefix_length: int = 32
+    parquet_compression_codec: str = "zstd"
+    randomize_file_prefixes: bool = False
+    random_prefix_length: int = 2
+    target_file_size_bytes: int | None = None
+    enable_change_data_feed: bool = False
+    enable_deletion_vectors: bool = False
+    enable_row_tracking: bool = False
+    in_commit_timestamps: bool = False
+    in_commit_timestamp_enablement_version: int | None = None
+    in_commit_timestamp_enablement_timestamp: int | None = None
+    column_mapping_mode: str = "none"
+    unreadable: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """Known keys whose value could not be read, with the text found."""
+
+    @classmethod
+    def of(cls, configuration: Mapping[str, str]) -> TableProperties:
+        """Read ``metaData.configuration``, whoever wrote it. Never raises."""
+        found: dict[str, Any] = {}
+        unreadable: dict[str, str] = {}
+        for name, key in _ATTRIBUTES.items():
+            text = configuration.get(key)
+            if text is None:
+                continue
+            try:
+                found[name] = _FORMS[key].parse(text)
+            except ValueError:
+                unreadable[key] = text
+        return cls(**found, unreadable=unreadable)
+
+
+def validate(properties: Mapping[str, object]) -> dict[str, str]:
+    """Check properties somebody asks us to write; returns them as text, in Delta's own spelling.
+
+    Keys under ``delta.`` are matched whatever their case (Spark lower-cases options) and must be known; all other
+    keys are the user's own. Booleans and integers are taken as well as text. Raises InvalidInputError naming the
+    key, the value and what was expected.
+    """
+    checked: dict[str, str] = {}
+    for given, value in properties.items():
+        key = _known_spelling(given)
+        if key in checked:
+            raise InvalidInputError(f"table property {key} is given twice, with different case")
+        checked[key] = _checked_value(key, value)
+    return checked
+
+
+def stored(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that belong in ``metaData``: those that only steer the protocol action are left out."""
+    return {
+        key: value
+        for key, value in properties.items()
+        if key not in _PROTOCOL_ONLY and not key.startswith(FEATURE_PREFIX)
+    }
+
+
+def parse_interval_ms(text: str) -> int:
+    """Milliseconds of a Spark interval of fixed length: ``interval 30 days``, ``1 week 2 days``.
+
+    Raises ValueError, also for months and years, which have no fixed length.
+    """
+    matched = _INTERVAL.fullmatch(text.strip())
+    if matched is None:
+        raise ValueError(f"not an interval: {text!r}")
+    total_us = sum(
+        int(count) * _UNIT_US[unit.lower().removesuffix("s")] for count, unit in _INTERVAL_PART.findall(matched[1])
+    )
+    if total_us > INT64_MAX:
+        raise ValueError(f"interval is too long: {text!r}")
+    return total_us // 1_000
+
+
+# --- forms: how a value reads ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    parse: Callable[[str], Any]
+    """Raises ValueError where the text does not have this form."""
+    expected: str
+    spells: bool = False
+    """The parsed value, not the text as given, is what should be stored (choices and booleans: one spelling)."""
+
+
+def _boolean(text: str) -> bool:
+    folded = text.strip().lower()
+    if folded not in ("true", "false"):
+        raise ValueError("not a boolean")
+    return folded == "true"
+
+
+def _integer(low: int, high: int = INT64_MAX) -> _Form:
+    def parse(text: str) -> int:
+        if _INTEGER.fullmatch(text.strip()) is None or not low <= int(text) <= high:
+            raise ValueError("not an integer in range")
+        return int(text)
+
+    return _Form(parse, f"an integer of at least {low}" if high == INT64_MAX else f"an integer from {low} to {high}")
+
+
+def _choice(*names: str) -> _Form:
+    by_fold = {name.lower(): name for name in names}
+
+    def parse(text: str) -> str:
+        name = by_fold.get(text.strip().lower())
+        if name is None:
+            raise ValueError("not one of the choices")
+        return name
+
+    return _Form(parse, "one of " + ", ".join(names), spells=True)
+
+
+def _size_bytes(text: str) -> int:
+    matched = _SIZE.fullmatch(text.strip().lower())
+    size = int(matched[1]) * 1024 ** "bkmgt".index(matched[2] or "b") if matched else 0
+    if not 0 < size <= INT64_MAX:
+        raise ValueError("not a size")
+    return size
+
+
+def _column_paths(text: str) -> tuple[ColumnPath, ...]:
+    """``a, b.c, `x.y`.z`` -> (("a",), ("b", "c"), ("x.y", "z")). Backticks quote; two of them stand for one."""
+    if not text.strip():
+        return ()
+    paths: list[ColumnPath] = []
+    parts: list[str] = []
+    position = 0
+    while True:
+        matched = _NAME_PART.match(text, position)
+        if matched is None:
+            raise ValueError("not a list of column names")
+        quoted, plain, separator = matched.groups()
+        parts.append(quoted.replace("``", "`") if quoted is not None else plain.strip())
+        position = matched.end()
+        if separator != ".":
+            paths.append(tuple(parts))
+            parts = []
+        if not separator:
+            return tuple(paths)
+
+
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise ValueError("empty")
+    return text
+
+
+_INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+_SIZE = re.compile(r"(\d{1,19})\s*(?:([kmgt])b?|b)?", re.ASCII)
+_NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,]*[^`.,\s]))\s*([.,]|$)")
+_UNIT_US = {
+    "week": 7 * DAY_MS * 1_000,
+    "day": DAY_MS * 1_000,
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
+_INTERVAL_PART = re.compile(rf"(\d{{1,18}})\s*({'|'.join(_UNIT_US)})s?\b", re.IGNORECASE | re.ASCII)
+_INTERVAL = re.compile(rf"(?:interval\s+)?((?:\d{{1,18}}\s*(?:{'|'.join(_UNIT_US)})s?\s*)+)", re.IGNORECASE | re.ASCII)
+
+_BOOLEAN = _Form(_boolean, "true or false", spells=True)
+_INTERVAL_FORM = _Form(
+    parse_interval_ms, "an interval of weeks, days, hours, minutes, seconds, as in 'interval 30 days'"
+)
+_TEXT = _Form(_not_empty, "text that is not empty")
+_CODECS = _choice("zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "uncompressed", "none")
+
+# --- what is known ----------------------------------------------------------------------------------------------
+
+_FORMS: dict[str, _Form] = {
+    "delta.appendOnly": _BOOLEAN,
+    "delta.autoOptimize.autoCompact": _TEXT,
+    "delta.autoOptimize.optimizeWrite": _TEXT,
+    "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
+    "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,
+    "delta.checkpointInterval": _integer(1, INT32_MAX),
+    "delta.checkpointPolicy": _choice("classic", "v2"),
+    "delta.columnMapping.maxColumnId": _integer(0),
+    "delta.columnMapping.mode": _choice("none", "name", "id"),
+    "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
+    "delta.dataSkippingNumIndexedCols": _integer(-1, INT32_MAX),
+    "delta.dataSkippingStatsColumns": _Form(_column_paths, "column names separated by commas, as in 'a, b.c'"),
+    "delta.dataSkippingStringPrefixLength": _integer(1, INT32_MAX),
+    "delta.deletedFileRetentionDuration": _INTERVAL_FORM,
+    "delta.enableChangeDataFeed": _BOOLEAN,
+    "delta.enableDeletionVectors": _BOOLEAN,
+    "delta.enableExpiredLogCleanup": _BOOLEAN,
+    "delta.enableFullRetentionRollback": _BOOLEAN,
+    "delta.enableIcebergCompatV1": _BOOLEAN,
+    "delta.enableIcebergCompatV2": _BOOLEAN,
+    "delta.enableIcebergCompatV3": _BOOLEAN,
+    "delta.enableInCommitTimestamps": _BOOLEAN,
+    "delta.enableRowTracking": _BOOLEAN,
+    "delta.enableTypeWidening": _BOOLEAN,
+    "delta.enableVariantShredding": _BOOLEAN,
+    "delta.inCommitTimestampEnablementTimestamp": _integer(0),
+    "delta.inCommitTimestampEnablementVersion": _integer(0),
+    "delta.isolationLevel": _choice("WriteSerializable", "Serializable"),
+    "delta.logRetentionDuration": _INTERVAL_FORM,
+    "delta.minReaderVersion": _integer(1, 3),
+    "delta.minWriterVersion": _integer(1, 7),
+    "delta.parquet.compression.codec": _CODECS,
+    "delta.parquet.format.version": _TEXT,
+    "delta.randomPrefixLength": _integer(1, 32),
+    "delta.randomizeFilePrefixes": _BOOLEAN,
+    "delta.requireCheckpointProtectionBeforeVersion": _integer(0),
+    "delta.rowTracking.materializedRowCommitVersionColumnName": _TEXT,
+    "delta.rowTracking.materializedRowIdColumnName": _TEXT,
+    "delta.rowTrackingSuspended": _BOOLEAN,
+    "delta.sampleRetentionDuration": _INTERVAL_FORM,
+    "delta.setTransactionRetentionDuration": _INTERVAL_FORM,
+    "delta.targetFileSize": _Form(_size_bytes, "a size in bytes, or with a unit as in '128mb'"),
+    "delta.tuneFileSizesForRewrites": _BOOLEAN,
+    "delta.universalFormat.enabledFormats": _TEXT,
+    "delta.writePartitionColumnsToParquet": _BOOLEAN,
+}
+
+KNOWN_KEYS: frozenset[str] = frozenset(_FORMS)
+"""The ``delta.`` keys with a fixed name; ``delta.constraints.*`` and ``delta.feature.*`` are families."""
+
+_PROTOCOL_ONLY = frozenset({"delta.minReaderVersion", "delta.minWriterVersion"})
+_FAMILIES = {CONSTRAINT_PREFIX: _TEXT, FEATURE_PREFIX: _choice("supported", "enabled")}
+_BY_FOLD = {key.lower(): key for key in _FORMS}
+
+_ATTRIBUTES = {
+    "append_only": "delta.appendOnly",
+    "isolation_level": "delta.isolationLevel",
+    "checkpoint_interval": "delta.checkpointInterval",
+    "checkpoint_policy": "delta.checkpointPolicy",
+    "write_stats_as_json": "delta.checkpoint.writeStatsAsJson",
+    "write_stats_as_struct": "delta.checkpoint.writeStatsAsStruct",
+    "log_retention_ms": "delta.logRetentionDuration",
+    "deleted_file_retention_ms": "delta.deletedFileRetentionDuration",
+    "set_transaction_retention_ms": "delta.setTransactionRetentionDuration",
+    "enable_expired_log_cleanup": "delta.enableExpiredLogCleanup",
+    "data_skipping_num_indexed_cols": "delta.dataSkippingNumIndexedCols",
+    "data_skipping_stats_columns": "delta.dataSkippingStatsColumns",
+    "data_skipping_string_prefix_length": "delta.dataSkippingStringPrefixLength",
+    "parquet_compression_codec": "delta.parquet.compression.codec",
+    "randomize_file_prefixes": "delta.randomizeFilePrefixes",
+    "random_prefix_length": "delta.randomPrefixLength",
+    "target_file_size_bytes": "delta.targetFileSize",
+    "enable_change_data_feed": "delta.enableChangeDataFeed",
+    "enable_deletion_vectors": "delta.enableDeletionVectors",
+    "enable_row_tracking": "delta.enableRowTracking",
+    "in_commit_timestamps": "delta.enableInCommitTimestamps",
+    "in_commit_timestamp_enablement_version": "delta.inCommitTimestampEnablementVersion",
+    "in_commit_timestamp_enablement_timestamp": "delta.inCommitTimestampEnablementTimestamp",
+    "column_mapping_mode": "delta.columnMapping.mode",
+}
+
+
+def _known_spelling(given: str) -> str:
+    if type(given) is not str or not given:
+        raise InvalidInputError(f"a table property's name must be text that is not empty, is {given!r}")
+    folded = given.lower()
+    if not folded.startswith("delta."):
+        return given
+    if folded in _BY_FOLD:
+        return _BY_FOLD[folded]
+    for prefix in _FAMILIES:
+        if folded.startswith(prefix) and len(given) > len(prefix):
+            return prefix + given[len(prefix) :]
+    raise InvalidInputError(
+        f"unknown table property {given!r}{_nearest(folded)}; keys of your own must not start with 'delta.'"
+    )
+
+
+def _nearest(folded: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(folded, _BY_FOLD, n=1, cutoff=0.7)
+    return f": did you mean {_BY_FOLD[near[0]]!r}?" if near else ""
+
+
+def _checked_value(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        value = "true" if value else "false"
+    elif isinstance(value, int):
+        value = str(value)
+    form = _form_of(key)
+    expected = form.expected if form else "text"
+    if type(value) is not str:
+        raise InvalidInputError(f"table property {key} must be {expected}, is {value!r}")
+    if form is None:
+        return value
+    try:
+        parsed = form.parse(value)
+    except ValueError:
+        raise InvalidInputError(f"table property {key} must be {expected}, is {value!r}") from None
+    if not form.spells:
+        return value
+    return str(parsed).lower() if isinstance(parsed, bool) else cast(str, parsed)
+
+
+def _form_of(key: str) -> _Form | None:
+    form = _FORMS.get(key)
+    if form is None:
+        form = next((family for prefix, family in _FAMILIES.items() if key.startswith(prefix)), None)
+    return form
