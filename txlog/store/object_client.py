@@ -1,0 +1,186 @@
+"""The client of one table's place in an object store: built per process, never hanging, never showing a secret.
+
+In: a `Location`, its options and perhaps a credential provider. Out: the answer of one request, or a TxlogError.
+The client's runtime does not survive a fork (a request in the child would wait for ever), so a process that was
+forked from one that had used it is refused. Pickled, a client leaves its secrets behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+from txlog.errors import InvalidInputError, NotFoundError, StorageError
+from txlog.store.options import Cloud, StorageOptions, redact
+from txlog.store.retry import read_again
+
+__all__ = ["Location", "ObjectClient"]
+
+_READ_RETRIES = 5
+_READ_RETRY_TIMEOUT = timedelta(seconds=60)
+
+T = TypeVar("T")
+
+# The process whose runtime has made a request; the client library keeps one per process, so this is global too.
+_runtime_process_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where a table is. ``prefix`` is the decoded key of its root, without slashes around it.
+
+    ``config`` is what the URI itself tells the client, such as the account of an Azure container.
+    """
+
+    cloud: Cloud
+    uri: str
+    bucket: str
+    prefix: str
+    config: tuple[tuple[str, str], ...] = ()
+
+
+class ObjectClient:
+    """Requests to one location. Thread-safe."""
+
+    def __init__(
+        self,
+        location: Location,
+        options: StorageOptions,
+        credential_provider: Callable[[], Any] | None = None,
+        left_behind: tuple[str, ...] = (),
+    ) -> None:
+        self.location = location
+        self._options = options
+        self._credential_provider = credential_provider
+        self._left_behind = left_behind
+        self._stores: dict[bool, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        left_behind = set(self._left_behind) | set(self._options.secret_names())
+        if self._credential_provider is not None:
+            left_behind.add("credential_provider")
+        return (ObjectClient, (self.location, self._options.without_secrets(), None, tuple(sorted(left_behind))))
+
+    def validate(self) -> None:
+        """Build the client, so that a bad option is reported where it was given. Raises InvalidInputError."""
+        self._store(repeats=True)
+
+    def read(self, action: str, path: str, request: Callable[[Any], T]) -> T:
+        """``request`` against the store that repeats by itself, and again here where an answer broke off.
+
+        Raises NotFoundError, StorageError.
+        """
+        store = self._enter(repeats=True)
+        try:
+            return read_again(lambda: request(store), _is_transient)
+        except BaseException as error:
+            # Not chained: the client's own text may hold what was redacted.
+            raise self.translated(action, path, error) from None
+
+    def send_once(self, request: Callable[[Any], T]) -> T:
+        """``request`` against the store that never repeats. Raises whatever the client raises."""
+        return request(self._enter(repeats=False))
+
+    def store_for_upload(self) -> Any:
+        """The client's own store object, for an upload that repeats its parts by itself."""
+        return self._enter(repeats=True)
+
+    def translated(self, action: str, path: str, error: BaseException) -> BaseException:
+        """What ``error`` means to a caller; interrupts and our own errors are handed back as they are."""
+        if not (isinstance(error, Exception) or is_panic(error)) or isinstance(error, (StorageError, NotFoundError)):
+            return error
+        if isinstance(error, FileNotFoundError) and action != "write":
+            return NotFoundError(f"{path} does not exist", table=self.location.uri, path=path)
+        return StorageError(
+            f"could not {action} {path}: {self.shown(error)}{self._hint(error)}", table=self.location.uri, path=path
+        )
+
+    def shown(self, error: BaseException) -> str:
+        """The first line of the client's message, without secrets."""
+        text = str(error).split("\n\nDebug source", 1)[0].strip()
+        first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
+        return redact(first, self._options.secrets())[:500]
+
+    def _hint(self, error: BaseException) -> str:
+        if self._left_behind:
+            return (
+                f". {', '.join(self._left_behind)} did not travel with this table to another process, since secrets "
+                "are never pickled. Give that process its own credentials (environment variables or an instance role)."
+            )
+        if type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError"):
+            return ". Check the credentials and what they may do, then run it again."
+        return ". Check the endpoint and the network, then run it again."
+
+    def _enter(self, *, repeats: bool) -> Any:
+        global _runtime_process_id
+        process_id = os.getpid()
+        if _runtime_process_id is None:
+            _runtime_process_id = process_id
+        if _runtime_process_id != process_id:
+            raise StorageError(
+                "this process was forked from one that had already used an object store, and the client does not "
+                "survive that. Start workers with the 'spawn' or 'forkserver' method, or fork before the first use.",
+                table=self.location.uri,
+            )
+        return self._store(repeats=repeats)
+
+    def _store(self, *, repeats: bool) -> Any:
+        store = self._stores.get(repeats)
+        if store is None:
+            # Two threads may both build one: harmless, and a lock could be copied locked into a forked child.
+            store = self._stores.setdefault(repeats, self._build(repeats=repeats))
+        return store
+
+    def _build(self, *, repeats: bool) -> Any:
+        import obstore.store
+
+        classes = {
+            Cloud.S3: obstore.store.S3Store,
+            Cloud.AZURE: obstore.store.AzureStore,
+            Cloud.GCS: obstore.store.GCSStore,
+        }
+        try:
+            return classes[self.location.cloud](
+                self.location.bucket,
+                prefix=self.location.prefix or None,
+                config=self._config(),
+                client_options=dict(self._options.client),
+                retry_config=self._retry_config(repeats=repeats),
+                credential_provider=self._credential_provider,
+            )
+        except BaseException as error:
+            if not (isinstance(error, Exception) or is_panic(error)):
+                raise
+            raise InvalidInputError(
+                f"storage_options do not make a working client: {self.shown(error)}", table=self.location.uri
+            ) from None
+
+    def _config(self) -> dict[str, str]:
+        config = dict(self._options.config)
+        for name, value in self.location.config:
+            config.setdefault(name, value)
+        if self.location.cloud is Cloud.S3:
+            # Names are deleted one at a time; several S3-compatible servers lack the bulk call.
+            config.setdefault("disable_bulk_delete", "true")
+        return config
+
+    def _retry_config(self, *, repeats: bool) -> dict[str, Any]:
+        if not repeats:
+            return {"max_retries": 0}
+        retries = self._options.max_retries
+        return {
+            "max_retries": _READ_RETRIES if retries is None else retries,
+            "retry_timeout": self._options.retry_timeout or _READ_RETRY_TIMEOUT,
+        }
+
+
+def is_panic(error: BaseException) -> bool:
+    """True for a panic of the client's native code, which is not an `Exception`."""
+    return type(error).__module__ == "pyo3_runtime"
+
+
+def _is_transient(error: BaseException) -> bool:
+    return type(error).__name__ in ("GenericError", "JoinError") or is_panic(error)

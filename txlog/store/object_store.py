@@ -1,0 +1,316 @@
+"""The object store: put-if-absent and data files on S3, Azure and Google Cloud Storage, through obstore.
+
+A commit is one conditional PUT that the client never repeats by itself: repeated, its own lost success would come
+back as "already exists". What the answer means is decided in `_outcome`. Data files are uploads that show nothing
+until they are complete. PROTOCOL.md: "Delta Log Entries", "Writer Requirements" (mutual exclusion on a version).
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from txlog import ambient
+from txlog.errors import NotFoundError, StorageError
+from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.object_client import Location, ObjectClient, is_panic
+from txlog.store.options import StorageOptions
+from txlog.store.round_trip import RoundTrip
+
+__all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "object_table_store"]
+
+_LOG = "_delta_log"
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_LIST_PAGE = 1000
+_UPLOAD_PART_BYTES = 8 * 1024 * 1024
+_UPLOAD_CONCURRENCY = 4
+
+# Refusals that come before the object is touched; any other failure may hide a success.
+_REFUSED = frozenset(
+    {
+        "FileNotFoundError",
+        "InvalidPathError",
+        "NotImplementedError",
+        "NotSupportedError",
+        "PermissionDeniedError",
+        "UnauthenticatedError",
+    }
+)
+
+
+class ObjectLogStore:
+    """`LogStore` of the table at the client's location."""
+
+    lists_itself_completely = True
+    checks_predecessor = False
+
+    def __init__(self, client: ObjectClient) -> None:
+        self._client = client
+        self._round_trip = RoundTrip()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ObjectLogStore, (self._client,))
+
+    def list_from(self, start: str) -> list[ObjectMeta]:
+        import obstore
+
+        def request(store: Any) -> list[ObjectMeta]:
+            found: list[ObjectMeta] = []
+            for page in obstore.list(store, prefix=_LOG, offset=_offset_before(start), chunk_size=_LIST_PAGE):
+                found.extend(_meta(entry["path"].removeprefix(f"{_LOG}/"), entry) for entry in page)
+            return found
+
+        try:
+            listed = self._client.read("list", _LOG, request)
+        except NotFoundError:
+            return []
+        # Azure's emulator ignores the offset, and sidecars live below the log: keep what was asked for.
+        wanted = [meta for meta in listed if meta.name >= start and _NAME.fullmatch(meta.name)]
+        return sorted(wanted, key=lambda meta: meta.name)
+
+    def read(self, name: str) -> bytes:
+        import obstore
+
+        path = _log_path(name)
+        body: bytes = self._client.read("read", path, lambda store: obstore.get(store, path).bytes().to_bytes())
+        return body
+
+    def head(self, name: str) -> ObjectMeta:
+        import obstore
+
+        path = _log_path(name)
+        return self._client.read("look at", path, lambda store: _meta(name, obstore.head(store, path)))
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        import obstore
+
+        path, payload = _log_path(name), bytes(body)
+        started_s = ambient.monotonic_s()
+        try:
+            self._client.send_once(lambda store: obstore.put(store, path, payload, mode="create", use_multipart=False))
+            return PutOutcome.WRITTEN
+        except BaseException as error:
+            return self._outcome(path, error)
+        finally:
+            self._round_trip.observe(ambient.monotonic_s() - started_s)
+
+    def put(self, name: str, body: bytes | memoryview) -> None:
+        import obstore
+
+        path, payload = _log_path(name), bytes(body)
+        self._client.read("write", path, lambda store: obstore.put(store, path, payload, use_multipart=False))
+
+    def delete(self, name: str) -> None:
+        _delete(self._client, _log_path(name))
+
+    def make_durable(self, name: str) -> None:
+        """An object that can be read is durable already: only its presence is checked."""
+        self.head(name)
+
+    def round_trip_s(self) -> float:
+        return self._round_trip.median_s()
+
+    def _outcome(self, path: str, error: BaseException) -> PutOutcome:
+        """What is known after a put that raised; see the module's docstring."""
+        if type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
+            return PutOutcome.ALREADY_EXISTS
+        if type(error).__name__ in _REFUSED or isinstance(error, (StorageError, ValueError, TypeError)):
+            raise self._client.translated("write", path, error) from None
+        if isinstance(error, Exception) or is_panic(error):
+            return PutOutcome.UNKNOWN
+        raise error
+
+
+class ObjectFileStore:
+    """`FileStore` of the table at the client's location."""
+
+    def __init__(self, client: ObjectClient) -> None:
+        self._client = client
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (ObjectFileStore, (self._client,))
+
+    def create(self, path: str) -> ObjectOutputFile:
+        return ObjectOutputFile(self._client, _checked(path))
+
+    def open(self, path: str) -> Any:
+        import pyarrow as pa
+
+        return pa.PythonFile(_ObjectInput(self._client, path, self.head(path).size), mode="r")
+
+    def head(self, path: str) -> ObjectMeta:
+        import obstore
+
+        _checked(path)
+        return self._client.read("look at", path, lambda store: _meta(path, obstore.head(store, path)))
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        """A finished upload is durable, and there are no directories."""
+
+    def delete(self, path: str) -> None:
+        _delete(self._client, _checked(path))
+
+
+class ObjectOutputFile:
+    """A data file on its way up. One request if it is small, else parts; neither shows anything before `publish`."""
+
+    def __init__(self, client: ObjectClient, path: str) -> None:
+        import obstore
+
+        self._client = client
+        self._path = path
+        self._upload = obstore.open_writer(
+            client.store_for_upload(), path, buffer_size=_UPLOAD_PART_BYTES, max_concurrency=_UPLOAD_CONCURRENCY
+        )
+        self._sink = _ObjectSink(self._send)
+        self._is_finished = False
+
+    @property
+    def sink(self) -> Any:
+        return self._sink
+
+    def publish(self) -> ObjectMeta:
+        import obstore
+
+        self._is_finished = True
+        self._guard(self._upload.close)
+        meta = self._client.read(
+            "look at", self._path, lambda store: _meta(self._path, obstore.head(store, self._path))
+        )
+        if meta.size != self._sink.tell():
+            raise StorageError(
+                f"{self._sink.tell()} bytes were uploaded but {self._path} has {meta.size}. It is named by no commit; "
+                "run the write again.",
+                table=self._client.location.uri,
+                path=self._path,
+            )
+        return meta
+
+    def abort(self) -> None:
+        """Drop the upload; the name, which nobody else uses, is freed in case a lost answer hid a success."""
+        try:
+            if not self._is_finished:
+                self._is_finished = True
+                self._upload.__exit__(RuntimeError, RuntimeError("aborted"), None)
+            else:
+                _delete(self._client, self._path)
+        except BaseException as error:
+            if not (isinstance(error, Exception) or is_panic(error)):
+                raise
+
+    def _send(self, data: memoryview) -> None:
+        self._guard(lambda: self._upload.write(data))
+
+    def _guard(self, request: Callable[[], Any]) -> None:
+        try:
+            request()
+        except BaseException as error:
+            raise self._client.translated("write", self._path, error) from None
+
+
+class _ObjectSink(io.RawIOBase):
+    """What Arrow takes for a file: obstore's own writer looks closed to it, and takes no Arrow buffers."""
+
+    def __init__(self, send: Callable[[memoryview], None]) -> None:
+        super().__init__()
+        self._send = send
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def write(self, data: Any) -> int:
+        view = memoryview(data).cast("B")
+        self._send(view)
+        self._position += len(view)
+        return len(view)
+
+
+class _ObjectInput(io.RawIOBase):
+    """Ranges of an object as a file. Arrow reads whole column chunks, so each read is worth its request."""
+
+    def __init__(self, client: ObjectClient, path: str, size_bytes: int) -> None:
+        super().__init__()
+        self._client = client
+        self._path = path
+        self._size_bytes = size_bytes
+        self._position = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def size(self) -> int:
+        return self._size_bytes
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size_bytes}[whence]
+        self._position = max(0, base + offset)
+        return self._position
+
+    def read(self, size: int = -1) -> bytes:
+        import obstore
+
+        start = self._position
+        end = self._size_bytes if size is None or size < 0 else min(start + size, self._size_bytes)
+        if end <= start:
+            return b""
+        data: bytes = self._client.read(
+            "read",
+            self._path,
+            lambda store: obstore.get_range(store, self._path, start=start, end=end).to_bytes(),
+        )
+        self._position = start + len(data)
+        return data
+
+
+def object_table_store(
+    location: Location, options: StorageOptions, credential_provider: Callable[[], Any] | None = None
+) -> TableStore:
+    """Both stores of the table at ``location``. Raises InvalidInputError for options the client refuses."""
+    client = ObjectClient(location, options, credential_provider)
+    client.validate()
+    return TableStore(uri=location.uri, log=ObjectLogStore(client), files=ObjectFileStore(client))
+
+
+def _delete(client: ObjectClient, path: str) -> None:
+    import obstore
+
+    try:
+        client.read("delete", path, lambda store: obstore.delete(store, path))
+    except NotFoundError:
+        return
+
+
+def _offset_before(start: str) -> str | None:
+    """A key below every name >= ``start`` and above nearly every other: a store lists what is strictly greater."""
+    if not start:
+        return None
+    below = chr(ord(start[-1]) - 1)
+    return f"{_LOG}/{start[:-1]}{below}z" if below.isalnum() else f"{_LOG}/{start[:-1]}"
+
+
+def _meta(name: str, entry: Any) -> ObjectMeta:
+    return ObjectMeta(name=name, size=entry["size"], modified_ms=int(entry["last_modified"].timestamp() * 1000))
+
+
+def _log_path(name: str) -> str:
+    if not all(map(_NAME.fullmatch, name.split("/"))):
+        raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
+    return f"{_LOG}/{name}"
+
+
+def _checked(path: str) -> str:
+    if any(segment in ("", ".", "..") for segment in path.split("/")) or not path.isprintable():
+        raise StorageError(f"{path!r} is not a plain relative path; nothing was touched", path=path)
+    return path

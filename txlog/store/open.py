@@ -1,0 +1,118 @@
+"""From a table's URI to its stores.
+
+In: a path, `file:`, `s3://`, `s3a://`, `gs://`, `az://`, `abfs://` or `abfss://` URI, with `storage_options`.
+Out: a `TableStore` whose ``uri`` is built from the parsed parts alone, so that it can be shown anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from txlog.errors import InvalidInputError
+from txlog.store.base import TableStore
+from txlog.store.local import local_table_store
+from txlog.store.object_client import Location
+from txlog.store.object_store import object_table_store
+from txlog.store.options import Cloud, parse_options
+
+__all__ = ["open_store"]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
+_CLOUDS = {
+    "s3": Cloud.S3,
+    "s3a": Cloud.S3,
+    "gs": Cloud.GCS,
+    "gcs": Cloud.GCS,
+    "az": Cloud.AZURE,
+    "azure": Cloud.AZURE,
+    "abfs": Cloud.AZURE,
+    "abfss": Cloud.AZURE,
+}
+
+
+def open_store(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, Any] | None = None,
+    credential_provider: Callable[[], Any] | None = None,
+) -> TableStore:
+    """The stores of the table at ``uri``, which need not exist yet. Makes no request.
+
+    ``credential_provider`` is an obstore provider (profiles, assumed roles, expiring tokens). Raises
+    InvalidInputError for a URI or an option that cannot be used.
+    """
+    text = os.fspath(uri)
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        raise InvalidInputError("a table's location must be a path or a URI")
+    match = _SCHEME.match(text)
+    scheme = match[1].lower() if match else "file"
+    if scheme == "file":
+        parse_options(storage_options, Cloud.LOCAL)
+        return local_table_store(_local_path(text) if match else text)
+    cloud = _CLOUDS.get(scheme)
+    if cloud is None:
+        raise InvalidInputError(
+            f"{scheme}: is not a place a table can be. Use a local path, file:, s3://, s3a://, gs://, az://, "
+            "abfs:// or abfss://."
+        )
+    return object_table_store(
+        _location(cloud, scheme, text), parse_options(storage_options, cloud), credential_provider
+    )
+
+
+def _local_path(uri: str) -> str:
+    parts = urlsplit(uri)
+    if parts.netloc not in ("", "localhost"):
+        raise InvalidInputError(
+            f"a file: URI names a path on this machine, not on {parts.hostname!r}: use file:///path"
+        )
+    if parts.query or parts.fragment:
+        raise InvalidInputError("a file: URI has no query and no fragment; write '?' as %3F and '#' as %23")
+    return unquote(parts.path)
+
+
+def _location(cloud: Cloud, scheme: str, uri: str) -> Location:
+    parts = urlsplit(uri)
+    if parts.query or parts.fragment:
+        raise InvalidInputError(
+            f"a {scheme}:// URI takes no query and no fragment: pass tokens and other settings as storage_options"
+        )
+    bucket = parts.netloc
+    config: tuple[tuple[str, str], ...] = ()
+    if cloud is Cloud.AZURE and "@" in parts.netloc:
+        bucket, _, host = parts.netloc.partition("@")
+        config = _azure_host(host)
+    if not bucket or "@" in bucket or ":" in bucket:
+        raise InvalidInputError(
+            f"a {scheme}:// URI names a bucket or container first, and never a user, a password or a port: "
+            f"{scheme}://bucket/path/to/table. Pass credentials as storage_options or credential_provider."
+        )
+    prefix = unquote(parts.path).strip("/")
+    if prefix and any(part in ("", ".", "..") or not part.isprintable() for part in prefix.split("/")):
+        raise InvalidInputError(f"the path {prefix!r} of a {scheme}:// URI has an empty, '.', '..' or unprintable part")
+    return Location(
+        cloud=cloud,
+        uri=f"{scheme}://{parts.netloc}/{prefix}".rstrip("/"),
+        bucket=bucket,
+        prefix=prefix,
+        config=config,
+    )
+
+
+def _azure_host(host: str) -> tuple[tuple[str, str], ...]:
+    """What `container@account.dfs.core.windows.net` says about the client; other clouds of Azure have other domains."""
+    account, _, domain = host.partition(".")
+    service, _, cloud = domain.partition(".")
+    if not account or service not in ("dfs", "blob") or not cloud:
+        raise InvalidInputError(
+            "an Azure URI is abfss://container@account.dfs.core.windows.net/path, or az://container/path with "
+            "account_name in storage_options"
+        )
+    if cloud == "fabric.microsoft.com":
+        return (("account_name", account), ("use_fabric_endpoint", "true"))
+    if cloud == "core.windows.net":
+        return (("account_name", account),)
+    return (("account_name", account), ("endpoint", f"https://{account}.blob.{cloud}"))

@@ -1,0 +1,333 @@
+"""`storage_options`: which keys there are, what they mean for the client, and which values must never be shown.
+
+In: the dict a caller passes, with the keys deltalake and polars take, in any case, with or without the cloud's
+prefix. Out: `StorageOptions`, whose keys are obstore's. An unknown key is refused here with the nearest known one:
+the client would ignore some, fail later on others, and panic on a few.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from txlog.errors import InvalidInputError
+
+__all__ = ["Cloud", "StorageOptions", "parse_options", "redact"]
+
+_logger = logging.getLogger("txlog")
+
+
+class Cloud(enum.Enum):
+    """Where a table is, as far as its options go."""
+
+    LOCAL = "a local disk"
+    S3 = "S3"
+    AZURE = "Azure"
+    GCS = "Google Cloud Storage"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """Options under the client's own names. ``repr`` shows no value, since any of them may be a secret."""
+
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    client: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    max_retries: int | None = None
+    retry_timeout: timedelta | None = None
+
+    def secrets(self) -> tuple[str, ...]:
+        """Every value that must not appear in a message, longest first."""
+        values = [str(value) for name, value in self._items() if name in _SECRET]
+        # Replacing very short ones would garble the message and hide nothing.
+        values = [value for value in values if len(value) >= 4]
+        return tuple(sorted(values, key=len, reverse=True))
+
+    def secret_names(self) -> tuple[str, ...]:
+        return tuple(sorted(name for name, _ in self._items() if name in _SECRET))
+
+    def without_secrets(self) -> StorageOptions:
+        """The same options, fit to be pickled."""
+        return StorageOptions(
+            config={name: value for name, value in self.config.items() if name not in _SECRET},
+            client={name: value for name, value in self.client.items() if name not in _SECRET},
+            max_retries=self.max_retries,
+            retry_timeout=self.retry_timeout,
+        )
+
+    def _items(self) -> list[tuple[str, Any]]:
+        return [*self.config.items(), *self.client.items()]
+
+
+def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOptions:
+    """Check and translate ``options`` for a table on ``cloud``. Raises InvalidInputError.
+
+    On a local disk every known key is accepted and none has a meaning.
+    """
+    config: dict[str, str] = {}
+    client: dict[str, Any] = {}
+    retry: dict[str, Any] = {}
+    for key, value in (options or {}).items():
+        if not isinstance(key, str):
+            raise InvalidInputError(f"storage_options: keys are strings, got {key!r}")
+        if value is None:
+            continue
+        _refuse_or_warn(key, value, cloud)
+        name = _bare(key, cloud)
+        if name in _WITHOUT_EFFECT:
+            continue
+        if cloud is Cloud.LOCAL:
+            _check_known_anywhere(key)
+        elif (known := _CONFIG[cloud].get(name)) is not None:
+            _set_once(config, known, _text(key, value), key)
+        elif name in _CLIENT:
+            _set_once(client, name, _client_value(key, name, value), key)
+        elif name in _RETRY:
+            _set_once(retry, name, _retry_value(key, name, value), key)
+        else:
+            raise _unknown(key, cloud)
+    return StorageOptions(config=config, client=client, **retry)
+
+
+def redact(text: str, secrets: tuple[str, ...]) -> str:
+    """``text`` without any of ``secrets``, without URL credentials and without signatures."""
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    text = _USER_INFO.sub(r"\1***@", text)
+    return _SIGNED.sub(r"\1***", text)
+
+
+_USER_INFO = re.compile(r"(\w+://)[^/\s@]+@")
+_SIGNED = re.compile(
+    r"((?:\bsig|x-amz-signature|x-amz-credential|x-amz-security-token|x-goog-signature|x-goog-credential"
+    r"|access_token|bearer)(?:=|\s+|%3d))[^\s&\"']+",
+    re.IGNORECASE,
+)
+
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: name for name in names}
+
+
+# Each cloud's keys without prefix -> the client's name.
+_CONFIG: dict[Cloud, dict[str, str]] = {
+    Cloud.LOCAL: {},
+    Cloud.S3: {
+        **_same("access_key_id", "secret_access_key", "session_token", "region", "default_region", "endpoint"),
+        **_same("checksum_algorithm", "conditional_put", "copy_if_not_exists", "disable_tagging", "imdsv1_fallback"),
+        **_same("container_credentials_relative_uri", "container_credentials_full_uri", "metadata_endpoint"),
+        **_same("container_authorization_token_file", "request_payer", "role_arn", "role_session_name", "s3_express"),
+        **_same("server_side_encryption", "skip_signature", "sse_bucket_key_enabled", "sse_customer_key_base64"),
+        **_same("sse_kms_key_id", "sts_endpoint", "unsigned_payload", "virtual_hosted_style_request"),
+        **_same("web_identity_token_file", "disable_bulk_delete"),
+        "token": "session_token",
+        "endpoint_url": "endpoint",
+        "endpoint_url_s3": "aws_endpoint_url_s3",
+        "endpoint_url_sts": "sts_endpoint",
+        "requester_pays": "request_payer",
+    },
+    Cloud.AZURE: {
+        **_same("account_name", "account_key", "client_id", "client_secret", "credential_type", "tenant_id"),
+        **_same("authority_host", "sas_key", "token", "use_emulator", "use_fabric_endpoint", "encryption_key"),
+        **_same("endpoint", "msi_endpoint", "object_id", "msi_resource_id", "federated_token_file", "use_azure_cli"),
+        **_same("skip_signature", "disable_tagging", "fabric_token_service_url", "fabric_workload_host"),
+        **_same("fabric_session_token", "fabric_cluster_identifier"),
+        "access_key": "account_key",
+        "master_key": "account_key",
+        "authority_id": "tenant_id",
+        "sas_token": "sas_key",
+        "bearer_token": "token",
+        "identity_endpoint": "msi_endpoint",
+    },
+    Cloud.GCS: {
+        **_same("service_account", "service_account_key", "base_url", "bearer_token", "application_credentials"),
+        **_same("skip_signature"),
+        "service_account_path": "service_account",
+    },
+}
+
+_PREFIXES: dict[Cloud, tuple[str, ...]] = {
+    Cloud.LOCAL: ("aws_", "azure_storage_", "azure_", "google_"),
+    Cloud.S3: ("aws_",),
+    Cloud.AZURE: ("azure_storage_", "azure_"),
+    Cloud.GCS: ("google_",),
+}
+
+_DURATIONS = frozenset(
+    {
+        "connect_timeout",
+        "http2_keep_alive_interval",
+        "http2_keep_alive_timeout",
+        "pool_idle_timeout",
+        "read_timeout",
+        "timeout",
+    }
+)
+_CLIENT = _DURATIONS | {
+    "allow_http",
+    "allow_invalid_certificates",
+    "default_content_type",
+    "default_headers",
+    "http1_only",
+    "http2_keep_alive_while_idle",
+    "http2_only",
+    "pool_max_idle_per_host",
+    "proxy_ca_certificate",
+    "proxy_excludes",
+    "proxy_url",
+    "randomize_addresses",
+    "root_certificate",
+    "user_agent",
+}
+_RETRY = frozenset({"max_retries", "retry_timeout"})
+
+# An access key id is half of a credential and useless alone; headers and proxies often carry a token or a password.
+_SECRET = frozenset(
+    {
+        "access_key_id",
+        "account_key",
+        "bearer_token",
+        "client_secret",
+        "default_headers",
+        "encryption_key",
+        "fabric_session_token",
+        "proxy_url",
+        "sas_key",
+        "secret_access_key",
+        "service_account_key",
+        "session_token",
+        "sse_customer_key_base64",
+        "token",
+    }
+)
+
+# Keys of deltalake and polars that tune machinery which is not here: dropping them changes no result.
+_WITHOUT_EFFECT = frozenset(
+    {
+        "allow_unsafe_rename",
+        "delta_dynamo_table_name",
+        "endpoint_url_dynamodb",
+        "file_cache_ttl",
+        "force_credential_load",
+        "mount_allow_unsafe_rename",
+        "s3_allow_unsafe_rename",
+        "s3_force_credential_load",
+        "s3_get_internal_server_error_retries",
+        "s3_locking_provider",
+        "s3_pool_idle_timeout_seconds",
+        "sts_pool_idle_timeout_seconds",
+    }
+)
+
+_ELSEWHERE = {
+    "bucket": "the bucket is taken from the table's URI",
+    "bucket_name": "the bucket is taken from the table's URI",
+    "container_name": "the container is taken from the table's URI",
+    "profile": "pass credential_provider=obstore.auth.boto3.Boto3CredentialProvider(session of that profile)",
+    "iam_role_arn": "to assume a role, pass credential_provider=obstore.auth.boto3.StsCredentialProvider(...)",
+    "s3_assume_role_arn": "to assume a role, pass credential_provider=obstore.auth.boto3.StsCredentialProvider(...)",
+}
+
+
+def _refuse_or_warn(key: str, value: Any, cloud: Cloud) -> None:
+    name = _bare(key, cloud)
+    if name == "s3_locking_provider" and str(value).strip().lower() not in ("", "none"):
+        raise InvalidInputError(
+            f"storage_options: {key}={value!r} is not supported. Writers that lock through DynamoDB do not see commits "
+            "made by S3's conditional put, and would overwrite them. Stop them, or move all of them to conditional "
+            "put (deltalake 1.0 or newer without this option), then remove it."
+        )
+    if name == "conditional_put" and str(value).strip().lower() != "etag":
+        raise InvalidInputError(
+            f"storage_options: {key}={value!r} is not supported: commits rely on the store's own conditional put. "
+            "Remove the option, or set it to 'etag'."
+        )
+    if name in _ELSEWHERE:
+        raise InvalidInputError(f"storage_options: {key} is not taken here: {_ELSEWHERE[name]}")
+    if name.endswith("allow_unsafe_rename"):
+        _logger.warning("storage_options: %s is ignored: every commit is made by a conditional put", key)
+
+
+def _bare(key: str, cloud: Cloud) -> str:
+    """The key in lower case without the cloud's prefix."""
+    name = key.strip().lower()
+    for prefix in _PREFIXES[cloud]:
+        if name.startswith(prefix):
+            return name[len(prefix) :]
+    return name
+
+
+def _check_known_anywhere(key: str) -> None:
+    for cloud in (Cloud.S3, Cloud.AZURE, Cloud.GCS):
+        name = _bare(key, cloud)
+        if name in _CONFIG[cloud] or name in _CLIENT or name in _RETRY:
+            return
+    raise _unknown(key, Cloud.LOCAL)
+
+
+def _unknown(key: str, cloud: Cloud) -> InvalidInputError:
+    clouds = [cloud] if cloud is not Cloud.LOCAL else [Cloud.S3, Cloud.AZURE, Cloud.GCS]
+    known = sorted({name for each in clouds for name in _CONFIG[each]} | _CLIENT | _RETRY)
+    near = difflib.get_close_matches(_bare(key, cloud), known, n=1, cutoff=0.6)
+    advice = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}."
+    return InvalidInputError(f"storage_options: there is no key {key!r} for a table on {cloud.value}. {advice}")
+
+
+def _set_once(target: dict[str, Any], name: str, value: Any, key: str) -> None:
+    if name in target and target[name] != value:
+        raise InvalidInputError(f"storage_options: {key} gives {name} a second, different value; keep one of them")
+    target[name] = value
+
+
+def _text(key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int)):
+        return str(value)
+    raise InvalidInputError(f"storage_options: {key} takes a string, got {type(value).__name__}")
+
+
+def _client_value(key: str, name: str, value: Any) -> Any:
+    if name in _DURATIONS:
+        return _duration(key, value)
+    if name == "default_headers":
+        if isinstance(value, Mapping):
+            return dict(value)
+        raise InvalidInputError(f"storage_options: {key} takes a dict of header names to values")
+    return value if isinstance(value, bytes) and "certificate" in name else _text(key, value)
+
+
+def _duration(key: str, value: Any) -> timedelta | str:
+    """A duration as the client reads it; bare numbers are seconds."""
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return timedelta(seconds=value)
+    if isinstance(value, str):
+        return timedelta(seconds=float(value)) if _NUMBER.fullmatch(value) else value
+    raise InvalidInputError(f"storage_options: {key} takes seconds, or text such as '30s', got {value!r}")
+
+
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|sec|seconds?|m|min|minutes?|h|hours?)")
+_SPAN_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _retry_value(key: str, name: str, value: Any) -> Any:
+    if name == "max_retries":
+        if isinstance(value, bool) or not str(value).isdecimal():
+            raise InvalidInputError(f"storage_options: {key} takes a whole number from 0, got {value!r}")
+        return int(value)
+    duration = _duration(key, value)
+    if isinstance(duration, timedelta):
+        return duration
+    match = _SPAN.fullmatch(duration.strip().lower())
+    if match is None:
+        raise InvalidInputError(f"storage_options: {key} takes seconds, or text such as '30s', got {value!r}")
+    unit = match[2] if match[2] == "ms" else match[2][0]
+    return timedelta(seconds=float(match[1]) * _SPAN_S[unit])
