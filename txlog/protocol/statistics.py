@@ -1,0 +1,388 @@
+"""Statistics of a data file we wrote: the JSON text of ``add.stats``, from the file's Parquet footer.
+
+In: which columns the table wants (``StatisticsPolicy``), the batches on their way into the file (only for what no
+footer tells: NaN, null arrays and maps), and the footer. Out: one JSON object whose every bound holds. Where a
+bound cannot be known, or cannot be written so that all readers understand it, it is left out: a missing bound
+costs a reader time, a wrong one costs it rows. Reading is in ``statistics_read``. PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import orjson
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.properties import TableProperties
+from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
+from txlog.protocol.statistics_read import FileBounds, StatisticsReader, parse_statistics
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+__all__ = [
+    "FileBounds",
+    "FileStatistics",
+    "StatisticsPolicy",
+    "StatisticsReader",
+    "check_statistics_columns",
+    "parse_statistics",
+]
+
+ColumnPath: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class StatisticsPolicy:
+    """Which leaf columns of a table get statistics, in schema order, and how many characters strings keep."""
+
+    leaves: tuple[tuple[ColumnPath, DataType], ...]
+    string_prefix_length: int = 32
+
+    @classmethod
+    def of(cls, schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> StatisticsPolicy:
+        """The columns that ``delta.dataSkippingStatsColumns`` names, else the first
+        ``delta.dataSkippingNumIndexedCols`` leaves (32 if unset, all if -1). An array or map counts as one leaf;
+        partition columns have no statistics and do not count.
+        """
+        leaves = tuple(leaf_paths(schema.without(tuple(partition_columns))))
+        named = properties.data_skipping_stats_columns
+        if named is not None:
+            wanted = {_folded(path) for path in named}
+            leaves = tuple(leaf for leaf in leaves if any(prefix in wanted for prefix in _prefixes(_folded(leaf[0]))))
+        elif properties.data_skipping_num_indexed_cols >= 0:
+            leaves = leaves[: properties.data_skipping_num_indexed_cols]
+        return cls(leaves, properties.data_skipping_string_prefix_length)
+
+
+def check_statistics_columns(schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> None:
+    """Raise InvalidInputError where ``delta.dataSkippingStatsColumns`` names no data column of the schema."""
+    known = {prefix for path, _ in leaf_paths(schema.without(tuple(partition_columns))) for prefix in _prefixes(path)}
+    folded = {_folded(path) for path in known}
+    for path in properties.data_skipping_stats_columns or ():
+        if _folded(path) not in folded:
+            raise InvalidInputError(
+                f"table property delta.dataSkippingStatsColumns names {'.'.join(path)!r}, which is not a data column "
+                f"of the table ({', '.join(schema.names)})"
+            )
+
+
+class FileStatistics:
+    """Collects the statistics of one data file: ``observe`` each batch written into it, then ``finish``.
+
+    Not thread-safe, as the writer of one file is not. What was not observed is not claimed: without ``observe``
+    (a file somebody else wrote) float columns get no bounds, arrays and maps no null count.
+    """
+
+    def __init__(self, policy: StatisticsPolicy) -> None:
+        self._policy = policy
+        self._rows_observed = 0
+        self._floats = {path: _FloatsSeen() for path, data_type in policy.leaves if data_type in _FLOATS}
+        self._nulls = {path: 0 for path, data_type in policy.leaves if isinstance(data_type, Array | Map)}
+
+    def observe(self, data: pa.RecordBatch | pa.Table) -> None:
+        """Look at rows as they are written; columns are found by the table's names. Costs one pass over the floats."""
+        self._rows_observed += data.num_rows
+        for path, seen in self._floats.items():
+            if not seen.nan:
+                for column in _chunks(data, path[0]):
+                    seen.look(column, path[1:])
+        for path in self._nulls:
+            self._nulls[path] += sum(_null_count(column, path[1:]) for column in _chunks(data, path[0]))
+
+    def finish(self, metadata: pq.FileMetaData) -> str:
+        """The text for ``add.stats``, given the footer of the file that the observed batches became."""
+        leaves_of_file = dict(_file_leaves(metadata.schema.to_arrow_schema()))
+        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        trees: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
+        for path, data_type in self._policy.leaves:
+            found = leaves_of_file.get(path)
+            if found is None:
+                continue
+            if path in self._nulls:
+                if self._rows_observed == metadata.num_rows:
+                    _put(trees["nullCount"], path, self._nulls[path])
+                continue
+            index, file_type = found
+            codec = self._codec(path, data_type, file_type, metadata.num_rows)
+            footer = _read_footer(groups, index, codec.decode if codec else None)
+            if footer.null_count is not None:
+                _put(trees["nullCount"], path, footer.null_count)
+            if codec and footer.bounds:
+                _put(trees["minValues"], path, codec.minimum(footer.bounds[0]))
+                _put(trees["maxValues"], path, codec.maximum(footer.bounds[1]))
+        return orjson.dumps({"numRecords": metadata.num_rows, **trees}).decode()
+
+    def _codec(self, path: ColumnPath, data_type: DataType, file_type: pa.DataType, num_rows: int) -> _Codec | None:
+        """How to read and write this leaf's bounds; None where it has none that could be trusted."""
+        if data_type in _FLOATS:
+            seen = self._floats[path]
+            if seen.nan or self._rows_observed != num_rows or not pa.types.is_floating(file_type):
+                return None
+            return _float_codec(negative_zero=seen.negative_zero)
+        return _codec_of(data_type, file_type, self._policy.string_prefix_length)
+
+
+# --- what no footer tells -----------------------------------------------------------------------------------------
+
+
+class _FloatsSeen:
+    """Whether one float column held NaN, which Parquet leaves out of its bounds and engines sort differently,
+    and whether it may have held -0.0: a Parquet footer says -0.0 for any zero.
+    """
+
+    __slots__ = ("nan", "negative_zero")
+
+    def __init__(self) -> None:
+        self.nan = False
+        self.negative_zero = False
+
+    def look(self, column: pa.Array, members: ColumnPath) -> None:
+        array = column
+        for name in members:
+            array = array.field(name)
+        data = array.buffers()[1]
+        if len(array) == 0 or data is None:
+            return
+        width = array.type.bit_width // 8
+        values = np.frombuffer(data, f"f{width}", len(array), array.offset * width)
+        least = values.min()  # NaN if there is one; slots of nulls may hold anything
+        if least != least:
+            self.nan = self.nan or _holds_nan(_visible(column, members))
+            self.negative_zero = True
+        elif least < 0:
+            self.negative_zero = True  # perhaps only below a null: not worth a second look, footer minimum decides
+        elif least == 0:
+            bits = values.view(f"i{width}")
+            self.negative_zero |= bool(bits.min() == np.iinfo(bits.dtype).min)
+
+
+def _holds_nan(array: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    return pc.any(pc.is_nan(array)).as_py() is True
+
+
+def _null_count(column: pa.Array, members: ColumnPath) -> int:
+    count: int = _visible(column, members).null_count
+    return count
+
+
+def _visible(column: pa.Array, members: ColumnPath) -> pa.Array:
+    """The member as a reader sees it: null where a struct around it is null."""
+    for name in members:
+        column = column.flatten()[column.type.get_field_index(name)]
+    return column
+
+
+def _chunks(data: pa.RecordBatch | pa.Table, name: str) -> list[pa.Array]:
+    column = data.column(name)
+    return list(column.chunks) if isinstance(column, pa.ChunkedArray) else [column]
+
+
+# --- the footer ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Footer:
+    null_count: int | None
+    bounds: tuple[Any, Any] | None
+
+
+def _file_leaves(schema: pa.Schema) -> Iterator[tuple[ColumnPath, tuple[int, pa.DataType]]]:
+    """Each leaf by its path, with the index of its (first) Parquet column.
+
+    From the Arrow form of the Parquet schema, since Parquet's dotted column paths are ambiguous.
+    """
+    index = 0
+    for member in schema:
+        yield from _leaves_below((member.name,), member.type, index)
+        index += _width(member.type)
+
+
+def _leaves_below(path: ColumnPath, data_type: pa.DataType, index: int) -> Iterator[tuple[ColumnPath, Any]]:
+    if not pa.types.is_struct(data_type):
+        yield path, (index, data_type)
+        return
+    for member in data_type.fields:
+        yield from _leaves_below((*path, member.name), member.type, index)
+        index += _width(member.type)
+
+
+def _width(data_type: pa.DataType) -> int:
+    """How many Parquet columns a type takes."""
+    if data_type.num_fields == 0:
+        return 1
+    return sum(_width(data_type.field(position).type) for position in range(data_type.num_fields))
+
+
+def _read_footer(groups: list[Any], index: int, decode: Callable[[Any], Any] | None) -> _Footer:
+    """Merge one column over all row groups; what a single group does not know, the file does not know."""
+    null_count: int | None = 0
+    lows: list[Any] = []
+    highs: list[Any] = []
+    for group in groups:
+        statistics = group.column(index).statistics
+        if statistics is None:
+            return _Footer(None, None)
+        if not statistics.has_null_count:
+            null_count = None
+        elif null_count is not None:
+            null_count += statistics.null_count
+        if decode is None:
+            continue
+        if statistics.has_min_max:
+            try:
+                lows.append(decode(statistics.min_raw))
+                highs.append(decode(statistics.max_raw))
+            except ValueError:
+                decode = None
+        elif not statistics.has_null_count or statistics.null_count != group.num_rows:
+            decode = None
+    return _Footer(null_count, (min(lows), max(highs)) if decode and lows else None)
+
+
+# --- bounds, from Parquet's raw values to JSON ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Codec:
+    """``decode`` makes raw footer values comparable (ValueError: not to be trusted); the others make JSON or None."""
+
+    decode: Callable[[Any], Any]
+    minimum: Callable[[Any], Any]
+    maximum: Callable[[Any], Any]
+
+
+_FLOATS = (Primitive("float"), Primitive("double"))
+_INTEGERS = ("byte", "short", "integer", "long")
+_EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
+_LAST_DAY = datetime.date.max.toordinal()
+_DAY_MS = 86_400_000
+_TICKS_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_LAST_CHARACTER = "\U0010ffff"
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_AS_IT_IS = _Codec(_same, _same, _same)
+
+
+def _codec_of(data_type: DataType, file_type: pa.DataType, prefix_length: int) -> _Codec | None:
+    """None where the type has no bounds, or the file holds it in a form whose raw values we would misread."""
+    if isinstance(data_type, Decimal):
+        if not pa.types.is_decimal(file_type) or file_type.scale != data_type.scale:
+            return None
+        return _Codec(_unscaled, *2 * (lambda value: _decimal_json(value, data_type.scale),))
+    name = data_type.name if isinstance(data_type, Primitive) else ""
+    if name in _INTEGERS and pa.types.is_signed_integer(file_type):
+        return _AS_IT_IS
+    if name == "boolean" and pa.types.is_boolean(file_type):
+        # Spark keeps none, but one reader (deltalake's dataset) takes a missing bound beside others for "no rows".
+        return _AS_IT_IS
+    if name == "string" and pa.types.is_string(file_type):
+        return _Codec(
+            bytes.decode, lambda text: text[:prefix_length], lambda text: _string_maximum(text, prefix_length)
+        )
+    if name == "date" and pa.types.is_date32(file_type):
+        return _Codec(_same, _date_json, _date_json)
+    if name in ("timestamp", "timestamp_ntz") and pa.types.is_timestamp(file_type):
+        if (file_type.tz is None) == (name == "timestamp") or file_type.unit not in _TICKS_PER_MS:
+            return None
+        ticks, zone = _TICKS_PER_MS[file_type.unit], "Z" if name == "timestamp" else ""
+        return _Codec(_same, *2 * (lambda value: _timestamp_json(value // ticks, zone),))
+    return None
+
+
+def _float_codec(*, negative_zero: bool) -> _Codec:
+    return _Codec(
+        _number,
+        lambda value: _float_json((-0.0 if negative_zero else 0.0) if value == 0 else value),
+        lambda value: _float_json(0.0 if value == 0 else value),
+    )
+
+
+def _number(value: float) -> float:
+    if math.isnan(value):
+        raise ValueError("an old writer's bound over NaN")
+    return value
+
+
+def _float_json(value: float) -> float | str:
+    """Infinities as text, as Spark writes them and every reader takes them."""
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _unscaled(raw: int | bytes) -> int:
+    return raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
+
+
+def _decimal_json(unscaled: int, scale: int) -> orjson.Fragment:
+    """All digits, as a JSON number: a float in between would lose some of them."""
+    digits = str(abs(unscaled)).zfill(scale + 1)
+    text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+    return orjson.Fragment(f"-{text}" if unscaled < 0 else text)
+
+
+def _date_json(days: int) -> str | None:
+    """None outside the years 1 to 9999: further out, engines do not agree on the text."""
+    ordinal = days + _EPOCH_DAY
+    return datetime.date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= _LAST_DAY else None
+
+
+def _timestamp_json(milliseconds: int, zone: str) -> str | None:
+    """Milliseconds, rounded down for both bounds: readers add one to a maximum, as the protocol has them do."""
+    days, rest_ms = divmod(milliseconds, _DAY_MS)
+    day = _date_json(days)
+    if day is None:
+        return None
+    seconds, fraction_ms = divmod(rest_ms, 1_000)
+    minutes, seconds = divmod(seconds, 60)
+    return f"{day}T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{fraction_ms:03}{zone}"
+
+
+def _string_maximum(text: str, prefix_length: int) -> str | None:
+    """A text at or above ``text`` of little more than ``prefix_length`` characters; None if there is none.
+
+    Cut to a prefix, it is raised by one more character that sorts above the one cut off. Counted in code points,
+    whose order is that of UTF-8 bytes, so no character is ever torn.
+    """
+    if len(text) <= prefix_length:
+        return text
+    end = prefix_length
+    while end < len(text) and text[end] == _LAST_CHARACTER:
+        end += 1  # nothing sorts above this one: keep it
+    if end == len(text):
+        return text if end <= 2 * prefix_length else None
+    if end > 2 * prefix_length:
+        return None
+    return text[:end] + ("\x7f" if text[end] < "\x7f" else _LAST_CHARACTER)
+
+
+# --- the JSON tree ------------------------------------------------------------------------------------------------
+
+
+def _put(tree: dict[str, Any], path: ColumnPath, value: Any) -> None:
+    if value is None:
+        return
+    for name in path[:-1]:
+        tree = tree.setdefault(name, {})
+    tree[path[-1]] = value
+
+
+def _folded(path: ColumnPath) -> ColumnPath:
+    return tuple(map(fold_name, path))
+
+
+def _prefixes(path: ColumnPath) -> list[ColumnPath]:
+    return [path[:length] for length in range(1, len(path) + 1)]

@@ -1,0 +1,277 @@
+"""Statistics read back: the JSON text of ``add.stats``, whoever wrote it, as typed bounds.
+
+In: the text and the table's schema. Out: ``FileBounds``, holding only what can be believed. Statistics are hints:
+text that is no JSON, a value of the wrong type, or a bound that its writer is known to have cut wrongly, is left
+out and never an error. PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import math
+import re
+import struct
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import orjson
+
+from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, leaf_paths
+
+__all__ = ["FileBounds", "StatisticsReader", "parse_statistics"]
+
+ColumnPath: TypeAlias = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FileBounds:
+    """What is known of one file, by path of column names; what is not known has no entry.
+
+    Every value that is neither null nor NaN lies from ``minimum`` to ``maximum``. Values are ``bool``, ``int``,
+    ``float``, ``str``, ``decimal.Decimal``, ``datetime.date``, or ``datetime.datetime`` (UTC for ``timestamp``,
+    naive for ``timestamp_ntz``), compared as Python does. A NaN in the data is covered only where the writer was
+    Spark or txlog: other writers leave it out of their bounds.
+    """
+
+    num_records: int | None = None
+    """Physical rows, those a deletion vector hides included."""
+    minimum: dict[ColumnPath, Any] = field(default_factory=dict)
+    maximum: dict[ColumnPath, Any] = field(default_factory=dict)
+    null_count: dict[ColumnPath, int] = field(default_factory=dict)
+    tight: bool = True
+    """False where a deletion vector may have made the bounds wider than the rows that are left."""
+
+
+def parse_statistics(text: str | None, schema: Struct) -> FileBounds:
+    """The bounds in one ``add.stats``. Never raises; see `StatisticsReader` to read a few columns of many files."""
+    global _latest
+    reader = _latest
+    if reader is None or reader.schema is not schema:
+        reader = _latest = StatisticsReader(schema)
+    return reader.read(text)
+
+
+class StatisticsReader:
+    """Reads the statistics of many files of one table; ``columns`` limits the work to some leaf paths."""
+
+    def __init__(self, schema: Struct, columns: Collection[ColumnPath] | None = None) -> None:
+        self.schema = schema
+        self._tree: _Tree = {}
+        self._exact = False
+        for path, data_type in leaf_paths(schema):
+            if columns is None or path in columns:
+                self._exact |= isinstance(data_type, Decimal)
+                _plant(self._tree, path, data_type)
+
+    def read(self, text: str | None) -> FileBounds:
+        """The bounds in one ``add.stats`` (None: a file without). Never raises."""
+        document = _load(text, exact=self._exact) if text else None
+        if not isinstance(document, Mapping):
+            return FileBounds()
+        bounds = FileBounds(
+            num_records=_count(document.get("numRecords")), tight=document.get("tightBounds") is not False
+        )
+        _collect(document.get("minValues"), self._tree, (), bounds.minimum, _Leaf.minimum)
+        _collect(document.get("maxValues"), self._tree, (), bounds.maximum, _Leaf.maximum)
+        _collect(document.get("nullCount"), self._tree, (), bounds.null_count, _Leaf.nulls)
+        _keep_meaningful(bounds)
+        return bounds
+
+
+_latest: StatisticsReader | None = None
+"""The reader of the table read last: callers ask file by file with one and the same schema."""
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------
+
+
+def _load(text: str, *, exact: bool) -> Any:
+    """Decoded JSON, decimals exact where asked; None where it is none. Bare NaN and lone surrogates are let in."""
+    if not exact:
+        try:
+            return orjson.loads(text)
+        except ValueError:
+            pass
+    try:
+        return json.loads(text, parse_float=decimal.Decimal)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _collect(
+    node: Any, tree: _Tree, path: ColumnPath, found: dict[ColumnPath, Any], read: Callable[[_Leaf, Any], Any]
+) -> None:
+    if not isinstance(node, Mapping):
+        return
+    for name, value in node.items():
+        member = tree.get(name)
+        below = (*path, name)
+        if isinstance(member, dict):
+            _collect(value, member, below, found, read)
+        elif member is not None and value is not None:
+            known = read(member, value)
+            if known is not None:
+                found[below] = known
+
+
+def _keep_meaningful(bounds: FileBounds) -> None:
+    """Drop null counts that say nothing: above the number of rows, or (bounds not tight) neither none nor all."""
+    rows = bounds.num_records
+    if rows is None and bounds.tight:
+        return
+    for path, count in list(bounds.null_count.items()):
+        if (rows is not None and count > rows) or (not bounds.tight and count not in (0, rows)):
+            del bounds.null_count[path]
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and value >= 0 else None
+
+
+# --- values -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """One leaf column. ``value`` gives the typed value or None (or ValueError); ``widen`` turns a maximum as written
+    into one that holds.
+    """
+
+    value: Callable[[Any], Any] | None
+    widen: Callable[[Any], Any]
+
+    def minimum(self, raw: Any) -> Any:
+        if self.value is None:
+            return None
+        try:
+            return self.value(raw)
+        except (ValueError, ArithmeticError):
+            return None
+
+    def maximum(self, raw: Any) -> Any:
+        value = self.minimum(raw)
+        return None if value is None else self.widen(value)
+
+    def nulls(self, raw: Any) -> int | None:
+        return _count(raw)
+
+
+_Tree: TypeAlias = "dict[str, _Leaf | _Tree]"
+
+_MILLISECOND = datetime.timedelta(milliseconds=1)
+_HALF_PAIR = re.compile("[\ud800-\udfff]")
+_FRACTION = re.compile(r"\.(\d+)")
+_OLD_LAST_CHARACTER, _LAST_CHARACTER = "\ufffd", "\U0010ffff"
+_PREFIX_LENGTH_MIN = 32
+
+
+def _plant(tree: _Tree, path: ColumnPath, data_type: DataType) -> None:
+    for name in path[:-1]:
+        member = tree.setdefault(name, {})
+        assert isinstance(member, dict)
+        tree = member
+    tree[path[-1]] = _leaf(data_type)
+
+
+def _leaf(data_type: DataType) -> _Leaf:
+    if isinstance(data_type, Decimal):
+        return _Leaf(_decimal, _same)
+    return _BY_NAME.get(data_type.name, _NO_BOUNDS) if isinstance(data_type, Primitive) else _NO_BOUNDS
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _boolean(raw: Any) -> bool | None:
+    return raw if type(raw) is bool else None
+
+
+def _integer(raw: Any) -> int | None:
+    return raw if type(raw) is int else None
+
+
+def _double(raw: Any) -> float | None:
+    """A number, or one of the texts that writers have for infinity. NaN bounds nothing."""
+    if isinstance(raw, bool):
+        return None
+    value = float(raw) if isinstance(raw, int | float | decimal.Decimal | str) else math.nan
+    return None if math.isnan(value) else value
+
+
+def _float(raw: Any) -> float | None:
+    """The nearest 32-bit value: Spark writes 3.14 for a float a little above it."""
+    value = _double(raw)
+    if value is None or math.isinf(value):
+        return value
+    nearest: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    return nearest
+
+
+def _decimal(raw: Any) -> decimal.Decimal | None:
+    """Exact. Some writers have decimals as text."""
+    if isinstance(raw, bool) or not isinstance(raw, int | decimal.Decimal | str):
+        return None
+    value = decimal.Decimal(raw)
+    return value if value.is_finite() else None
+
+
+def _string(raw: Any) -> str | None:
+    """Text; not one with half a surrogate pair, which has no place in the order."""
+    return raw if isinstance(raw, str) and _HALF_PAIR.search(raw) is None else None
+
+
+def _widen_string(value: str) -> str:
+    """Older Deltas raised a cut maximum by U+FFFD, which characters beyond the first plane sort above."""
+    if len(value) > _PREFIX_LENGTH_MIN and value.endswith(_OLD_LAST_CHARACTER):
+        return value[:-1] + _LAST_CHARACTER
+    return value
+
+
+def _date(raw: Any) -> datetime.date | None:
+    return datetime.date.fromisoformat(raw) if isinstance(raw, str) else None
+
+
+def _moment(raw: Any) -> datetime.datetime | None:
+    if not isinstance(raw, str):
+        return None
+    text = raw[:-1] + "+00:00" if raw.endswith("Z") else raw
+    try:
+        return datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return datetime.datetime.fromisoformat(_FRACTION.sub(lambda m: "." + m[1][:6].ljust(6, "0"), text))
+
+
+def _timestamp(raw: Any) -> datetime.datetime | None:
+    """An instant. Without a zone it would be in the writer's, which nobody knows."""
+    value = _moment(raw)
+    return None if value is None or value.tzinfo is None else value.astimezone(datetime.timezone.utc)
+
+
+def _timestamp_ntz(raw: Any) -> datetime.datetime | None:
+    value = _moment(raw)
+    return None if value is None or value.tzinfo is not None else value
+
+
+def _widen_timestamp(value: datetime.datetime) -> datetime.datetime | None:
+    """Writers cut timestamps down to milliseconds, maxima too (PROTOCOL.md, "Per-file Statistics")."""
+    try:
+        return value + _MILLISECOND
+    except OverflowError:
+        return None
+
+
+_NO_BOUNDS = _Leaf(None, _same)
+_BY_NAME = {
+    "boolean": _Leaf(_boolean, _same),
+    **{name: _Leaf(_integer, _same) for name in ("byte", "short", "integer", "long")},
+    "float": _Leaf(_float, _same),
+    "double": _Leaf(_double, _same),
+    "string": _Leaf(_string, _widen_string),
+    "date": _Leaf(_date, _same),
+    "timestamp": _Leaf(_timestamp, _widen_timestamp),
+    "timestamp_ntz": _Leaf(_timestamp_ntz, _widen_timestamp),
+}
