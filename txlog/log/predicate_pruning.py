@@ -2,7 +2,8 @@
 
 In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row
 of the file can match; every doubt is True. Partition values are exact, statistics are bounds that may be wide,
-missing or (null counts under a deletion vector) of use only at their ends. PROTOCOL.md, "Per-file Statistics".
+missing. A maximum is believed to cover NaN, as Spark's order has it; writers that leave NaN out of their order also
+leave the maximum out. PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from txlog.log.predicates import (
 )
 from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import Struct
-from txlog.protocol.statistics import FileBounds, parse_statistics
+from txlog.protocol.statistics_read import FileBounds, StatisticsReader
 
 __all__ = ["Pruner", "is_partition_predicate", "may_match", "prune_files"]
 
@@ -67,6 +68,7 @@ class Pruner:
         self.partition_columns = tuple(name for name in partition_columns if (name,) in self._paths)
         self._partition_types = {name: type_of((name,), schema) for name in self.partition_columns}
         self.needs_statistics = any(path[0] not in partition_columns for path in self._paths)
+        self._statistics = StatisticsReader(schema, self._paths)
         self._by_partition: dict[tuple[str | None, ...], bool] = {}
 
     def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
@@ -75,10 +77,7 @@ class Pruner:
             return False
         if stats is None or not self.needs_statistics:
             return True
-        try:
-            bounds = parse_statistics(stats, self._schema)
-        except (TxlogError, ValueError):
-            return True
+        bounds = self._statistics.read(stats)
         if bounds.num_records == 0:
             return False
         facts = self._partition_facts(partition_values)

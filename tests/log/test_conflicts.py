@@ -1,0 +1,417 @@
+"""The conflict matrix: what each kind of transaction survives, by the winner that came before it and by isolation.
+
+Expected outcomes are those of Delta's ConflictChecker (its Scala source, not this code), with one deliberate
+difference: every winning protocol or metadata change conflicts.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from txlog import errors
+from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, decide, find_conflicts
+from txlog.log.predicates import bind, col
+from txlog.log.transaction import Isolation, Proposal, ReadSet
+from txlog.protocol.actions import (
+    Action,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.schema import LONG, STRING, Field, Struct
+
+SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
+MONDAY = bind(col("day") == "mon", SCHEMA)
+SERIALIZABLE, WRITE_SERIALIZABLE = Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE
+
+METADATA = Metadata("id", "{}", ("day",), {}, {"provider": "parquet", "options": {}})
+PROTOCOL = Protocol(1, 2)
+
+
+def add(path: str, day: str, *, data_change: bool = True, stats: dict[str, Any] | None = None) -> AddFile:
+    text = None if stats is None else json.dumps(stats)
+    return AddFile(path, {"day": day}, 1, 0, data_change, stats=text)
+
+
+def remove(path: str, day: str, *, data_change: bool = True) -> RemoveFile:
+    return RemoveFile(path, data_change, 1, True, {"day": day}, 1)
+
+
+def commit(*actions: Action, version: int = 6, blind: bool | None = False, **fields: Any) -> Commit:
+    """A winner; ``blind`` None leaves isBlindAppend undeclared, as old and foreign writers do."""
+    info = {"operation": "WRITE", **({} if blind is None else {"isBlindAppend": blind}), **fields}
+    return Commit(version, actions, CommitInfo(info), 100)
+
+
+READ_NOTHING = ReadSet()
+
+
+def propose(
+    *actions: Action, read: ReadSet = READ_NOTHING, isolation: Isolation = SERIALIZABLE, **fields: Any
+) -> Proposal:
+    defaults: dict[str, Any] = {"txn_id": "ours", "read_version": 5, "operation": "WRITE"}
+    return Proposal(
+        actions=actions,
+        read_set=read,
+        isolation=isolation,
+        schema=SCHEMA,
+        partition_columns=("day",),
+        **(defaults | fields),
+    )
+
+
+READ_MONDAY = ReadSet(predicates=(MONDAY,), files=frozenset({"f1"}))
+READ_ALL = ReadSet(whole_table=True)
+NEW = add("new", "mon")
+
+WINNERS: dict[str, Commit] = {
+    "blind adds, read partition": commit(add("w", "mon"), blind=True),
+    "blind adds, other partition": commit(add("w", "tue"), blind=True),
+    "adds, read partition": commit(add("w", "mon")),
+    "adds, other partition": commit(add("w", "tue")),
+    "undeclared adds, read partition": commit(add("w", "mon"), blind=None),
+    "removes a file read": commit(remove("f1", "mon")),
+    "removes a file not read": commit(remove("f2", "tue")),
+    "compacts a file read": commit(remove("f1", "mon", data_change=False), add("w", "mon", data_change=False)),
+    "changes metadata": commit(METADATA),
+    "changes protocol": commit(PROTOCOL),
+    "moves app orders": commit(SetTransaction("orders", 6, 1), blind=True),
+    "moves another app": commit(SetTransaction("clicks", 6, 1), blind=True),
+    "changes domain d": commit(DomainMetadata("d", "{}", False)),
+    "changes another domain": commit(DomainMetadata("e", "{}", False)),
+    "empty commit": commit(),
+}
+
+RULES = {
+    "A": "ConcurrentAppendError",
+    "R": "ConcurrentDeleteReadError",
+    "D": "ConcurrentDeleteDeleteError",
+    "T": "ConcurrentTransactionError",
+    "M": "MetadataChangedError",
+    "P": "ProtocolChangedError",
+}
+
+# Each row: the proposal, then the rules broken by each winner in the order above ("." none), by isolation.
+BLIND = ". . . . . . . . M P . . . . ."
+MONDAY_SERIALIZABLE = "A . A . A R . AR M P . . . . ."
+MONDAY_WRITE_SERIALIZABLE = ". . A . A R . AR M P . . . . ."
+MATRIX: dict[str, tuple[dict[str, Any], str, str]] = {
+    "blind append": ({"actions": (NEW,)}, BLIND, BLIND),
+    "append after reading a partition": (
+        {"actions": (NEW,), "read": READ_MONDAY},
+        MONDAY_SERIALIZABLE,
+        MONDAY_WRITE_SERIALIZABLE,
+    ),
+    "append after reading the table": (
+        {"actions": (NEW,), "read": READ_ALL},
+        "A A A A A R R AR M P . . . . .",
+        ". . A A A R R AR M P . . . . .",
+    ),
+    "overwrite": (
+        {"actions": (NEW, remove("f1", "mon"), remove("f2", "tue")), "read": READ_ALL},
+        "A A A A A RD RD ARD M P . . . . .",
+        ". . A A A RD RD ARD M P . . . . .",
+    ),
+    "delete where": (
+        {"actions": (remove("f1", "mon"),), "read": READ_MONDAY, "operation": "DELETE"},
+        "A . A . A RD . ARD M P . . . . .",
+        ". . A . A RD . ARD M P . . . . .",
+    ),
+    "delete of named files": (
+        {"actions": (remove("f1", "mon"),)},
+        ". . . . . D . D M P . . . . .",
+        ". . . . . D . D M P . . . . .",
+    ),
+    "compaction": (
+        {
+            "actions": (remove("f1", "mon", data_change=False), add("new", "mon", data_change=False)),
+            "read": READ_MONDAY,
+            "operation": "OPTIMIZE",
+        },
+        ". . . . . RD . RD M P . . . . .",
+        ". . . . . RD . RD M P . . . . .",
+    ),
+    "delete that found nothing": (
+        {"actions": (), "read": READ_MONDAY, "operation": "DELETE"},
+        ". . . . . R . R M P . . . . .",
+        MONDAY_WRITE_SERIALIZABLE,
+    ),
+    "metadata change": ({"actions": (METADATA,)}, BLIND, BLIND),
+    "metadata change after reading a partition": (
+        {"actions": (METADATA,), "read": READ_MONDAY},
+        MONDAY_SERIALIZABLE,
+        MONDAY_SERIALIZABLE,
+    ),
+    "protocol change": ({"actions": (PROTOCOL,)}, BLIND, BLIND),
+    "append of app orders": (
+        {"actions": (NEW, SetTransaction("orders", 7, 1))},
+        ". . . . . . . . M P T . . . .",
+        ". . . . . . . . M P T . . . .",
+    ),
+    "append after reading app orders": (
+        {"actions": (NEW,), "read": ReadSet(app_ids=frozenset({"orders"}))},
+        ". . . . . . . . M P T . . . .",
+        ". . . . . . . . M P T . . . .",
+    ),
+    "change of domain d": (
+        {"actions": (DomainMetadata("d", "{}", True),)},
+        ". . . . . . . . M P . . T . .",
+        ". . . . . . . . M P . . T . .",
+    ),
+    "append after reading domain d": (
+        {"actions": (NEW,), "read": ReadSet(domains=frozenset({"d"}))},
+        ". . . . . . . . M P . . T . .",
+        ". . . . . . . . M P . . T . .",
+    ),
+    "create": (
+        {"actions": (PROTOCOL, METADATA, NEW), "read_version": -1},
+        "P P P P P P P P PM P P P P P P",
+        "P P P P P P P P PM P P P P P P",
+    ),
+}
+
+CASES = [
+    pytest.param(planned, isolation, winner, outcome, id=f"{row}-{isolation.value}-{column}")
+    for row, (planned, *by_isolation) in MATRIX.items()
+    for isolation, outcomes in zip((SERIALIZABLE, WRITE_SERIALIZABLE), by_isolation, strict=True)
+    for (column, winner), outcome in zip(WINNERS.items(), outcomes.split(), strict=True)
+]
+
+
+@pytest.mark.parametrize(("planned", "isolation", "winner", "outcome"), CASES)
+def test_matrix(planned: dict[str, Any], isolation: Isolation, winner: Commit, outcome: str) -> None:
+    planned = dict(planned)
+    proposal = propose(*planned.pop("actions"), isolation=isolation, **planned)
+    winner = Commit(proposal.read_version + 1, winner.actions, winner.commit_info, winner.size_bytes)
+    expected = [RULES[letter] for letter in outcome if letter != "."]
+    assert [reason.rule for reason in find_conflicts(proposal, winner)] == expected
+    decision = decide(proposal, [winner])
+    if expected:
+        assert isinstance(decision, Conflict)
+        assert [reason.rule for reason in decision.reasons] == expected
+    else:
+        assert decision == Rebase(winner.version)
+
+
+# --- reasons --------------------------------------------------------------------------------------------------
+
+
+def test_every_reason_of_every_winner_is_reported_with_its_version_and_operation() -> None:
+    proposal = propose(remove("f1", "mon"), read=READ_MONDAY, operation="DELETE")
+    winners = [
+        commit(add("a", "mon"), version=6, operation="MERGE"),
+        commit(add("b", "tue"), version=7),
+        commit(remove("f1", "mon"), METADATA, version=8, operation="UPDATE"),
+    ]
+    decision = decide(proposal, winners)
+    assert isinstance(decision, Conflict)
+    assert [(r.rule, r.winner_version, r.winner_operation) for r in decision.reasons] == [
+        ("ConcurrentAppendError", 6, "MERGE"),
+        ("MetadataChangedError", 8, "UPDATE"),
+        ("ConcurrentDeleteReadError", 8, "UPDATE"),
+        ("ConcurrentDeleteDeleteError", 8, "UPDATE"),
+    ]
+
+
+def test_the_error_is_of_the_first_reasons_class_and_names_file_predicate_and_what_to_do() -> None:
+    proposal = propose(remove("f1", "mon"), read=READ_MONDAY, operation="DELETE")
+    decision = decide(proposal, [commit(add("w", "mon"), remove("f1", "mon"))])
+    assert isinstance(decision, Conflict)
+    error = decision.to_error(table="s3://b/t", operation="delete")
+    assert type(error) is errors.ConcurrentAppendError
+    assert error.reasons == decision.reasons
+    assert (error.winner_version, error.winner_operation) == (6, "WRITE")
+    for told in ("s3://b/t", "v6 (WRITE) added w", "day = 'mon'", "removed f1", "Nothing landed; run it again"):
+        assert told in str(error)
+
+
+def test_each_predicate_that_a_winner_touches_is_a_reason_of_its_own() -> None:
+    tuesday = bind(col("day") == "tue", SCHEMA)
+    proposal = propose(NEW, read=ReadSet(predicates=(MONDAY, tuesday), files=frozenset()))
+    found = find_conflicts(proposal, commit(add("a", "mon"), add("b", "tue"), add("c", "tue")))
+    assert ["day = 'mon'" in r.detail for r in found] == [True, False]
+    assert "2 files (b and others)" in found[1].detail
+
+
+# --- files and predicates -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stats", "conflicts"),
+    [
+        ({"numRecords": 2, "minValues": {"id": 1}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}, True),
+        ({"numRecords": 2, "minValues": {"id": 6}, "maxValues": {"id": 9}, "nullCount": {"id": 0}}, False),
+        ({"numRecords": 2, "nullCount": {"id": 2}}, False),
+        ({"numRecords": 2}, True),
+        (None, True),
+    ],
+)
+def test_statistics_of_added_files_are_held_against_a_predicate_on_data(
+    stats: dict[str, Any] | None, conflicts: bool
+) -> None:
+    read = ReadSet(predicates=(bind(col("id") == 5, SCHEMA),), files=frozenset())
+    found = find_conflicts(propose(NEW, read=read), commit(add("w", "mon", stats=stats)))
+    assert bool(found) is conflicts
+
+
+def test_files_left_unlisted_make_a_matching_remove_count_as_one_that_was_read() -> None:
+    proposal = propose(NEW, read=ReadSet(predicates=(MONDAY,)))
+    assert [r.rule for r in find_conflicts(proposal, commit(remove("x", "mon")))] == ["ConcurrentDeleteReadError"]
+    assert find_conflicts(proposal, commit(remove("x", "tue"))) == []
+    bare = RemoveFile("x", True, 1)
+    assert [r.rule for r in find_conflicts(proposal, commit(bare))] == ["ConcurrentDeleteReadError"]
+
+
+def test_paths_are_compared_decoded_since_writers_escape_differently() -> None:
+    read = ReadSet(predicates=(MONDAY,), files=frozenset({"day=a%2Bb/x%20y"}))
+    winner = commit(remove("day=a+b/x y", "tue"))
+    assert [r.rule for r in find_conflicts(propose(NEW, read=read), winner)] == ["ConcurrentDeleteReadError"]
+
+
+def test_a_blind_append_is_judged_without_the_winners_files() -> None:
+    proposal = propose(NEW, SetTransaction("a", 1))
+    assert not proposal.needs_winning_files
+    assert decide(proposal, [Commit(6, (), CommitInfo({}), 1, files_skipped=True)]) == Rebase(6)
+
+
+def test_a_proposal_that_depends_on_files_refuses_winners_parsed_without_them() -> None:
+    for proposal in (propose(NEW, read=READ_ALL), propose(remove("f", "mon"))):
+        assert proposal.needs_winning_files
+        with pytest.raises(AssertionError, match="v6"):
+            decide(proposal, [Commit(6, (), CommitInfo({}), 1, files_skipped=True)])
+
+
+# --- the whole tail -------------------------------------------------------------------------------------------
+
+
+def test_our_own_txn_id_anywhere_in_the_tail_means_committed_whatever_conflicts() -> None:
+    proposal = propose(remove("f1", "mon"), read=READ_ALL)
+    tail = [commit(METADATA), commit(remove("f1", "mon"), version=7, txnId="ours"), commit(PROTOCOL, version=8)]
+    assert decide(proposal, tail) == Committed(7)
+
+
+def test_our_own_txn_id_is_looked_for_before_our_own_app_id() -> None:
+    proposal = propose(NEW, SetTransaction("orders", 7, 1))
+    tail = [commit(SetTransaction("orders", 7, 1), version=6), commit(version=7, txnId="ours")]
+    assert decide(proposal, tail) == Committed(7)
+
+
+def test_the_same_checkpoint_by_a_twin_is_already_committed_even_where_later_winners_conflict() -> None:
+    proposal = propose(NEW, SetTransaction("orders", 7, 1))
+    tail = [
+        commit(METADATA),
+        commit(SetTransaction("orders", 7, 2), version=7),
+        commit(SetTransaction("orders", 8, 2), version=8),
+    ]
+    assert decide(proposal, tail) == AlreadyCommitted(7)
+
+
+@pytest.mark.parametrize("theirs", [6, 8])
+def test_another_checkpoint_of_our_app_is_a_conflict(theirs: int) -> None:
+    decision = decide(propose(NEW, SetTransaction("orders", 7, 1)), [commit(SetTransaction("orders", theirs, 1))])
+    assert isinstance(decision, Conflict)
+    assert decision.reasons[0].rule == "ConcurrentTransactionError"
+    assert str(theirs) in decision.reasons[0].detail
+    assert "'orders'" in decision.reasons[0].detail
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "same"),
+    [("o1", "o1", True), ("o1", None, True), (None, "o1", True), (None, None, True), ("o1", "o2", False)],
+)
+def test_a_twin_with_another_fingerprint_is_a_conflict(ours: str | None, theirs: str | None, same: bool) -> None:
+    own = {"actions": 2} if theirs is None else {"actions": 2, "fingerprint": theirs}
+    decision = decide(
+        propose(NEW, SetTransaction("orders", 7, 1), fingerprint=ours),
+        [commit(SetTransaction("orders", 7, 1), txlog=own)],
+    )
+    if same:
+        assert decision == AlreadyCommitted(6)
+    else:
+        assert isinstance(decision, Conflict)
+        assert "o1" in decision.reasons[0].detail
+        assert "o2" in decision.reasons[0].detail
+
+
+def test_a_commit_that_holds_only_one_of_our_two_apps_is_no_replay() -> None:
+    proposal = propose(NEW, SetTransaction("a", 1, 1), SetTransaction("b", 2, 1))
+    both = commit(SetTransaction("b", 2, 1), SetTransaction("a", 1, 1))
+    assert decide(proposal, [both]) == AlreadyCommitted(6)
+    assert isinstance(decide(proposal, [commit(SetTransaction("a", 1, 1))]), Conflict)
+
+
+def test_a_rebased_proposal_is_judged_from_where_it_was_rebased_to() -> None:
+    proposal = propose(NEW)
+    assert decide(proposal, []) == Rebase(5)
+    decision = decide(proposal, [commit(version=6), commit(version=7)])
+    assert decision == Rebase(7)
+    moved = proposal.rebased(7)
+    assert (moved.base_version, moved.read_version) == (7, 5)
+    assert decide(moved, [commit(version=8)]) == Rebase(8)
+
+
+@pytest.mark.parametrize("versions", [[7], [6, 8], [7, 6], [5, 6]])
+def test_a_tail_with_gaps_is_refused(versions: list[int]) -> None:
+    with pytest.raises(AssertionError, match="gaps"):
+        decide(propose(NEW), [commit(version=version) for version in versions])
+
+
+# --- against a model of what isolation means --------------------------------------------------------------------
+
+ROWS = st.lists(st.integers(0, 9), min_size=1, max_size=3)
+DAYS = st.sampled_from(["mon", "tue"])
+
+
+def file_of(path: str, day: str, rows: list[int]) -> AddFile:
+    stats = {"numRecords": len(rows), "minValues": {"id": min(rows)}, "maxValues": {"id": max(rows)}}
+    return add(path, day, stats=stats | {"nullCount": {"id": 0}})
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[dict[str, tuple[str, list[int]]], list[dict[str, Any]]]:
+    """A table of files (path -> day, rows), and winners that add files and remove some that are live then."""
+    table = {f"f{i}": (draw(DAYS), draw(ROWS)) for i in range(draw(st.integers(0, 4)))}
+    live, winners = dict(table), []
+    for number in range(draw(st.integers(1, 3))):
+        added = {f"w{number}.{i}": (draw(DAYS), draw(ROWS)) for i in range(draw(st.integers(0, 2)))}
+        removed = draw(st.lists(st.sampled_from(sorted(live)), unique=True, max_size=2)) if live else []
+        winners.append({"adds": added, "removes": {path: live[path][0] for path in removed}})
+        live = {path: file for path, file in live.items() if path not in removed} | added
+    return table, winners
+
+
+@settings(max_examples=300, deadline=None)
+@given(histories(), DAYS, st.integers(0, 9), st.booleans())
+def test_under_serializable_a_rebase_leaves_what_was_read_unchanged(
+    history: tuple[dict[str, tuple[str, list[int]]], list[dict[str, Any]]], day: str, id_: int, lists_files: bool
+) -> None:
+    table, winners = history
+
+    def read(files: dict[str, tuple[str, list[int]]]) -> dict[str, list[int]]:
+        found = {path: [row for row in rows if row >= id_] for path, (its_day, rows) in files.items() if its_day == day}
+        return {path: rows for path, rows in found.items() if rows}
+
+    predicate = bind((col("day") == day) & (col("id") >= id_), SCHEMA)
+    files = frozenset(read(table)) if lists_files else None
+    proposal = propose(NEW, read=ReadSet(predicates=(predicate,), files=files))
+    head, tail = dict(table), []
+    for number, winner in enumerate(winners):
+        adds = [file_of(path, its_day, rows) for path, (its_day, rows) in winner["adds"].items()]
+        removes = [remove(path, its_day) for path, its_day in winner["removes"].items()]
+        tail.append(commit(*adds, *removes, version=6 + number, blind=not removes))
+        head = {path: file for path, file in head.items() if path not in winner["removes"]} | winner["adds"]
+    decision = decide(proposal, tail)
+    if isinstance(decision, Rebase):
+        assert read(head) == read(table)
+    one_by_one = [reason for winner in tail for reason in find_conflicts(proposal, winner)]
+    assert (list(decision.reasons) if isinstance(decision, Conflict) else []) == one_by_one

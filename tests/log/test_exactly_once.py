@@ -1,0 +1,66 @@
+"""Whether a checkpoint of an application is in the table already, judged before its commit."""
+
+from __future__ import annotations
+
+import pytest
+
+from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, Fresh, Rewound, check_replay
+from txlog.protocol.actions import CommitInfo, SetTransaction
+from txlog.protocol.commit_file import Commit
+
+
+def commit(version: int, checkpoint_id: int, *, app_id: str = "orders", fingerprint: str | None = None) -> Commit:
+    own = {"actions": 2} | ({} if fingerprint is None else {"fingerprint": fingerprint})
+    return Commit(version, (SetTransaction(app_id, checkpoint_id, 1),), CommitInfo({"txlog": own}), 1)
+
+
+RETAINED = [commit(10, 5), commit(11, 6), commit(12, 99, app_id="clicks"), commit(13, 7)]
+
+
+@pytest.mark.parametrize(
+    ("checkpoint_id", "last", "retained", "answer"),
+    [
+        (0, None, (), Fresh()),
+        (8, 7, (), Fresh()),
+        (8, 7, RETAINED, Fresh()),
+        (7, 7, RETAINED, AlreadyCommitted(13)),
+        (7, 7, (), AlreadyCommitted(None)),
+        (6, 7, RETAINED, AlreadyCommitted(11)),
+        (5, 7, RETAINED, AlreadyCommitted(10)),
+        (4, 7, RETAINED, Rewound("orders", 4, 7)),
+        (6, 7, (), Rewound("orders", 6, 7)),
+        (99, 100, RETAINED, Rewound("orders", 99, 100)),
+    ],
+)
+def test_replay(checkpoint_id: int, last: int | None, retained: list[Commit], answer: object) -> None:
+    last_transaction = None if last is None else SetTransaction("orders", last, 1)
+    assert check_replay("orders", checkpoint_id, None, last_transaction, retained) == answer
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [("o1", "o1"), ("o1", None), (None, "o1")])
+def test_fingerprints_matter_only_where_both_are_known(ours: str | None, theirs: str | None) -> None:
+    retained = [commit(13, 7, fingerprint=theirs)]
+    assert check_replay("orders", 7, ours, SetTransaction("orders", 7, 1), retained) == AlreadyCommitted(13)
+
+
+@pytest.mark.parametrize("checkpoint_id", [6, 7])
+def test_the_same_checkpoint_made_from_other_input_is_told_apart(checkpoint_id: int) -> None:
+    retained = [commit(12, 6, fingerprint="o1"), commit(13, 7, fingerprint="o1")]
+    answer = check_replay("orders", checkpoint_id, "o2", SetTransaction("orders", 7, 1), retained)
+    assert answer == FingerprintMismatch("orders", checkpoint_id, checkpoint_id + 6, "o2", "o1")
+    assert "two different works" in str(answer)
+
+
+def test_a_checkpoint_from_before_a_deliberate_reset_proves_nothing() -> None:
+    retained = [commit(10, 5), commit(11, 7), commit(12, 3), commit(13, 6)]
+    last = SetTransaction("orders", 6, 1)
+    assert check_replay("orders", 5, None, last, retained) == Rewound("orders", 5, 6)
+    assert check_replay("orders", 3, None, last, retained) == AlreadyCommitted(12)
+    assert check_replay("orders", 7, None, last, retained) == Fresh()
+
+
+def test_a_rewound_checkpoint_says_what_to_do() -> None:
+    told = str(Rewound("orders", 4, 7))
+    assert "checkpoint 4" in told
+    assert "7" in told
+    assert "new app_id" in told
