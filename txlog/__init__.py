@@ -1,0 +1,98 @@
+"""txlog writes Delta tables that any Delta reader opens: atomic, serializable, exactly once, durable.
+
+    rows -> TaskWriter -> TaskCommitter -> GlobalCommitter -> Transaction -> Committer -> _delta_log/
+
+`write` and `Table` are the front door, `Sink` the door for other engines; everything else is an error
+to catch or a value they hand back. Names load on first use, so that importing txlog stays cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from txlog.errors import (
+        CommitRetriesExhaustedError,
+        CommitStateUnknownError,
+        ConcurrentAppendError,
+        ConcurrentDeleteDeleteError,
+        ConcurrentDeleteReadError,
+        ConcurrentTransactionError,
+        ConflictError,
+        CorruptLogError,
+        InvalidInputError,
+        MetadataChangedError,
+        NotFoundError,
+        ProtocolChangedError,
+        SchemaMismatchError,
+        StorageError,
+        TableExistsError,
+        TableNotFoundError,
+        TxlogError,
+        UnsupportedFeatureError,
+    )
+    from txlog.result import WriteResult
+    from txlog.sink.committable import Committable
+    from txlog.sink.sink import Sink
+    from txlog.snapshot import Snapshot
+    from txlog.store.probe import probe_store
+    from txlog.store.retry import RetryPolicy
+    from txlog.table import Table, write
+    from txlog.transaction import Transaction
+
+_HOME = {
+    "Committable": "txlog.sink.committable",
+    "RetryPolicy": "txlog.store.retry",
+    "Sink": "txlog.sink.sink",
+    "Snapshot": "txlog.snapshot",
+    "Table": "txlog.table",
+    "Transaction": "txlog.transaction",
+    "WriteResult": "txlog.result",
+    "probe_store": "txlog.store.probe",
+    "write": "txlog.table",
+}
+
+__all__ = [
+    "CommitRetriesExhaustedError",
+    "CommitStateUnknownError",
+    "Committable",
+    "ConcurrentAppendError",
+    "ConcurrentDeleteDeleteError",
+    "ConcurrentDeleteReadError",
+    "ConcurrentTransactionError",
+    "ConflictError",
+    "CorruptLogError",
+    "InvalidInputError",
+    "MetadataChangedError",
+    "NotFoundError",
+    "ProtocolChangedError",
+    "RetryPolicy",
+    "SchemaMismatchError",
+    "Sink",
+    "Snapshot",
+    "StorageError",
+    "Table",
+    "TableExistsError",
+    "TableNotFoundError",
+    "Transaction",
+    "TxlogError",
+    "UnsupportedFeatureError",
+    "WriteResult",
+    "probe_store",
+    "write",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module 'txlog' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME.get(name, "txlog.errors")), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

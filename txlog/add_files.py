@@ -1,0 +1,166 @@
+"""Parquet files that lie in the table's directory already, as ``add`` actions: footers are read, nothing is rewritten.
+
+In: paths below the root. Out: adds whose columns, nulls, partition values and statistics were checked against the
+table. Floating-point columns are read once, since a footer does not tell whether they hold NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from urllib.parse import unquote
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError
+from txlog.protocol.actions import AddFile
+from txlog.protocol.partition_values import decode
+from txlog.protocol.paths import HIVE_NULL, canonical_path, encode_path, resolve_data_path
+from txlog.protocol.properties import TableProperties
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, from_arrow, type_name
+from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.snapshot import Snapshot
+from txlog.store.base import TableStore
+
+__all__ = ["adds_of"]
+
+BATCH_ROWS = 131_072
+
+
+def adds_of(
+    store: TableStore, snapshot: Snapshot, paths: Sequence[str], on_progress: Callable[[int], None] | None = None
+) -> list[AddFile]:
+    """One ``add`` per path. Raises ``InvalidInputError`` for a path that is given twice or is in the table already,
+    or whose directory does not name every partition column; ``SchemaMismatchError``; ``NotFoundError``."""
+    if isinstance(paths, str):
+        raise InvalidInputError(f"paths must be a list of paths, is the text {paths!r}", table=store.uri)
+    live = {canonical_path(path) for path in snapshot.files().column("path").to_pylist()}
+    adds: list[AddFile] = []
+    for count, path in enumerate(paths, start=1):
+        uri_path = encode_path(path)
+        if canonical_path(uri_path) in live:
+            raise InvalidInputError("the file is in the table already, or named twice", table=store.uri, path=path)
+        live.add(canonical_path(uri_path))
+        adds.append(_add_of(store, snapshot, resolve_data_path(uri_path).path, uri_path))
+        if on_progress is not None:
+            on_progress(count)
+    return adds
+
+
+def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> AddFile:
+    import pyarrow.parquet as pq
+
+    found = store.files.head(path)
+    partition_values = _partition_values(store, snapshot, path)
+    stored = snapshot.delta_schema.without(snapshot.partition_columns)
+    policy = StatisticsPolicy.of(
+        snapshot.delta_schema, TableProperties.of(snapshot.properties), snapshot.partition_columns
+    )
+    try:
+        with store.files.open(path) as source, pq.ParquetFile(source) as parquet:
+            differing = list(_differences(stored, from_arrow(parquet.schema_arrow)))
+            if differing:
+                raise SchemaMismatchError(
+                    "the file's columns differ:\n  " + "\n  ".join(differing), table=store.uri, path=path
+                )
+            statistics = FileStatistics(policy)
+            for batch in _unknown_to_the_footer(parquet, stored):
+                statistics.observe(batch)
+            stats = statistics.finish(parquet.metadata)
+            _require_values(store, stored, parquet, path)
+    except pa.ArrowException as error:
+        raise InvalidInputError(f"not a readable Parquet file: {error}", table=store.uri, path=path) from error
+    return AddFile(
+        path=uri_path,
+        partition_values=partition_values,
+        size=found.size,
+        modification_time=found.modified_ms,
+        data_change=True,
+        stats=stats,
+    )
+
+
+def _partition_values(store: TableStore, snapshot: Snapshot, path: str) -> dict[str, str | None]:
+    """The values in ``k=v`` directories, which must name every partition column and parse as its type."""
+    named: dict[str, str | None] = {}
+    for segment in path.split("/")[:-1]:
+        key, equals, value = segment.partition("=")
+        if equals:
+            named[fold_name(unquote(key))] = None if value == HIVE_NULL else unquote(value)
+    values: dict[str, str | None] = {}
+    for column in snapshot.partition_columns:
+        field = snapshot.delta_schema.find(column)
+        if field is None or fold_name(column) not in named:
+            raise InvalidInputError(
+                f"the path names no value of partition column {column!r}: expected a directory like {column}=...",
+                table=store.uri,
+                path=path,
+            )
+        values[column] = named[fold_name(column)]
+        try:
+            decode(values[column], field.type, column=column)
+        except CorruptLogError as error:
+            raise InvalidInputError(error.message, table=store.uri, path=path) from error
+    return values
+
+
+def _differences(table: Struct, file: Struct, prefix: str = "") -> Iterator[str]:
+    """The file is taken as it is, so names and types must be the table's own; a nullable column may be absent."""
+    have = {field.name: field for field in file.fields}
+    for field in table.fields:
+        other = have.pop(field.name, None)
+        name = prefix + field.name
+        if other is None:
+            if not field.nullable:
+                yield f"{name}  table {type_name(field.type)} NOT NULL, absent from the file  -> write it"
+        elif isinstance(field.type, Struct) and isinstance(other.type, Struct):
+            yield from _differences(field.type, other.type, f"{name}.")
+        elif not _same_type(field.type, other.type):
+            yield f"{name}  table {type_name(field.type)}, file {type_name(other.type)}  -> append the rows instead"
+    for extra in have:
+        yield f"{prefix}{extra}  not in the table  -> add_columns, or append the rows instead"
+
+
+def _same_type(table: DataType, file: DataType) -> bool:
+    """Equal but for nullability, which the rows decide."""
+    if isinstance(table, Array) and isinstance(file, Array):
+        return _same_type(table.element, file.element)
+    if isinstance(table, Map) and isinstance(file, Map):
+        return _same_type(table.key, file.key) and _same_type(table.value, file.value)
+    if isinstance(table, Struct) and isinstance(file, Struct):
+        return not any(_differences(table, file))
+    return table == file
+
+
+def _unknown_to_the_footer(parquet: Any, stored: Struct) -> Iterator[pa.RecordBatch]:
+    """The columns whose statistics need a look at the rows: those with floats, arrays or maps in them."""
+    names = [f.name for f in stored.fields if f.name in parquet.schema_arrow.names and _needs_a_look(f.type)]
+    if names:
+        yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=names)
+
+
+def _needs_a_look(data_type: DataType) -> bool:
+    if isinstance(data_type, Struct):
+        return any(_needs_a_look(field.type) for field in data_type.fields)
+    return isinstance(data_type, Array | Map) or type_name(data_type) in ("float", "double")
+
+
+def _require_values(store: TableStore, stored: Struct, parquet: Any, path: str) -> None:
+    """NOT NULL columns are checked on the rows, whatever the file's own flags say."""
+    required = [field for field in stored.fields if _has_required(field)]
+    if not required:
+        return
+    row = 0
+    for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=[field.name for field in required]):
+        for field in required:
+            column = batch.column(field.name)
+            if not field.nullable and column.null_count:
+                at = row + column.is_null().index(True).as_py()
+                raise InvalidInputError(
+                    f"column {field.name} is NOT NULL, row {at} is null", table=store.uri, path=path
+                )
+        row += batch.num_rows
+
+
+def _has_required(field: Field) -> bool:
+    return not field.nullable

@@ -1,0 +1,351 @@
+"""The commit loop: one proposal to one version, or a typed refusal. The only place that raises ``ConflictError``.
+
+In: a ``Proposal`` and the ``TableHead`` it was planned on. Out: a ``CommitOutcome``, acknowledged only when durable.
+
+Theory of operation. A put at version N has three answers, and an answer can get lost, so each round ends in one
+of two facts read from the log itself: *mine* (N holds our ``txnId``) or *foreign* (N holds somebody else's commit,
+so that no put of ours still in flight can ever land there). Until one of the two is known the same bytes go to the
+same N again; version N+1 is never tried before a foreign commit was seen at N. A foreign winner makes the pure
+decision (``log/conflicts``) look at the whole tail: committed after all, a replay, a conflict, or a rebase. A retry
+re-sends one small JSON body; data files are never touched here, and nothing here ever deletes one.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from dataclasses import dataclass
+from typing import NoReturn
+
+from txlog import ambient, errors
+from txlog.delta_log import DeltaLog
+from txlog.errors import (
+    CommitRetriesExhaustedError,
+    CommitStateUnknownError,
+    ConflictError,
+    ConflictReason,
+    CorruptLogError,
+    NotFoundError,
+    StorageError,
+    TxlogError,
+)
+from txlog.log.conflicts import Committed, Conflict, Rebase, decide
+from txlog.log.state import TableHead
+from txlog.log.transaction import Proposal, commit_bytes
+from txlog.protocol.commit_file import Commit, parse_commit
+from txlog.protocol.log_names import commit_name
+from txlog.store.base import PutOutcome
+from txlog.store.probe import probe_head
+from txlog.store.retry import RetryPolicy
+
+__all__ = ["CommitOutcome", "Committer", "raise_conflict"]
+
+logger = logging.getLogger("txlog")
+
+FRESH_HEAD_S = 60.0
+"""Where a look at the log costs a request, a head confirmed this recently is taken as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """``outcome`` is "committed" or "already_committed"; ``head`` is the table after our commit where it is known."""
+
+    version: int | None
+    outcome: str
+    attempts: int
+    lost_races: int
+    waited_s: float
+    head: TableHead | None
+
+
+class Committer:
+    """Commits proposals to one table. Thread-safe; holds no state of a commit."""
+
+    def __init__(self, log: DeltaLog, retry: RetryPolicy, *, engine_info: str) -> None:
+        self.log = log
+        self.retry = retry
+        self.engine_info = engine_info
+        self._probed_table_id: str | None = None
+        self._durable_version = -1  # a hint: lower versions were synced by whoever built on them
+
+    def commit(self, proposal: Proposal, head: TableHead | None) -> CommitOutcome:
+        """Commit, or raise: nothing landed (``ConflictError``, ``CommitRetriesExhaustedError``, ``StorageError``),
+        or it may have (``CommitStateUnknownError``, which names version and ``txn_id``).
+
+        ``head`` is the table as the proposal was planned on it; None creates the table at version 0.
+        """
+        if head is not None and self._probed_table_id != head.metadata.id and self._refuses_the_head(head):
+            self._probed_table_id = head.metadata.id
+        run = _Run(self, proposal, head)
+        try:
+            return run.to_the_end()
+        except KeyboardInterrupt:
+            run.report_interrupted()
+            raise
+
+    def _refuses_the_head(self, head: TableHead) -> bool:
+        """A store that overwrites instead of refusing would let every race lose data: it raises.
+
+        Harmless, since the bytes are equal. False where nothing could be learnt this time.
+        """
+        name = commit_name(head.version)
+        try:
+            return probe_head(self.log.store.log, name, self.log.store.log.read(name))
+        except NotFoundError:
+            return False  # only the checkpoint is left of the head: nothing to probe with
+
+
+class _Seen(enum.Enum):
+    MINE = "mine"
+    FOREIGN = "foreign"
+    NOTHING = "nothing readable"
+
+
+class _Run:
+    """One commit on its way: where it aims, what it has sent, how long it may still try."""
+
+    def __init__(self, committer: Committer, proposal: Proposal, head: TableHead | None) -> None:
+        self.committer = committer
+        self.log = committer.log
+        self.store = committer.log.store.log
+        self.proposal = proposal
+        self.head = head
+        self.sent: int | None = None  # the last version a put of ours went to
+        self.uncertain = False  # that put may have landed, or still land
+        self.attempts = 0
+        self.lost_races = 0
+        self.waited_s = 0.0
+        self.pacing = committer.retry.pacing(self.store.round_trip_s)
+
+    @property
+    def target(self) -> int:
+        return self.head.version + 1 if self.head else 0
+
+    # --- the loop -------------------------------------------------------------------------------------------
+
+    def to_the_end(self) -> CommitOutcome:
+        while True:
+            settled = self._catch_up()
+            if settled is not None:
+                return settled
+            self._make_predecessor_durable()
+            body = self._body()
+            if self._take(body) is _Seen.MINE:
+                return self._acknowledge(body)
+            self.lost_races += 1
+            settled = self._follow_winners()
+            if settled is not None:
+                return settled
+            self._wait_after_lost_race()
+
+    def _catch_up(self) -> CommitOutcome | None:
+        """Judge the commits that landed since the head was established, before anything is sent.
+
+        Also keeps "absent means never taken" true: `DeltaLog.head` loads anew what is too old to build on.
+        """
+        if self.head is None:
+            return None
+        refresh = self.store.checks_predecessor or self.log.head_age_s() > FRESH_HEAD_S
+        if self.log.head(refresh=refresh).version > self.head.version:
+            return self._follow_winners()
+        return None
+
+    def _take(self, body: bytes) -> _Seen:
+        """Send ``body`` to ``target`` until the log shows whose commit stands there."""
+        while True:
+            self.attempts += 1
+            outcome = self._put(body)
+            if outcome is PutOutcome.WRITTEN:
+                self._require_predecessor()
+                return _Seen.MINE
+            if outcome is PutOutcome.NOT_DURABLE:
+                raise self._unknown("it is visible, but the log directory could not be synced to disk")
+            seen = self._read_back(body)
+            if seen is _Seen.FOREIGN:
+                self.uncertain = False
+                return seen
+            if seen is _Seen.MINE:
+                self._make_found_commit_durable(self.target)
+                self._require_predecessor()
+                return seen
+            self.uncertain = True
+            if not self._pause():
+                raise self._unknown("no readable answer came before the retry policy ended")
+
+    def _put(self, body: bytes) -> PutOutcome:
+        self.sent = self.target
+        try:
+            return self.store.put_if_absent(commit_name(self.target), body)
+        except StorageError as error:
+            if self.uncertain:
+                # A put before this one may have landed: a definite failure now does not take that back.
+                raise self._unknown(f"a later attempt failed ({error.message})") from error
+            error.table, error.version = self.log.table, self.target
+            raise
+
+    def _read_back(self, body: bytes) -> _Seen:
+        """Who holds ``target``. Absent and unreadable come to the same: nothing is known, send again."""
+        try:
+            found = self.store.read(commit_name(self.target))
+        except (NotFoundError, StorageError):
+            return _Seen.NOTHING
+        if found == body:
+            return _Seen.MINE
+        try:
+            commit = parse_commit(found, self.target, table=self.log.table, files=False)
+        except CorruptLogError as error:
+            if body.startswith(found):
+                raise self._unknown("its version holds a torn commit that may be ours") from error
+            raise
+        return _Seen.MINE if commit.txn_id == self.proposal.txn_id else _Seen.FOREIGN
+
+    # --- after a lost race ----------------------------------------------------------------------------------
+
+    def _follow_winners(self) -> CommitOutcome | None:
+        """Judge the whole tail. None: rebased, go on; an outcome: it was committed after all."""
+        try:
+            winners = self.log.commits_after(self.head.version if self.head else -1)
+        except NotFoundError:
+            return self._step_over_cleaned_up()
+        decision = decide(self.proposal, winners)
+        if isinstance(decision, Rebase):
+            for winner in winners:
+                self.head = self.log.advance(self.head, winner)
+            self.proposal = self.proposal.rebased(self.target - 1)
+            return None
+        if isinstance(decision, Conflict):
+            raise_conflict(decision.reasons, self.log.table)
+        self._make_found_commit_durable(decision.version)
+        word = "committed" if isinstance(decision, Committed) else "already_committed"
+        return self._outcome(decision.version, word, None)
+
+    def _step_over_cleaned_up(self) -> CommitOutcome | None:
+        """Winners were cleaned up unseen: what a reload cannot show to be harmless is a conflict."""
+        before, after = self.head, self.log.reload()
+        reasons = []
+        rule = "ConcurrentDeleteReadError"
+        if not self.proposal.is_blind_append:
+            reasons.append((rule, "and later commits were cleaned up from the log before this one could look at them"))
+        if before is None or before.protocol != after.protocol:
+            reasons.append(("ProtocolChangedError", "or a later, cleaned-up commit changed the protocol"))
+        if before is None or before.metadata != after.metadata:
+            reasons.append(("MetadataChangedError", "or a later, cleaned-up commit changed the metadata"))
+        for mine in self.proposal.set_transactions:
+            seen = after.transaction_version(mine.app_id)
+            if before is not None and seen != before.transaction_version(mine.app_id):
+                if seen == mine.version:
+                    return self._outcome(None, "already_committed", after)
+                reasons.append(("ConcurrentTransactionError", f"or a later commit moved app_id {mine.app_id!r}"))
+        if reasons:
+            raise_conflict(
+                tuple(ConflictReason(rule, self.target, "unknown", detail) for rule, detail in reasons), self.log.table
+            )
+        self.head = after
+        self.proposal = self.proposal.rebased(after.version)
+        return None
+
+    def _wait_after_lost_race(self) -> None:
+        # A blind append never stops being valid, so only time bounds its races.
+        if not self._pause(bounded_by_count=not self.proposal.is_blind_append):
+            raise CommitRetriesExhaustedError(
+                f"lost {self.lost_races} races in {self.attempts} attempts, then the retry policy ended."
+                " Nothing landed; run it again, or give the table handle a longer RetryPolicy",
+                table=self.log.table,
+                version=self.target,
+                attempts=self.attempts,
+            )
+
+    def _pause(self, *, bounded_by_count: bool = True) -> bool:
+        started_s = ambient.monotonic_s()
+        try:
+            return self.pacing.pause(bounded_by_count=bounded_by_count)
+        finally:
+            self.waited_s += ambient.monotonic_s() - started_s
+
+    # --- durability and acknowledgement ---------------------------------------------------------------------
+
+    def _body(self) -> bytes:
+        return commit_bytes(
+            self.proposal, timestamp_ms=ambient.now_ms(), engine_info=self.committer.engine_info
+        )
+
+    def _make_predecessor_durable(self) -> None:
+        """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours."""
+        if self.head is None or self.committer._durable_version >= self.head.version:
+            return
+        try:
+            self.store.make_durable(commit_name(self.head.version))
+        except NotFoundError:
+            self._require_checkpoint_at_head()
+        self.committer._durable_version = self.head.version
+
+    def _make_found_commit_durable(self, version: int | None) -> None:
+        """A commit that was found by reading may not be on disk yet, whoever wrote it."""
+        if version is None:
+            return
+        try:
+            self.store.make_durable(commit_name(version))
+        except (NotFoundError, StorageError) as error:
+            raise self._unknown(f"it was found in the log, but could not be synced ({error})", version) from error
+
+    def _require_predecessor(self) -> None:
+        """A commit on top of a version that is gone would be invisible to every reader."""
+        if self.head is None or not (self.store.checks_predecessor or self.log.head_age_s() > FRESH_HEAD_S):
+            return
+        try:
+            self.store.head(commit_name(self.head.version))
+        except NotFoundError:
+            self._require_checkpoint_at_head()
+        except StorageError as error:
+            raise self._unknown(f"the version before it could not be looked at ({error.message})") from error
+
+    def _require_checkpoint_at_head(self) -> None:
+        """Copied tables may hold a version only as a checkpoint."""
+        assert self.head is not None
+        checkpoint = self.head.segment.checkpoint
+        if checkpoint is None or checkpoint.version != self.head.version:
+            raise self._unknown(f"version {self.head.version}, which it builds on, is gone from the log")
+
+    def _acknowledge(self, body: bytes) -> CommitOutcome:
+        version = self.target
+        self.committer._durable_version = version
+        head = self.log.advance(self.head, Commit(version, self.proposal.actions, None, len(body)))
+        return self._outcome(version, "committed", head)
+
+    def _outcome(self, version: int | None, outcome: str, head: TableHead | None) -> CommitOutcome:
+        return CommitOutcome(version, outcome, self.attempts, self.lost_races, self.waited_s, head)
+
+    # --- refusals -------------------------------------------------------------------------------------------
+
+    def _unknown(self, why: str, version: int | None = None) -> TxlogError:
+        at = self.target if version is None else version
+        if self.sent is None:
+            return StorageError(f"could not build on version {at}: {why}. Nothing landed", table=self.log.table, version=at)
+        return CommitStateUnknownError(
+            f"commit {self.proposal.txn_id} may or may not be in the log: {why}. Do not run it again blindly:"
+            f" table.resolve({self.proposal.txn_id!r}, {at}) tells which",
+            table=self.log.table,
+            version=at,
+            txn_id=self.proposal.txn_id,
+        )
+
+    def report_interrupted(self) -> None:
+        """Ctrl-C: say whether the commit landed before the interrupt goes on its way."""
+        if self.sent is None:
+            logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.table)
+            return
+        try:
+            found = parse_commit(self.store.read(commit_name(self.sent)), self.sent, files=False).txn_id
+        except TxlogError:
+            found = None
+        landed = "is in the log" if found == self.proposal.txn_id else "was not seen in the log"
+        logger.warning(
+            "%s: interrupted; commit %s %s at version %d", self.log.table, self.proposal.txn_id, landed, self.sent
+        )
+
+
+def raise_conflict(reasons: tuple[ConflictReason, ...], table: str) -> NoReturn:
+    """The exception for a lost race: its class is that of the first reason, its message has them all."""
+    kind: type[ConflictError] = getattr(errors, reasons[0].rule)
+    text = "; ".join(str(reason) for reason in reasons)
+    raise kind(f"{text}. Nothing landed; run it again.", table=table, reasons=reasons)

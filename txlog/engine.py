@@ -1,0 +1,121 @@
+"""The working parts of one open table, wired once: store, log, committer, post-commit work.
+
+In: a ``TableStore`` and a ``RetryPolicy``. Out: `Engine.commit`, the one door through which every proposal of
+the library goes: checked, committed, told to the logger, followed up.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from txlog import __version__
+from txlog.committer import CommitOutcome, Committer
+from txlog.delta_log import DeltaLog
+from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError
+from txlog.log.exactly_once import AlreadyCommitted, check_replay
+from txlog.log.state import TableHead
+from txlog.log.transaction import Isolation, Proposal, validate_proposal
+from txlog.post_commit import PostCommit
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.features import check_can_write
+from txlog.protocol.log_names import commit_name
+from txlog.store.base import TableStore
+from txlog.store.retry import RetryPolicy
+
+__all__ = ["Engine"]
+
+logger = logging.getLogger("txlog")
+
+
+class Engine:
+    """Everything that acts on one table. Thread-safe."""
+
+    def __init__(self, store: TableStore, retry: RetryPolicy | None = None) -> None:
+        self.store = store
+        self.retry = retry or RetryPolicy()
+        self.log = DeltaLog(store)
+        self.post_commit = PostCommit(self.log)
+        self._committer = Committer(self.log, self.retry, engine_info=f"txlog/{__version__}")
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    def head_if_exists(self) -> TableHead | None:
+        """The newest version, or None where there is no table."""
+        try:
+            return self.log.head()
+        except TableNotFoundError:
+            return None
+
+    def writable_head(self) -> TableHead:
+        """The newest version of a table this release can write.
+
+        Raises ``TableNotFoundError``, and ``UnsupportedFeatureError`` before anything is written.
+        """
+        head = self.log.head()
+        check_can_write(head.protocol, head.metadata)
+        return head
+
+    def isolation(self, head: TableHead, asked: Isolation | None = None) -> Isolation:
+        """The level to commit at: what was asked for, else the table's ``delta.isolationLevel``."""
+        return asked or Isolation(head.properties.isolation_level)
+
+    def replay_of(
+        self, head: TableHead, app_id: str, checkpoint_id: int, fingerprint: str | None = None
+    ) -> AlreadyCommitted | None:
+        """Whether this checkpoint of the application is in the table already; None where it is new.
+
+        Raises ``InvalidInputError`` for one that is older than the last and that no retained commit proves, and for
+        one that was committed with another fingerprint.
+        """
+        last = head.transactions.get(app_id)
+        if last is None or checkpoint_id > last.version:
+            return None
+        found = check_replay(app_id, checkpoint_id, fingerprint, last, self._retained(head))
+        if not isinstance(found, AlreadyCommitted):
+            raise InvalidInputError(str(found), table=self.uri, version=head.version)
+        if found.version is not None:
+            self.store.log.make_durable(commit_name(found.version))
+        logger.warning(
+            "%s: replay dropped: checkpoint %d of %r is in v%s already", self.uri, checkpoint_id, app_id, found.version
+        )
+        return found
+
+    def _retained(self, head: TableHead) -> list[Commit]:
+        """The commits the log still has, up to ``head``: read only for the rare checkpoint that is not new."""
+        retained: list[Commit] = []
+        for version in range(head.version, -1, -1):
+            try:
+                retained.append(self.log.read_commit(version, files=False))
+            except NotFoundError:
+                break
+        return retained[::-1]
+
+    def commit(self, proposal: Proposal, head: TableHead | None) -> CommitOutcome:
+        """Commit ``proposal``, planned on ``head`` (None: it creates the table).
+
+        Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.commit`` raises.
+        """
+        validate_proposal(proposal, append_only=head.properties.append_only if head else False)
+        outcome = self._committer.commit(proposal, head)
+        if outcome.outcome == "already_committed":
+            logger.warning(
+                "%s: replay dropped: %s is in v%s already",
+                self.uri,
+                ", ".join(f"checkpoint {txn.version} of {txn.app_id!r}" for txn in proposal.set_transactions),
+                outcome.version,
+            )
+            return outcome
+        logger.info(
+            "%s: committed v%s %s (%d attempts, %d races lost, txn %s)",
+            self.uri,
+            outcome.version,
+            proposal.operation,
+            outcome.attempts,
+            outcome.lost_races,
+            proposal.txn_id,
+        )
+        if outcome.head is not None:
+            self.post_commit.after(outcome.head)
+        return outcome

@@ -1,0 +1,60 @@
+"""The answer to ``CommitStateUnknownError``: did that commit land, for good or never?
+
+In: the ``txn_id`` and version that the error named. Out: True or False, final: where nothing stands at the version,
+an empty commit is put there first, so that a put still under way finds its place taken.
+"""
+
+from __future__ import annotations
+
+from txlog import __version__, ambient
+from txlog.engine import Engine
+from txlog.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, StorageError
+from txlog.log.transaction import Isolation, Proposal, ReadSet, commit_bytes
+from txlog.protocol.log_names import commit_name
+
+__all__ = ["resolve"]
+
+
+def resolve(engine: Engine, txn_id: str, version: int) -> bool:
+    """See `Table.resolve`."""
+    head = engine.log.reload()
+    if version > head.version + 1:
+        raise InvalidInputError(f"the table is at v{head.version}: nothing was ever sent to v{version}", table=engine.uri)
+    if version <= head.version:
+        return _stands_at(engine, txn_id, version)
+    body = commit_bytes(
+        Proposal(
+            txn_id=ambient.uuid4(),
+            read_version=head.version,
+            actions=(),
+            read_set=ReadSet(),
+            isolation=Isolation.WRITE_SERIALIZABLE,
+            operation="FENCE",
+            schema=head.schema,
+            partition_columns=head.partition_columns,
+            operation_parameters={"txnId": txn_id},
+        ),
+        timestamp_ms=ambient.now_ms(),
+        engine_info=f"txlog/{__version__}",
+    )
+    try:
+        engine.store.log.put_if_absent(commit_name(version), body)
+        return _stands_at(engine, txn_id, version)
+    except (StorageError, NotFoundError) as error:
+        raise CommitStateUnknownError(
+            f"v{version} could not be fenced ({error}): ask again later", table=engine.uri, version=version, txn_id=txn_id
+        ) from error
+
+
+def _stands_at(engine: Engine, txn_id: str, version: int) -> bool:
+    """Whether ``version`` is that commit. Durable before it is told: a power cut must not turn the answer around."""
+    try:
+        found = engine.log.read_commit(version, files=False)
+    except NotFoundError:
+        raise NotFoundError(
+            f"v{version} was cleaned up from the log, so it can no longer tell whether {txn_id} was it",
+            table=engine.uri,
+            version=version,
+        ) from None
+    engine.store.log.make_durable(commit_name(version))
+    return found.txn_id == txn_id

@@ -1,0 +1,80 @@
+"""What a write hands back, as data and as one readable line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+__all__ = ["WriteMetrics", "WriteResult"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteMetrics:
+    """What one write did. Sizes in bytes, times in seconds.
+
+    ``lost_races`` counts foreign commits that took a version this write tried for and that it was
+    rebased over; ``waited_s`` is the time spent backing off.
+    """
+
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+    files_removed: int = 0
+    lost_races: int = 0
+    waited_s: float = 0.0
+
+    def operation_metrics(self) -> dict[str, str]:
+        """``commitInfo.operationMetrics`` of a WRITE as Spark names them: every value a string."""
+        metrics = {"numFiles": self.files, "numOutputRows": self.rows, "numOutputBytes": self.bytes}
+        if self.files_removed:
+            metrics["numRemovedFiles"] = self.files_removed
+        return {key: str(value) for key, value in metrics.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """The acknowledgement of a write: it is in the log at ``version``, durable, once.
+
+    ``outcome`` is ``"committed"``, or ``"already_committed"`` where an equal replay of an
+    ``app_id`` and ``checkpoint_id`` was found to be in the table (``version`` is then the version
+    that holds it, or None where the commit is no longer retained).
+    """
+
+    version: int | None
+    outcome: str
+    attempts: int
+    txn_id: str
+    metrics: WriteMetrics = field(default_factory=WriteMetrics)
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON."""
+        return {
+            "version": self.version,
+            "outcome": self.outcome,
+            "attempts": self.attempts,
+            "txn_id": self.txn_id,
+            **{name: getattr(self.metrics, name) for name in WriteMetrics.__dataclass_fields__},
+        }
+
+    def __str__(self) -> str:
+        parts = [f"version={self.version}", self.outcome.replace("_", " ")]
+        if self.outcome == "committed":
+            parts += [_count(self.metrics.rows, "row"), _count(self.metrics.files, "file"), human_size(self.metrics.bytes)]
+        parts.append(_count(self.attempts, "attempt"))
+        return f"WriteResult({', '.join(parts)})"
+
+    __repr__ = __str__
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def human_size(size_bytes: int) -> str:
+    """Decimal units with one digit: ``21.4 MB``."""
+    size = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:.1f} TB"

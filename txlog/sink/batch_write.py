@@ -1,0 +1,53 @@
+"""A write on one machine: data in, one commit out. One task, one committable, one checkpoint.
+
+In: an engine, data and `WriteOptions`. Out: a ``WriteResult``. The same plan, task and commit that Spark spreads
+over processes, here in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from txlog.engine import Engine
+from txlog.protocol.schema import to_arrow
+from txlog.result import WriteResult
+from txlog.sink.global_committer import GlobalCommitter
+from txlog.sink.input import DataStream, open_data
+from txlog.sink.planning import WriteOptions, plan_write
+from txlog.sink.task_committer import write_task
+
+__all__ = ["OnProgress", "write_batch"]
+
+OnProgress: TypeAlias = Callable[[int], None]
+"""Called with the number of rows taken so far, after each batch."""
+
+
+def write_batch(engine: Engine, data: Any, options: WriteOptions, on_progress: OnProgress | None = None) -> WriteResult:
+    """Write ``data`` and commit it.
+
+    A checkpoint that is in the table already is answered without reading a row. A failure before the commit leaves
+    nothing behind; after the first put no file is deleted, whatever is raised.
+    """
+    stream = open_data(data)
+    if not stream.schema.names:  # an iterator without a batch has no schema: any will do
+        head = engine.head_if_exists()
+        stream = DataStream(to_arrow(head.schema), stream.batches) if head else stream
+    job = plan_write(engine, stream.schema, options)
+    committer = GlobalCommitter(engine)
+    replayed = committer.replay_of(job)
+    if replayed is not None:
+        return replayed
+    if on_progress is not None:
+        stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
+    return committer.commit(job, [write_task(engine.store.files, job.plan, job.task(), stream)])
+
+
+def _counted(batches: Iterator[pa.RecordBatch], on_progress: OnProgress) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        yield batch
+        rows += batch.num_rows
+        on_progress(rows)

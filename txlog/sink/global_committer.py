@@ -1,0 +1,190 @@
+"""GlobalCommitter: the committables of a checkpoint become one commit, exactly once.
+
+In: a `WriteJob` and the committables its tasks produced. Out: a ``WriteResult`` per checkpoint, in order of
+checkpoint_id. There is one per table and application at a time; where there are two after all (a zombie of a
+restarted job), the ``txn`` action makes one of them lose cleanly.
+
+Theory of operation. Before the commit, the application's last ``txn`` says whether this checkpoint is in the table
+already (``log/exactly_once``). With the commit, the same ``txn`` is in the proposal, so that a twin that commits
+between our check and our put is seen by the conflict decision: equal work answers ``already_committed``, other work
+of the same application is a ``ConcurrentTransactionError``. After a lost answer the commit's ``txnId`` decides.
+A file named by a committable is never deleted here: its commit may have landed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from txlog import ambient
+from txlog.committer import CommitOutcome, raise_conflict
+from txlog.engine import Engine
+from txlog.errors import (
+    ConflictReason,
+    InvalidInputError,
+    MetadataChangedError,
+    NotFoundError,
+    ProtocolChangedError,
+    TableExistsError,
+)
+from txlog.log.files import add_files_of
+from txlog.log.state import TableHead
+from txlog.log.transaction import Isolation, Proposal, ReadSet, operation_parameters
+from txlog.protocol.actions import Action, AddFile, SetTransaction
+from txlog.protocol.features import check_can_write
+from txlog.result import WriteMetrics, WriteResult
+from txlog.sink.committable import Committable, validate_committables
+from txlog.sink.planning import with_existing_table
+from txlog.sink.write_job import WriteJob
+
+__all__ = ["GlobalCommitter"]
+
+
+class GlobalCommitter:
+    """Commits what tasks sealed. Thread-safe; keeps no state between checkpoints."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def replay_of(self, job: WriteJob) -> WriteResult | None:
+        """The answer for a checkpoint that is in the table already, before any row of it is written again.
+
+        Raises ``InvalidInputError`` for a checkpoint older than the last that no retained commit proves, or one
+        committed with another fingerprint.
+        """
+        head = None if job.app_id is None else self._engine.head_if_exists()
+        return None if head is None else self._replay(job, head)
+
+    def commit(self, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
+        """One commit for one checkpoint. ``committables`` are one per task; none is a checkpoint without rows.
+
+        Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
+        where a concurrent commit makes this one invalid (nothing landed), and what ``Engine.commit`` raises.
+        """
+        validate_committables(
+            committables,
+            partition_columns=job.plan.partition_columns,
+            table=self._engine.uri,
+            table_id=job.plan.table_id,
+            app_id=job.app_id,
+            checkpoint_id=job.checkpoint_id,
+        )
+        if job.creates_table:
+            return self._create(job, committables)
+        head = self._planning_head(job)
+        return self._replay(job, head) or self._commit_on(job, head, committables)
+
+    def commit_all(self, job: WriteJob, committables: Sequence[Committable]) -> list[WriteResult]:
+        """One commit per checkpoint_id found among ``committables``, in ascending order.
+
+        ``job`` is the pattern: its checkpoint_id is replaced by each group's.
+        """
+        groups: dict[int | None, list[Committable]] = {}
+        for committable in committables:
+            groups.setdefault(committable.checkpoint_id, []).append(committable)
+        if None in groups and len(groups) > 1:
+            raise InvalidInputError("committables with and without a checkpoint_id cannot be committed together")
+        in_order = sorted(groups, key=lambda checkpoint_id: -1 if checkpoint_id is None else checkpoint_id)
+        return [self.commit(replace(job, checkpoint_id=key), groups[key]) for key in in_order]
+
+    # --- on which version ---------------------------------------------------------------------------------------
+
+    def _planning_head(self, job: WriteJob) -> TableHead:
+        """The version the proposal is judged from.
+
+        An append depends on the definition of the table alone, so the newest version with the same definition
+        serves; an overwrite depends on what it replaces, so it stays on the version it was planned on.
+        """
+        head = self._engine.log.head()
+        if head.version == job.read_version:
+            return head
+        if job.mode == "append" and job.new_metadata is None:
+            self._require_same_definition(job, head)
+            return head
+        try:
+            return self._engine.log.head_at(job.read_version)
+        except NotFoundError:
+            self._conflict("ConcurrentDeleteReadError", head, f"and v{job.read_version}, which was read, is cleaned up")
+
+    def _require_same_definition(self, job: WriteJob, head: TableHead) -> None:
+        if job.base_metadata is not None and head.metadata.id != job.base_metadata.id:
+            self._conflict("MetadataChangedError", head, "is another table: this one was dropped and created again")
+        if head.protocol != job.base_protocol:
+            self._conflict("ProtocolChangedError", head, "changed the table's protocol")
+        if head.metadata != job.base_metadata:
+            self._conflict("MetadataChangedError", head, "changed the table's schema, partitioning or properties")
+
+    def _conflict(self, rule: str, head: TableHead, detail: str) -> NoReturn:
+        reason = ConflictReason(rule, head.version, "or an earlier commit", detail)
+        raise_conflict((reason,), self._engine.uri)
+
+    def _replay(self, job: WriteJob, head: TableHead) -> WriteResult | None:
+        if job.app_id is None or job.checkpoint_id is None:
+            return None
+        found = self._engine.replay_of(head, job.app_id, job.checkpoint_id, job.fingerprint)
+        return WriteResult(found.version, "already_committed", 0, job.job_id) if found else None
+
+    # --- the commit ---------------------------------------------------------------------------------------------
+
+    def _create(self, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
+        """Create the table with its first rows; where a concurrent writer created the same one, write to that."""
+        try:
+            if not self._engine.log.exists():
+                return self._commit_on(job, None, committables)
+        except (ProtocolChangedError, MetadataChangedError):
+            pass
+        head = self._engine.log.reload()
+        if job.must_create:
+            raise TableExistsError("a concurrent writer created the table first", table=self._engine.uri, version=0)
+        check_can_write(head.protocol, head.metadata)
+        turned = with_existing_table(job, head)
+        if turned is None:
+            self._conflict("ProtocolChangedError", head, "created another table here, which these files do not fit")
+        return self._replay(turned, head) or self._commit_on(turned, head, committables)
+
+    def _commit_on(self, job: WriteJob, head: TableHead | None, committables: Sequence[Committable]) -> WriteResult:
+        adds = [add for committable in committables for add in committable.adds()]
+        overwrites = head is not None and job.mode == "overwrite"
+        replaced = add_files_of(self._engine.log.files(head)) if head and overwrites else []
+        metrics = WriteMetrics(
+            rows=sum(committable.num_rows for committable in committables),
+            files=len(adds),
+            bytes=sum(committable.size_bytes for committable in committables),
+            files_removed=len(replaced),
+        )
+        asked = Isolation(job.isolation) if job.isolation else None
+        proposal = Proposal(
+            txn_id=ambient.uuid4(),
+            read_version=head.version if head else -1,
+            actions=self._actions(job, adds, replaced),
+            read_set=ReadSet(whole_table=overwrites),
+            isolation=self._engine.isolation(head, asked) if head else asked or Isolation.WRITE_SERIALIZABLE,
+            operation="WRITE",
+            schema=head.schema if head else job.plan.schema,
+            partition_columns=job.plan.partition_columns,
+            operation_parameters=operation_parameters(
+                mode=job.mode.capitalize(), partitionBy=list(job.plan.partition_columns)
+            ),
+            operation_metrics=metrics.operation_metrics(),
+            user_metadata=job.user_metadata,
+            fingerprint=job.fingerprint,
+        )
+        return _result(proposal, self._engine.commit(proposal, head), metrics)
+
+    @staticmethod
+    def _actions(job: WriteJob, adds: Sequence[AddFile], replaced: Sequence[AddFile]) -> tuple[Action, ...]:
+        now_ms = ambient.now_ms()
+        actions: list[Action] = [action for action in (job.new_protocol, job.new_metadata) if action is not None]
+        if job.app_id is not None and job.checkpoint_id is not None:
+            actions.append(SetTransaction(job.app_id, job.checkpoint_id, now_ms))
+        actions += [add.removed(deletion_timestamp=now_ms, data_change=True) for add in replaced]
+        return (*actions, *adds)
+
+
+def _result(proposal: Proposal, outcome: CommitOutcome, metrics: WriteMetrics) -> WriteResult:
+    """What the commit did; a replay that was dropped wrote nothing."""
+    told = replace(metrics, lost_races=outcome.lost_races, waited_s=outcome.waited_s)
+    if outcome.outcome == "already_committed":
+        told = WriteMetrics(lost_races=outcome.lost_races, waited_s=outcome.waited_s)
+    return WriteResult(outcome.version, outcome.outcome, outcome.attempts, proposal.txn_id, told)

@@ -1,0 +1,183 @@
+"""Planning one write on the driver: from the data's schema and the caller's wishes to a `WriteJob`.
+
+In: an engine, an Arrow schema, `WriteOptions`. Out: a job whose schema was judged by the strict rules before any
+row was read. Nothing is written here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+
+from txlog import ambient
+from txlog.alter import Definition, new_table, with_columns
+from txlog.engine import Engine
+from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from txlog.log.state import TableHead
+from txlog.protocol.actions import INT64_MAX, Metadata
+from txlog.protocol.features import check_can_write
+from txlog.protocol.schema import Struct, fold_name, from_arrow
+from txlog.sink.conform import Conformer
+from txlog.sink.write_job import WriteJob
+from txlog.sink.write_plan import WritePlan
+
+__all__ = ["WriteOptions", "plan_write"]
+
+_MODES = ("append", "overwrite")
+_SCHEMA_MODES = ("strict", "merge")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """What the caller of a write may ask for.
+
+    ``app_id`` with ``checkpoint_id`` makes the write exactly once; ``fingerprint`` tells two works under one id
+    apart. ``partition_by`` and ``properties`` define a table that does not exist yet, where ``create`` allows it;
+    on an existing table ``partition_by`` must agree with it, and ``must_create`` refuses it. Sizes in bytes.
+    """
+
+    mode: str = "append"
+    schema_mode: str = "strict"
+    app_id: str | None = None
+    checkpoint_id: int | None = None
+    fingerprint: str | None = None
+    user_metadata: str | None = None
+    isolation: str | None = None
+    create: bool = False
+    must_create: bool = False
+    partition_by: Iterable[str] | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    target_file_size_bytes: int | None = None
+    max_records_per_file: int | None = None
+    compression: str | None = None
+
+
+def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) -> WriteJob:
+    """Decide what a write of ``data_schema`` will do to the table.
+
+    Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for an option,
+    ``TableNotFoundError``, ``UnsupportedFeatureError``.
+    """
+    _check(options)
+    head = engine.head_if_exists()
+    if head is None:
+        if not options.create:
+            raise TableNotFoundError("there is no Delta table here; create it first", table=engine.uri)
+        metadata, protocol = new_table(data_schema, options.partition_by or (), options.properties)
+        return _job(engine, options, None, Definition(metadata, protocol))
+    if options.must_create:
+        raise TableExistsError("there is a table here already", table=engine.uri, version=head.version)
+    check_can_write(head.protocol, head.metadata)
+    _check_partitioning(engine, head, options)
+    definition = with_columns(head, _new_columns(head, data_schema)) if options.schema_mode == "merge" else None
+    job = _job(engine, options, head, definition)
+    Conformer(job.plan.schema, data_schema, table=engine.uri, version=head.version)
+    return job
+
+
+def _job(engine: Engine, options: WriteOptions, head: TableHead | None, definition: Definition | None) -> WriteJob:
+    metadata = _metadata(head, definition)
+    read_version = head.version if head else -1
+    return WriteJob(
+        job_id=ambient.uuid4(),
+        mode=options.mode,
+        plan=WritePlan.of(
+            metadata,
+            table=engine.uri,
+            read_version=read_version,
+            schema=head.schema if head and definition is None else None,
+            target_file_size_bytes=options.target_file_size_bytes,
+            max_records_per_file=options.max_records_per_file,
+            compression=options.compression,
+        ),
+        read_version=read_version,
+        base_metadata=head.metadata if head else None,
+        base_protocol=head.protocol if head else None,
+        new_metadata=definition.metadata if definition else None,
+        new_protocol=definition.protocol if definition else None,
+        app_id=options.app_id,
+        checkpoint_id=options.checkpoint_id,
+        fingerprint=options.fingerprint,
+        user_metadata=options.user_metadata,
+        isolation=options.isolation,
+        must_create=options.must_create,
+    )
+
+
+def _metadata(head: TableHead | None, definition: Definition | None) -> Metadata:
+    if definition is not None:
+        return definition.metadata
+    assert head is not None
+    return head.metadata
+
+
+def _new_columns(head: TableHead, data_schema: pa.Schema) -> Struct:
+    """The data's columns that may add something: new ones, and nested ones, whose members may be new.
+
+    How the others fit is the strict rules' business, which accept more than equal types.
+    """
+    return from_arrow(
+        pa.schema([f for f in data_schema if pa.types.is_nested(f.type) or head.schema.find(f.name) is None])
+    )
+
+
+def _check(options: WriteOptions) -> None:
+    if options.mode not in _MODES:
+        raise InvalidInputError(f"mode must be one of {', '.join(_MODES)}, is {options.mode!r}")
+    if options.schema_mode == "overwrite":
+        raise UnsupportedFeatureError(
+            'schema_mode="overwrite" is not in this release; "merge" adds columns', features=("overwriteSchema",)
+        )
+    if options.schema_mode not in _SCHEMA_MODES:
+        raise InvalidInputError(f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {options.schema_mode!r}")
+    check_identity(options.app_id, options.checkpoint_id)
+    if options.fingerprint is not None and options.app_id is None:
+        raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
+    for name, value in options.properties.items():
+        if not isinstance(value, str):
+            raise InvalidInputError(f"property {name!r} must be text, is {value!r}")
+
+
+def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
+    """An application and its checkpoint come together or not at all. Raises ``InvalidInputError``."""
+    if (app_id is None) != (checkpoint_id is None):
+        raise InvalidInputError("app_id and checkpoint_id make a write exactly once together: give both, or neither")
+    if app_id is not None and (type(app_id) is not str or not app_id):
+        raise InvalidInputError(f"app_id must be a text that is not empty, is {app_id!r}")
+    if checkpoint_id is not None and (type(checkpoint_id) is not int or not 0 <= checkpoint_id <= INT64_MAX):
+        raise InvalidInputError(f"checkpoint_id must be a whole number from 0 to 2**63-1, is {checkpoint_id!r}")
+
+
+def _check_partitioning(engine: Engine, head: TableHead, options: WriteOptions) -> None:
+    asked = None if options.partition_by is None else [fold_name(name) for name in options.partition_by]
+    have = [fold_name(name) for name in head.partition_columns]
+    if asked is not None and asked != have:
+        raise InvalidInputError(
+            f"the table is partitioned by {', '.join(head.partition_columns) or 'nothing'},"
+            f" not by {', '.join(options.partition_by or ()) or 'nothing'}",
+            table=engine.uri,
+            version=head.version,
+        )
+
+
+def with_existing_table(job: WriteJob, head: TableHead) -> WriteJob | None:
+    """A job that wanted to create the table, turned onto the one a concurrent writer just created.
+
+    None where the two tables are not the same, so that the files written for one do not fit the other.
+    """
+    ours = job.new_metadata
+    assert ours is not None
+    theirs = head.metadata
+    same = head.schema == job.plan.schema and theirs.partition_columns == ours.partition_columns
+    if not same or any(theirs.configuration.get(key) != value for key, value in ours.configuration.items()):
+        return None
+    return replace(
+        job,
+        read_version=head.version,
+        base_metadata=theirs,
+        base_protocol=head.protocol,
+        new_metadata=None,
+        new_protocol=None,
+    )

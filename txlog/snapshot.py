@@ -1,0 +1,150 @@
+"""`Snapshot`: the public face of one version of a table. Immutable; rows and files load when asked for.
+
+In: a ``DeltaLog`` and the ``TableHead`` of a version. Out: files, rows and facts of exactly that version, whatever
+is committed later. It is an Arrow stream itself, so polars, duckdb, pandas and pyarrow read it as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.delta_log import DeltaLog
+from txlog.log.state import TableHead
+from txlog.protocol.actions import Protocol
+from txlog.protocol.schema import Struct, to_arrow
+
+if TYPE_CHECKING:
+    from txlog.log.predicates import Predicate
+    from txlog.scan import Scan
+
+__all__ = ["Snapshot"]
+
+
+class Snapshot:
+    """One version of a table. Made by ``Table.snapshot``."""
+
+    def __init__(self, log: DeltaLog, head: TableHead) -> None:
+        self._log = log
+        self._head = head
+
+    # --- facts that need no file list -------------------------------------------------------------------------
+
+    @property
+    def version(self) -> int:
+        return self._head.version
+
+    @property
+    def timestamp_ms(self) -> int:
+        """When this version was committed, ms since the epoch: in-commit timestamp, else the commit file's time."""
+        return self._log.timestamp_ms(self.version)
+
+    @property
+    def table_id(self) -> str:
+        """``metaData.id``: stays the same as long as it is the same table."""
+        return self._head.metadata.id
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's columns, partition columns included. Delta's field metadata is kept under `delta.metadata`."""
+        return to_arrow(self._head.schema)
+
+    @property
+    def delta_schema(self) -> Struct:
+        return self._head.schema
+
+    @property
+    def partition_columns(self) -> tuple[str, ...]:
+        return self._head.partition_columns
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        return dict(self._head.metadata.configuration)
+
+    @property
+    def protocol(self) -> Protocol:
+        return self._head.protocol
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """The last ``checkpoint_id`` (``txn`` version) this application committed; None if it never did."""
+        return self._head.transaction_version(app_id)
+
+    # --- files ------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _files(self) -> pa.Table:
+        return self._log.files(self._head)
+
+    @property
+    def num_files(self) -> int:
+        return int(self._files.num_rows)
+
+    @property
+    def size_bytes(self) -> int:
+        import pyarrow.compute as pc
+
+        return int(pc.sum(self._files.column("size")).as_py() or 0)
+
+    def files(self, where: str | Predicate | None = None) -> pa.Table:
+        """The live files, an Arrow table with a row each: ``path`` (as in the log), ``partitionValues``, ``size``
+        (bytes), ``modificationTime`` (ms), ``stats`` (JSON) and the other fields of an ``add`` action.
+
+        ``where`` keeps the files that may hold a matching row, judged by partition values and statistics.
+        Raises ``InvalidInputError`` for a predicate that does not fit the table.
+        """
+        predicate = self._predicate(where)
+        if predicate is None:
+            return self._files
+        from txlog.log.predicate_pruning import prune_files
+
+        return self._files.filter(prune_files(self._files, predicate, self._head.schema, self.partition_columns))
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, where: str | Predicate | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Stream the rows, a bounded batch at a time. ``where`` is exact, with SQL's treatment of null."""
+        predicate = self._predicate(where)
+        return self._scan(columns, predicate).batches(self.files(predicate))
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
+        """The rows as one Arrow table."""
+        predicate = self._predicate(where)
+        scan = self._scan(columns, predicate)
+        return pa.Table.from_batches(scan.batches(self.files(predicate)), schema=scan.schema())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The Arrow PyCapsule interface: ``polars.from_arrow(snapshot)``, ``duckdb.from_arrow``, ``pa.table(snapshot)``."""
+        scan = self._scan(None, None)
+        reader = pa.RecordBatchReader.from_batches(scan.schema(), scan.batches(self._files))
+        return reader.__arrow_c_stream__(requested_schema)
+
+    def _scan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> Scan:
+        from txlog.protocol.features import check_can_read
+        from txlog.scan import Scan
+
+        check_can_read(self._head.protocol, self._head.metadata)
+        return Scan(self._log.store, self._head, None if columns is None else tuple(columns), predicate)
+
+    def _predicate(self, where: str | Predicate | None) -> Predicate | None:
+        if where is None:
+            return None
+        from txlog.log.predicates import bind_predicate
+
+        return bind_predicate(where, self._head.schema)
+
+    def __repr__(self) -> str:
+        return f"Snapshot({self._log.table}, version={self.version})"
+
+    def __eq__(self, other: Any) -> bool:
+        return (
+            isinstance(other, Snapshot)
+            and (self._log.table, self.table_id, self.version) == (other._log.table, other.table_id, other.version)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self._log.table, self.table_id, self.version))

@@ -1,0 +1,467 @@
+"""`Table` and `write`: the front door. Wiring and documentation; every decision is made behind it.
+
+In: a location and data. Out: ``WriteResult``s and ``Snapshot``s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from txlog import ambient
+from txlog.alter import Definition, new_table, with_columns, with_properties, without_properties
+from txlog.engine import Engine
+from txlog.errors import (
+    InvalidInputError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    TableExistsError,
+    TableNotFoundError,
+    UnsupportedFeatureError,
+)
+from txlog.log.state import TableHead
+from txlog.log.transaction import Isolation, Proposal, ReadSet, operation_parameters
+from txlog.protocol.schema import from_any
+from txlog.result import WriteResult
+from txlog.sink.batch_write import OnProgress, write_batch
+from txlog.sink.planning import WriteOptions
+from txlog.snapshot import Snapshot
+from txlog.store.open import open_store
+from txlog.store.probe import probe_store
+from txlog.store.retry import RetryPolicy
+from txlog.transaction import Transaction
+
+__all__ = ["Table", "write"]
+
+_WRITE_MODES = ("append", "overwrite", "error", "ignore")
+
+
+def write(
+    uri: str | os.PathLike[str],
+    data: Any,
+    mode: str = "append",
+    partition_by: Iterable[str] | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    schema_mode: str = "strict",
+    properties: Mapping[str, str] | None = None,
+    app_id: str | None = None,
+    checkpoint_id: int | None = None,
+    fingerprint: str | None = None,
+    user_metadata: str | None = None,
+    target_file_size: int | None = None,
+    retry: RetryPolicy | None = None,
+    credential_provider: Any = None,
+    on_progress: OnProgress | None = None,
+) -> WriteResult:
+    """Write ``data`` to the Delta table at ``uri``, which is created with its first rows if it is absent.
+
+    ``mode``: "append"; "overwrite" replaces every row; "error" refuses an existing table; "ignore" leaves one as it
+    is (``outcome`` is then "ignored"). ``partition_by`` and ``properties`` define a new table; on an existing one
+    ``partition_by`` must agree. The other arguments are those of `Table.append` and `Table.open`.
+
+    Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
+    """
+    if mode not in _WRITE_MODES:
+        raise InvalidInputError(f"mode must be one of {', '.join(_WRITE_MODES)}, is {mode!r}")
+    engine = _engine(uri, storage_options, retry, credential_provider)
+    _probe_new_location(engine)
+    options = WriteOptions(
+        mode="overwrite" if mode == "overwrite" else "append",
+        schema_mode=schema_mode,
+        app_id=app_id,
+        checkpoint_id=checkpoint_id,
+        fingerprint=fingerprint,
+        user_metadata=user_metadata,
+        create=True,
+        must_create=mode in ("error", "ignore"),
+        partition_by=None if partition_by is None else _names(partition_by),
+        properties=properties or {},
+        target_file_size_bytes=target_file_size,
+    )
+    try:
+        return write_batch(engine, data, options, on_progress)
+    except TableExistsError as error:
+        if mode == "ignore":
+            return WriteResult(engine.log.head().version, "ignored", 0, "")
+        error.message = f'{error.message}; mode="append" adds rows, mode="overwrite" replaces them'
+        raise
+
+
+class Table:
+    """One Delta table, open. Thread-safe; pickles without secrets.
+
+    A handle keeps what it knows of the log, so that an append costs the same whatever the table's size. Make one
+    with `Table.open` or `Table.create`.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    # --- opening and creating -----------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        uri: str | os.PathLike[str],
+        schema: Any,
+        partition_by: Iterable[str] = (),
+        properties: Mapping[str, str] | None = None,
+        *,
+        exist_ok: bool = False,
+        storage_options: Mapping[str, str] | None = None,
+        retry: RetryPolicy | None = None,
+        credential_provider: Any = None,
+        user_metadata: str | None = None,
+    ) -> Table:
+        """Create an empty table as version 0.
+
+        ``schema`` is a pyarrow, Spark or Delta schema. With ``exist_ok`` a table that is there already is opened as
+        it is. Raises ``TableExistsError``, ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError``
+        (a store that ignores the condition of a conditional put is refused).
+        """
+        engine = _engine(uri, storage_options, retry, credential_provider)
+        definition = Definition(*new_table(schema, _names(partition_by), properties))
+        if not engine.log.exists():
+            _probe_new_location(engine)
+            try:
+                _commit_definition(engine, None, definition, "CREATE TABLE", user_metadata, _create_parameters(definition))
+                return cls(engine)
+            except (ProtocolChangedError, MetadataChangedError):
+                pass  # a concurrent writer created it first
+        if not exist_ok:
+            raise TableExistsError("there is a table here already; Table.open opens it", table=engine.uri)
+        engine.log.reload()
+        return cls(engine)
+
+    @classmethod
+    def open(
+        cls,
+        uri: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        retry: RetryPolicy | None = None,
+        credential_provider: Any = None,
+    ) -> Table:
+        """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
+
+        Raises ``TableNotFoundError``, ``UnsupportedFeatureError`` naming a reader feature this release lacks,
+        ``CorruptLogError``, ``StorageError``, and ``InvalidInputError`` for an unknown storage option.
+        """
+        from txlog.protocol.features import check_can_read
+
+        engine = _engine(uri, storage_options, retry, credential_provider)
+        head = engine.log.head()
+        check_can_read(head.protocol, head.metadata)
+        return cls(engine)
+
+    @staticmethod
+    def exists(
+        uri: str | os.PathLike[str],
+        *,
+        storage_options: Mapping[str, str] | None = None,
+        credential_provider: Any = None,
+    ) -> bool:
+        """Whether there is a Delta table at ``uri``."""
+        return _engine(uri, storage_options, None, credential_provider).log.exists()
+
+    @property
+    def uri(self) -> str:
+        """The location, without credentials."""
+        return self._engine.uri
+
+    # --- reading ------------------------------------------------------------------------------------------------
+
+    def snapshot(self, version: int | None = None, timestamp: Any = None) -> Snapshot:
+        """The newest version, or the one named, or the newest at or before ``timestamp``.
+
+        ``timestamp`` is a ``datetime`` (without zone: UTC) or ISO 8601 text. Raises ``NotFoundError`` for a version or
+        time outside of what the log retains, on both sides.
+        """
+        log = self._engine.log
+        if version is not None and timestamp is not None:
+            raise InvalidInputError("give a version or a timestamp, not both", table=self.uri)
+        if timestamp is not None:
+            version = log.version_at(_milliseconds(timestamp))
+        if version is None:
+            return Snapshot(log, log.head())
+        if type(version) is not int or version < 0:
+            raise InvalidInputError(f"a version is a whole number from 0, not {version!r}", table=self.uri)
+        return Snapshot(log, log.head_at(version))
+
+    def history(self, limit: int | None = None) -> list[dict[str, Any]]:
+        """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
+        ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...)."""
+        return [
+            {**(entry.commit_info.fields if entry.commit_info else {}), "version": entry.version, "timestamp": entry.timestamp_ms}
+            for entry in self._engine.log.history(limit)
+        ]
+
+    # --- writing ------------------------------------------------------------------------------------------------
+
+    def append(
+        self,
+        data: Any,
+        *,
+        schema_mode: str = "strict",
+        app_id: str | None = None,
+        checkpoint_id: int | None = None,
+        fingerprint: str | None = None,
+        user_metadata: str | None = None,
+        target_file_size: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> WriteResult:
+        """Append ``data`` as one new version: atomic, durable when this returns.
+
+        ``data`` is anything with ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb) or an iterator of record
+        batches; it is streamed, never collected. ``schema_mode="merge"`` adds columns the table lacks in the same
+        commit. ``app_id`` and ``checkpoint_id`` together make it exactly once: an equal replay answers
+        ``"already_committed"``; ``fingerprint`` (such as source offsets) tells different work under one id apart.
+        ``target_file_size`` is in bytes. ``on_progress`` is called with the rows taken so far.
+
+        Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for rows that cannot
+        be stored, ``ConflictError`` (nothing landed), ``CommitStateUnknownError`` (it may have; see `resolve`).
+        """
+        options = WriteOptions(
+            schema_mode=schema_mode,
+            app_id=app_id,
+            checkpoint_id=checkpoint_id,
+            fingerprint=fingerprint,
+            user_metadata=user_metadata,
+            target_file_size_bytes=target_file_size,
+        )
+        return write_batch(self._engine, data, options, on_progress)
+
+    def overwrite(
+        self,
+        data: Any,
+        where: None = None,
+        *,
+        schema_mode: str = "strict",
+        app_id: str | None = None,
+        checkpoint_id: int | None = None,
+        fingerprint: str | None = None,
+        user_metadata: str | None = None,
+        target_file_size: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> WriteResult:
+        """Replace every row of the table by ``data``, as one new version. Arguments and errors as for `append`.
+
+        Replacing only the rows a predicate names (``where``) is not in this release and is refused.
+        """
+        if where is not None:
+            self._refuse("overwrite(where=...)", "overwrite the whole table, or remove files in table.transaction()")
+        options = WriteOptions(
+            mode="overwrite",
+            schema_mode=schema_mode,
+            app_id=app_id,
+            checkpoint_id=checkpoint_id,
+            fingerprint=fingerprint,
+            user_metadata=user_metadata,
+            target_file_size_bytes=target_file_size,
+        )
+        return write_batch(self._engine, data, options, on_progress)
+
+    def add_files(
+        self, paths: Sequence[str], *, user_metadata: str | None = None, on_progress: OnProgress | None = None
+    ) -> WriteResult:
+        """Take Parquet files that lie below the table's root already into the table, without rewriting them.
+
+        ``paths`` are relative to the root; partition values are read from Hive-style directories (``day=2026-11-20/``).
+        Statistics come from the footers. Raises ``SchemaMismatchError`` for a file whose columns differ,
+        ``InvalidInputError`` for one that is in the table already, ``NotFoundError``.
+        """
+        from txlog.add_files import adds_of
+
+        with self.transaction(operation="ADD FILES", user_metadata=user_metadata) as transaction:
+            transaction.add(*adds_of(self._engine.store, transaction.snapshot, paths, on_progress))
+        return transaction.result
+
+    def transaction(
+        self,
+        isolation: str | None = None,
+        *,
+        operation: str = "WRITE",
+        data_change: bool = True,
+        user_metadata: str | None = None,
+    ) -> Transaction:
+        """Several reads and writes as one version; see `Transaction`. Leaving the block without an exception commits."""
+        return Transaction(
+            self._engine, isolation=isolation, operation=operation, data_change=data_change, user_metadata=user_metadata
+        )
+
+    # --- the table's definition ---------------------------------------------------------------------------------
+
+    def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
+        """Set table properties. Raises ``InvalidInputError`` naming a key that is unknown or a value that is not valid."""
+        head = self._engine.writable_head()
+        parameters = operation_parameters(properties=dict(properties))
+        definition = with_properties(head, properties)
+        return _commit_definition(self._engine, head, definition, "SET TBLPROPERTIES", user_metadata, parameters)
+
+    def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
+        """Unset table properties. Raises ``InvalidInputError`` for one that is not set."""
+        head = self._engine.writable_head()
+        keys = _names(keys)
+        parameters = operation_parameters(properties=list(keys), ifExists=False)
+        definition = without_properties(head, keys)
+        return _commit_definition(self._engine, head, definition, "UNSET TBLPROPERTIES", user_metadata, parameters)
+
+    def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
+        """Add nullable columns, or members of nested structs; rows that are there read as null.
+
+        ``schema`` (pyarrow, Spark or Delta) holds the new columns. Raises ``SchemaMismatchError`` where a column
+        exists with another type.
+        """
+        head = self._engine.writable_head()
+        new = from_any(schema)
+        parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
+        definition = with_columns(head, new)
+        return _commit_definition(self._engine, head, definition, "ADD COLUMNS", user_metadata, parameters)
+
+    # --- the log ------------------------------------------------------------------------------------------------
+
+    def create_checkpoint(self) -> int:
+        """Write a Delta checkpoint of the newest version, if it has none; returns the version."""
+        return self._engine.log.write_checkpoint(self._engine.log.head())
+
+    def resolve(self, txn_id: str, version: int) -> bool:
+        """After ``CommitStateUnknownError``: whether the commit is in the log. Its answer is final.
+
+        Where nothing stands at ``version`` yet, an empty commit is put there first, so that a put still in flight
+        can never land. Raises ``NotFoundError`` where the version was cleaned up, ``CommitStateUnknownError`` again
+        where the store does not answer.
+        """
+        from txlog.resolve import resolve
+
+        return resolve(self._engine, txn_id, version)
+
+    # --- named here, built later ----------------------------------------------------------------------------------
+
+    def overwrite_partitions(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("overwrite_partitions", "overwrite the whole table, or remove files in table.transaction()")
+
+    def delete(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("delete", "remove whole files in table.transaction()")
+
+    def update(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("update", "read and overwrite in table.transaction()")
+
+    def upsert(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("upsert", "use another Delta writer for it, in turns with this one")
+
+    def optimize(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("optimize", "use another Delta writer for it, in turns with this one")
+
+    def vacuum(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("vacuum", "use another Delta writer for it")
+
+    def restore(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("restore", "overwrite with the rows of table.snapshot(version)")
+
+    def compact_log(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("compact_log", "table.create_checkpoint() bounds what a reader reads")
+
+    def clean_up_log(self, *_: Any, **__: Any) -> NoReturn:
+        """Not in this release."""
+        self._refuse("clean_up_log", "the log keeps growing, which is safe")
+
+    def _refuse(self, name: str, instead: str) -> NoReturn:
+        raise UnsupportedFeatureError(
+            f"{name} is not in this release: {instead}", table=self.uri, features=(f"Table.{name}",)
+        )
+
+    # --- as a value ---------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        return f"Table({self.uri})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"store": self._engine.store, "retry": self._engine.retry}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._engine = Engine(state["store"], state["retry"])
+
+
+def _engine(
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    retry: RetryPolicy | None,
+    credential_provider: Any,
+) -> Engine:
+    return Engine(open_store(uri, storage_options, credential_provider), retry)
+
+
+def _probe_new_location(engine: Engine) -> None:
+    """A store that ignores the condition would lose data at the first race: refuse it before a table is made there."""
+    if engine.store.log.checks_predecessor or engine.log.exists():
+        return
+    probe_store(engine.store).require_safe()
+
+
+def _commit_definition(
+    engine: Engine,
+    head: TableHead | None,
+    definition: Definition | None,
+    operation: str,
+    user_metadata: str | None,
+    parameters: dict[str, str],
+) -> WriteResult:
+    """Commit new metadata; where nothing changes there is nothing to commit."""
+    if definition is None:
+        assert head is not None
+        return WriteResult(head.version, "committed", 0, "")
+    proposal = Proposal(
+        txn_id=ambient.uuid4(),
+        read_version=head.version if head else -1,
+        actions=definition.actions,
+        read_set=ReadSet(),
+        isolation=engine.isolation(head) if head else Isolation.WRITE_SERIALIZABLE,
+        operation=operation,
+        schema=head.schema if head else from_any(definition.metadata.schema_string),
+        partition_columns=definition.metadata.partition_columns,
+        operation_parameters=parameters,
+        user_metadata=user_metadata,
+    )
+    outcome = engine.commit(proposal, head)
+    return WriteResult(outcome.version, outcome.outcome, outcome.attempts, proposal.txn_id)
+
+
+def _create_parameters(definition: Definition) -> dict[str, str]:
+    return operation_parameters(
+        isManaged=False,
+        partitionBy=list(definition.metadata.partition_columns),
+        properties=definition.metadata.configuration,
+    )
+
+
+def _names(names: Iterable[str]) -> tuple[str, ...]:
+    if isinstance(names, str):
+        raise InvalidInputError(f"give a list of names, not the text {names!r}: [{names!r}]")
+    return tuple(names)
+
+
+def _milliseconds(timestamp: Any) -> int:
+    """A ``datetime`` or ISO 8601 text as ms since the epoch; without a zone it is UTC."""
+    from datetime import datetime, timezone
+
+    if isinstance(timestamp, str):
+        try:
+            # Python 3.10 reads no "Z".
+            timestamp = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+        except ValueError:
+            raise InvalidInputError(f"{timestamp!r} is no ISO 8601 time, such as 2026-11-20T18:30:00Z") from None
+    if not isinstance(timestamp, datetime):
+        raise InvalidInputError(f"a timestamp is a datetime or ISO 8601 text, not {timestamp!r}")
+    if timestamp.tzinfo is None:
+        timestamp = timestamp.replace(tzinfo=timezone.utc)
+    return round(timestamp.timestamp() * 1000)

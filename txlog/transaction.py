@@ -1,0 +1,220 @@
+"""`Transaction`: several reads and writes of one table as one version.
+
+In: calls inside a ``with table.transaction()`` block, all seeing one snapshot. Out: one proposal, committed when the
+block ends without an exception; aborted, with its data files deleted, when it ends with one before anything was sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog import ambient
+from txlog.engine import Engine
+from txlog.errors import InvalidInputError, NotFoundError
+from txlog.log.files import add_files_of
+from txlog.log.transaction import Isolation, Proposal, ReadSet, operation_parameters
+from txlog.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
+from txlog.protocol.paths import resolve_data_path
+from txlog.result import WriteMetrics, WriteResult
+from txlog.sink.input import open_data
+from txlog.sink.planning import WriteOptions, check_identity, plan_write
+from txlog.sink.task_committer import write_task
+from txlog.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from txlog.log.predicates import Predicate
+
+__all__ = ["Transaction"]
+
+
+class Transaction:
+    """Made by ``Table.transaction``; use it as a context manager, on one thread.
+
+    ``isolation`` is "Serializable", "WriteSerializable" or, for rewrites that change no data (``data_change=False``),
+    "SnapshotIsolation"; None is the table's ``delta.isolationLevel``. ``operation`` is what history will say.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        isolation: str | None = None,
+        operation: str = "WRITE",
+        data_change: bool = True,
+        user_metadata: str | None = None,
+    ) -> None:
+        self._engine = engine
+        self._isolation = _isolation(isolation)
+        self._operation = operation
+        self._parameters: Mapping[str, str] = operation_parameters(mode="Append" if operation == "WRITE" else None)
+        self._data_change = data_change
+        self._user_metadata = user_metadata
+        self._head = engine.writable_head()
+        self.snapshot = Snapshot(engine.log, self._head)
+        """The version that everything in this transaction sees."""
+        self._whole_table = False
+        self._predicates: list[Predicate] = []
+        self._read_files: set[str] = set()
+        self._actions: list[Action] = []
+        self._written: list[str] = []
+        self._rows = 0
+        self._result: WriteResult | None = None
+
+    # --- reads --------------------------------------------------------------------------------------------------
+
+    def read(self, where: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """The rows of the snapshot that satisfy ``where`` (all, if None), and from now on depended on.
+
+        A concurrent commit that adds or removes rows which this read would have seen makes the commit conflict,
+        as the isolation level has it.
+        """
+        if where is None:
+            self._whole_table = True
+        else:
+            from txlog.log.predicates import bind_predicate
+
+            where = bind_predicate(where, self._head.schema)
+            self._predicates.append(where)
+            self._read_files.update(self.snapshot.files(where).column("path").to_pylist())
+        return self.snapshot.to_arrow(columns, where)
+
+    # --- writes -------------------------------------------------------------------------------------------------
+
+    def append(self, data: Any) -> None:
+        """Write ``data`` (anything ``Table.append`` takes) as new files of this version."""
+        stream = open_data(data)
+        job = plan_write(self._engine, stream.schema, WriteOptions())
+        committable = write_task(self._engine.store.files, job.plan, job.task(), stream)
+        self._written += [file.path for file in committable.files]
+        self._actions += committable.adds(data_change=self._data_change)
+        self._rows += committable.num_rows
+
+    def add(self, *files: AddFile) -> None:
+        """Add data files that were written by other means. Each must exist at its full size.
+
+        Raises ``NotFoundError``, ``InvalidInputError``.
+        """
+        for file in files:
+            path = self._path_of(file)
+            found = self._engine.store.files.head(path)
+            if found.size != file.size:
+                raise InvalidInputError(
+                    f"the file has {found.size} bytes, the add action says {file.size}",
+                    table=self._engine.uri,
+                    path=path,
+                )
+            self._engine.store.files.make_durable([path])
+            self._actions.append(file)
+
+    def _path_of(self, file: AddFile) -> str:
+        found = resolve_data_path(file.path)
+        if not found.is_relative:
+            raise InvalidInputError("a data file must lie below the table", table=self._engine.uri, path=file.path)
+        return found.path
+
+    def remove(self, *paths: str) -> None:
+        """Remove live files, named as the log names them (``snapshot.files()["path"]``); they count as read.
+
+        Raises ``NotFoundError`` for a path that is not live in the snapshot.
+        """
+        import pyarrow.compute as pc
+
+        live = self.snapshot.files()
+        rows = live.filter(pc.is_in(live.column("path"), value_set=pa.array(paths, pa.string())))
+        found = {add.path: add for add in add_files_of(rows)}
+        for path in paths:
+            if path not in found:
+                raise NotFoundError(
+                    "no live file has this path", table=self._engine.uri, version=self._head.version, path=path
+                )
+            self._read_files.add(path)
+            self._actions.append(
+                found[path].removed(deletion_timestamp=ambient.now_ms(), data_change=self._data_change)
+            )
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Record the last version of an application (a ``txn`` action): the commit then happens at most once."""
+        check_identity(app_id, version)
+        self._actions.append(SetTransaction(app_id, version, ambient.now_ms()))
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    @property
+    def result(self) -> WriteResult:
+        """What the commit did; there after the ``with`` block ended without an exception."""
+        if self._result is None:
+            raise InvalidInputError("the transaction has not committed: its result is ready after its with block")
+        return self._result
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._abort()
+            return
+        replayed = self._replayed()
+        if replayed is not None:
+            self._abort()
+            self._result = replayed
+            return
+        self._result = self._commit()
+
+    def _abort(self) -> None:
+        """Nothing was sent, so no commit can name these files."""
+        for path in self._written:
+            self._engine.store.files.delete(path)
+
+    def _replayed(self) -> WriteResult | None:
+        """All of the applications' versions are in the table already. Some of them only is an error."""
+        ours = [action for action in self._actions if isinstance(action, SetTransaction)]
+        found = {txn.app_id: self._engine.replay_of(self._head, txn.app_id, txn.version) for txn in ours}
+        stale = {app_id: replay for app_id, replay in found.items() if replay is not None}
+        if not stale:
+            return None
+        if len(stale) < len(found):
+            raise InvalidInputError(
+                f"of this transaction's applications {', '.join(sorted(stale))} committed already and"
+                f" {', '.join(sorted(found.keys() - stale.keys()))} did not: commit them apart",
+                table=self._engine.uri,
+                version=self._head.version,
+            )
+        return WriteResult(next(iter(stale.values())).version, "already_committed", 0, ambient.uuid4())
+
+    def _commit(self) -> WriteResult:
+        adds = [action for action in self._actions if isinstance(action, AddFile)]
+        metrics = WriteMetrics(
+            rows=self._rows,
+            files=len(adds),
+            bytes=sum(add.size for add in adds),
+            files_removed=sum(isinstance(action, RemoveFile) for action in self._actions),
+        )
+        proposal = Proposal(
+            txn_id=ambient.uuid4(),
+            read_version=self._head.version,
+            actions=tuple(self._actions),
+            read_set=ReadSet(self._whole_table, tuple(self._predicates), frozenset(self._read_files)),
+            isolation=self._engine.isolation(self._head, self._isolation),
+            operation=self._operation,
+            schema=self._head.schema,
+            partition_columns=self._head.partition_columns,
+            operation_parameters=dict(self._parameters),
+            operation_metrics=metrics.operation_metrics(),
+            user_metadata=self._user_metadata,
+        )
+        outcome = self._engine.commit(proposal, self._head)
+        return WriteResult(outcome.version, outcome.outcome, outcome.attempts, proposal.txn_id, metrics)
+
+
+def _isolation(name: str | None) -> Isolation | None:
+    try:
+        return None if name is None else Isolation(name)
+    except ValueError:
+        levels = ", ".join(level.value for level in Isolation)
+        raise InvalidInputError(f"isolation must be one of {levels}, is {name!r}") from None
