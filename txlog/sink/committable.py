@@ -1,0 +1,202 @@
+"""What a task hands to the committer: `PendingFile` and `Committable`, as values and as checked bytes.
+
+In: the files of one sealed task. Out: plain data for the driver, which trusts none of it before
+`validate_committables` has looked. The bytes carry a format version and a checksum, since they travel through
+message queues and lie in staging areas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.actions import AddFile
+from txlog.protocol.paths import encode_path, resolve_data_path
+from txlog.store.base import FileStore
+
+__all__ = ["Committable", "PendingFile", "validate_committables"]
+
+_MAGIC = b"txlog-committable"
+_FORMAT_VERSION = 1
+_LOOKUPS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFile:
+    """A finished data file that no commit names yet.
+
+    ``path`` is relative to the table and decoded; ``partition_values`` and ``stats`` are as ``add`` holds them.
+    """
+
+    path: str
+    size_bytes: int
+    num_rows: int
+    modified_ms: int
+    partition_values: dict[str, str | None]
+    stats: str | None
+
+    def to_add(self, *, data_change: bool = True) -> AddFile:
+        """The action that makes this file part of the table."""
+        return AddFile(
+            path=encode_path(self.path),
+            partition_values=self.partition_values,
+            size=self.size_bytes,
+            modification_time=self.modified_ms,
+            data_change=data_change,
+            stats=self.stats,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Committable:
+    """All files of one attempt of one task, durable and counted, for one checkpoint of one application.
+
+    ``table_id`` and ``read_version`` say which table the task wrote for, as it stood when the write was planned.
+    """
+
+    app_id: str | None
+    checkpoint_id: int | None
+    job_id: str
+    task_id: int
+    attempt: int
+    table_id: str
+    read_version: int
+    files: tuple[PendingFile, ...]
+
+    @property
+    def num_rows(self) -> int:
+        return sum(file.num_rows for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    def adds(self, *, data_change: bool = True) -> tuple[AddFile, ...]:
+        return tuple(file.to_add(data_change=data_change) for file in self.files)
+
+    def to_bytes(self) -> bytes:
+        """``txlog-committable <format> <sha256 of the body>``, a newline, and the body as JSON."""
+        body = orjson.dumps(self)
+        return b"%s %d %s\n%s" % (_MAGIC, _FORMAT_VERSION, _checksum(body), body)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Committable:
+        """The committable again. Raises InvalidInputError where a byte was changed or lost.
+
+        UnsupportedFeatureError where a newer txlog wrote it.
+        """
+        header, _, body = bytes(data).partition(b"\n")
+        parts = header.split(b" ")
+        if len(parts) != 3 or parts[0] != _MAGIC or not parts[1].isdigit():
+            raise InvalidInputError("these bytes are not a committable of txlog")
+        if int(parts[1]) != _FORMAT_VERSION:
+            raise UnsupportedFeatureError(
+                f"the committable has format {int(parts[1])}, this txlog reads format {_FORMAT_VERSION}: "
+                "commit it with the txlog that wrote it, or a newer one",
+                features=("committable",),
+            )
+        if parts[2] != _checksum(body):
+            raise InvalidInputError("the committable is damaged (its checksum differs): have the task send it again")
+        return _committable(orjson.loads(body))
+
+
+def validate_committables(
+    committables: Sequence[Committable],
+    *,
+    partition_columns: Sequence[str],
+    table: str | None = None,
+    table_id: str | None = None,
+    app_id: str | None = None,
+    checkpoint_id: int | None = None,
+    files: FileStore | None = None,
+) -> None:
+    """The driver's own look at what tasks sent, before it commits: nothing is repaired, all must hold.
+
+    Each committable is for this table, application and checkpoint (where given); no task appears twice and no path
+    twice; paths stay below the table; partition values name exactly ``partition_columns``. With ``files`` the size
+    of every file is looked up as well. Raises InvalidInputError; NotFoundError, StorageError from the store.
+    """
+    _check_origin(committables, table, {"table_id": table_id, "app_id": app_id, "checkpoint_id": checkpoint_id})
+    seen: set[str] = set()
+    for file in _files_of(committables):
+        problem = _problem(file, frozenset(partition_columns))
+        if problem is None and file.path in seen:
+            problem = "is named twice"
+        if problem is not None:
+            raise InvalidInputError(f"the committed file {file.path!r} {problem}: nothing was committed", table=table)
+        seen.add(file.path)
+    if files is not None:
+        _check_sizes(list(_files_of(committables)), files, table)
+
+
+def _check_origin(committables: Sequence[Committable], table: str | None, wanted: dict[str, Any]) -> None:
+    tasks: set[tuple[str, int | None, int]] = set()
+    for committable in committables:
+        for name, value in wanted.items():
+            found = getattr(committable, name)
+            if value is not None and found != value:
+                raise InvalidInputError(
+                    f"task {committable.task_id} sent a committable with {name} {found!r}, expected {value!r}: "
+                    "nothing was committed",
+                    table=table,
+                )
+        task = (committable.app_id or committable.job_id, committable.checkpoint_id, committable.task_id)
+        if task in tasks:
+            raise InvalidInputError(
+                f"task {committable.task_id} sent two committables (attempt {committable.attempt} is one of them): "
+                "commit one attempt of each task; nothing was committed",
+                table=table,
+            )
+        tasks.add(task)
+
+
+def _files_of(committables: Iterable[Committable]) -> Iterable[PendingFile]:
+    return (file for committable in committables for file in committable.files)
+
+
+def _problem(file: PendingFile, partition_columns: frozenset[str]) -> str | None:
+    try:
+        path = resolve_data_path(encode_path(file.path))
+    except CorruptLogError as error:
+        return f"has a path that no writer may use ({error.message})"
+    if not path.is_relative or path.scheme is not None:
+        return "does not lie below the table"
+    if file.size_bytes <= 0 or file.num_rows <= 0:
+        return f"is empty ({file.size_bytes} bytes, {file.num_rows} rows)"
+    if file.partition_values.keys() != partition_columns:
+        return f"has values for {sorted(file.partition_values)}, not for the table's partition columns"
+    return None
+
+
+def _check_sizes(found: list[PendingFile], files: FileStore, table: str | None) -> None:
+    def check(file: PendingFile) -> None:
+        size = files.head(file.path).size
+        if size != file.size_bytes:
+            raise InvalidInputError(
+                f"{file.path} has {size} bytes, its task counted {file.size_bytes}: nothing was committed", table=table
+            )
+
+    if len(found) <= 4:
+        for file in found:
+            check(file)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_LOOKUPS_AT_ONCE) as pool:
+        for _ in pool.map(check, found):
+            pass
+
+
+def _checksum(body: bytes) -> bytes:
+    from hashlib import sha256
+
+    return sha256(body).hexdigest().encode()
+
+
+def _committable(value: dict[str, Any]) -> Committable:
+    files = tuple(PendingFile(**file) for file in value.pop("files"))
+    return Committable(files=files, **value)

@@ -1,0 +1,175 @@
+"""One Parquet data file: how its columns are encoded, and its way from in-progress to pending.
+
+In: tables of the file's schema, one row group each. Out: a `PendingFile` whose statistics come from the footer that
+was just written, without a second pass. Threads, rolling and names are not known here. PROTOCOL.md, "Data Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import StorageError
+from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.sink.committable import PendingFile
+from txlog.store.base import FileStore, OutputFile
+
+__all__ = ["DataFileWriter", "FileFormat", "dictionary_columns"]
+
+DICTIONARY_PAGE_BYTES = 8 << 20
+"""Past this a column chunk falls back to plain encoding. Parquet's usual 1 MiB is too small for large row groups."""
+
+_SAMPLE_ROWS = 20_000
+_SAMPLE_ROWS_MIN = 1_000
+"""A dictionary saves next to nothing on a file smaller than this, and costs time."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """What all files of one task have in common. ``schema`` is without partition columns."""
+
+    schema: pa.Schema
+    compression: str
+    statistics: StatisticsPolicy
+
+
+class DataFileWriter:
+    """Writes one file. Readers see nothing before `finish`, and nothing ever after `abort`.
+
+    ``in_one_piece``: the file is opened in the store only when it is complete, so that a small one is a single write
+    and holds no handle meanwhile; the encoded bytes wait in memory.
+    """
+
+    def __init__(
+        self,
+        files: FileStore,
+        path: str,
+        file_format: FileFormat,
+        partition_values: dict[str, str | None],
+        dictionary: tuple[str, ...],
+        *,
+        in_one_piece: bool = False,
+    ) -> None:
+        import pyarrow.parquet as pq
+
+        self._files = files
+        self._path = path
+        self._partition_values = partition_values
+        self._statistics = FileStatistics(file_format.statistics)
+        self._collected: list[Any] = []
+        self._output: OutputFile | None = None if in_one_piece else files.create(path)
+        self._sink = pa.BufferOutputStream() if self._output is None else _arrow_sink(self._output)
+        self._writer = pq.ParquetWriter(
+            self._sink,
+            file_format.schema,
+            compression=file_format.compression,
+            use_dictionary=list(dictionary) or False,
+            dictionary_pagesize_limit=DICTIONARY_PAGE_BYTES,
+            store_schema=False,
+            metadata_collector=self._collected,
+        )
+        self.num_rows = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Encoded bytes so far; the footer and any unfinished row group are not in it."""
+        return int(self._sink.tell())
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows as one row group."""
+        self._statistics.observe(table)
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self.num_rows += table.num_rows
+
+    def finish(self) -> PendingFile:
+        """Close and publish: the bytes are durable under the final name. Raises StorageError."""
+        self._writer.close()
+        footer = self._collected[0]
+        if footer.num_rows != self.num_rows:
+            raise StorageError(
+                f"{self.num_rows} rows were written but the footer counts {footer.num_rows}: it was not published",
+                path=self._path,
+            )
+        stats = self._statistics.finish(footer)
+        if self._output is None:
+            encoded = self._sink.getvalue()
+            self._output = self._files.create(self._path)
+            _arrow_sink(self._output).write(encoded)
+        meta = self._output.publish()
+        return PendingFile(
+            path=self._path,
+            size_bytes=meta.size,
+            num_rows=self.num_rows,
+            modified_ms=meta.modified_ms,
+            partition_values=self._partition_values,
+            stats=stats,
+        )
+
+    def abort(self) -> None:
+        """Leave nothing readable behind. Never raises."""
+        if self._output is not None:
+            self._output.abort()
+        # a writer that is collected while open would write its footer into whatever is left of the sink
+        self._writer.is_open = False
+
+
+def _arrow_sink(output: OutputFile) -> Any:
+    """Arrow's own file, which knows its position; a Python file is wrapped."""
+    sink = output.sink
+    return sink if isinstance(sink, pa.NativeFile) else pa.PythonFile(sink, mode="w")
+
+
+# --- which columns a dictionary pays for ---------------------------------------------------------------------------
+
+
+def dictionary_columns(sample: pa.Table) -> tuple[str, ...]:
+    """Parquet paths of the columns to encode with a dictionary, judged by the first rows of ``sample``.
+
+    Text and bytes where values repeat, narrow integers and dates where there are very few. Never floats, timestamps,
+    decimals or wide integers: for them the hashing costs more time than the file gets smaller.
+    """
+    if sample.num_rows < _SAMPLE_ROWS_MIN:
+        return ()
+    head = sample.slice(0, _SAMPLE_ROWS).combine_chunks()
+    return tuple(
+        path
+        for position, name in enumerate(head.column_names)
+        for path, values in _leaves(name, _one_chunk(head.column(position)))
+        if _is_repetitive(values)
+    )
+
+
+def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
+
+
+def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+    """The leaf columns below ``values`` by the paths that Parquet gives them."""
+    kind = values.type
+    if pa.types.is_struct(kind):
+        for position, member in enumerate(kind):
+            yield from _leaves(f"{path}.{member.name}", values.field(position))
+    elif pa.types.is_map(kind):
+        yield from _leaves(f"{path}.key_value.key", values.keys)
+        yield from _leaves(f"{path}.key_value.value", values.items)
+    elif pa.types.is_list(kind):
+        yield from _leaves(f"{path}.list.element", values.flatten())
+    else:
+        yield path, values
+
+
+def _is_repetitive(values: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    values = values.slice(0, _SAMPLE_ROWS)
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        most = len(values) // 2
+    elif (pa.types.is_integer(kind) and kind.bit_width <= 32) or pa.types.is_date32(kind):
+        most = len(values) // 256
+    else:
+        return False
+    return bool(pc.count_distinct(values).as_py() <= most)

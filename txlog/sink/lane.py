@@ -1,0 +1,137 @@
+"""A lane: the rows of one partition on their way into files, one open file at a time, rolled by size and rows.
+
+In: routed record batches. Out: `PendingFile`s. Batches wait in the lane until there is enough for a large row group;
+when to flush, and on which thread, is ``task_writer``'s decision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from txlog.errors import TxlogError
+from txlog.sink.committable import PendingFile
+from txlog.sink.data_file import DataFileWriter, FileFormat
+from txlog.sink.encoder_pool import JobQueue
+from txlog.sink.write_plan import FileNames
+from txlog.store.base import FileStore
+
+__all__ = ["FileLayout", "Lane"]
+
+_logger = logging.getLogger("txlog")
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """What every lane of a task shares."""
+
+    files: FileStore
+    file_format: FileFormat
+    target_file_size_bytes: int
+    max_records_per_file: int | None
+    names: FileNames
+
+
+class Lane:
+    """Rows of one partition: those waiting, the file in progress, the files finished.
+
+    `add` and `take` belong to the routing thread; `write`, `finish` and `abort` run one at a time, on any thread.
+    """
+
+    def __init__(
+        self, layout: FileLayout, ordinal: int, directory: str, partition_values: dict[str, str | None]
+    ) -> None:
+        self.queue = JobQueue()
+        self.finished: list[PendingFile] = []
+        self.waiting_bytes = 0
+        self.waiting_rows = 0
+        self.ordinal = ordinal
+        self._layout = layout
+        self._directory = directory
+        self._partition_values = partition_values
+        self._waiting: list[pa.RecordBatch] = []
+        self._writer: DataFileWriter | None = None
+        self._files_begun = 0
+        self._last_write_bytes = 0
+
+    def add(self, batch: pa.RecordBatch, size_bytes: int) -> None:
+        self._waiting.append(batch)
+        self.waiting_rows += batch.num_rows
+        self.waiting_bytes += size_bytes
+
+    def take(self) -> pa.Table:
+        """All rows that wait, as one table without copying."""
+        table = pa.Table.from_batches(self._waiting, self._layout.file_format.schema)
+        self._waiting = []
+        self.waiting_rows = self.waiting_bytes = 0
+        return table
+
+    def write(
+        self,
+        table: pa.Table,
+        dictionary: tuple[str, ...],
+        encoding: contextlib.AbstractContextManager[object],
+        *,
+        is_last: bool = False,
+    ) -> None:
+        """Append ``table``, one row group a file, and roll where a file is full. ``encoding`` is held to encode.
+
+        ``is_last``: what is written goes no further than this table, so a file begun here is written in one piece.
+        """
+        while table.num_rows:
+            piece = table.slice(0, self._room_rows(table.num_rows))
+            table = table.slice(piece.num_rows)
+            if self._writer is None:
+                self._writer = self._begin(dictionary, in_one_piece=is_last)
+            before_bytes = self._writer.size_bytes
+            with encoding:
+                self._writer.write(piece)
+            self._last_write_bytes = self._writer.size_bytes - before_bytes
+            if table.num_rows or self._is_full(self._writer):
+                self.finish()
+        if is_last:
+            self.finish()
+
+    def finish(self) -> None:
+        """Close and publish the file in progress, if there is one."""
+        if self._writer is None:
+            return
+        self.finished.append(self._writer.finish())
+        self._writer = None
+
+    def abort(self) -> None:
+        """Remove what this lane wrote, pending files too: no commit can name them yet. Never raises."""
+        self._waiting = []
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
+        for file in self.finished:
+            try:
+                self._layout.files.delete(file.path)
+            except TxlogError as error:
+                _logger.debug("%s stays behind as an orphan, which vacuum removes: %s", file.path, error)
+        self.finished = []
+
+    def _begin(self, dictionary: tuple[str, ...], *, in_one_piece: bool) -> DataFileWriter:
+        layout = self._layout
+        path = layout.names.path(self._directory, self.ordinal, self._files_begun)
+        self._files_begun += 1
+        return DataFileWriter(
+            layout.files, path, layout.file_format, self._partition_values, dictionary, in_one_piece=in_one_piece
+        )
+
+    def _room_rows(self, wanted: int) -> int:
+        most = self._layout.max_records_per_file
+        if most is None:
+            return wanted
+        return min(wanted, most - (self._writer.num_rows if self._writer else 0))
+
+    def _is_full(self, writer: DataFileWriter) -> bool:
+        """Whether stopping here comes closer to the target size than one more row group like the last would."""
+        rows = self._layout.max_records_per_file
+        if rows is not None and writer.num_rows >= rows:
+            return True
+        return writer.size_bytes + self._last_write_bytes // 2 >= self._layout.target_file_size_bytes

@@ -1,0 +1,96 @@
+"""The end of a task: its pending files are made durable, looked at once more, and sealed into a `Committable`.
+
+In: what `TaskWriter.close` returned. Out: a committable whose every file is durable under its final name, with a
+footer that counts the rows the writer counted. The commit itself is the driver's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import StorageError
+from txlog.sink.committable import Committable, PendingFile
+from txlog.sink.task_writer import TaskWriter
+from txlog.sink.write_plan import TaskIdentity, WritePlan
+from txlog.store.base import FileStore
+
+__all__ = ["TaskCommitter", "write_task"]
+
+_FOOTERS_AT_ONCE = 16
+
+
+class TaskCommitter:
+    """Seals tasks of one planned write."""
+
+    def __init__(self, files: FileStore, plan: WritePlan) -> None:
+        self._files = files
+        self._plan = plan
+
+    def seal(self, task: TaskIdentity, pending: Sequence[PendingFile]) -> Committable:
+        """Make the names of ``pending`` durable, read every footer back, and put the files under one seal.
+
+        Raises StorageError (also where a footer is torn or counts other rows); nothing was committed by then.
+        """
+        if pending:
+            self._files.make_durable([file.path for file in pending])
+            self._check_footers(pending)
+        return Committable(
+            app_id=task.app_id,
+            checkpoint_id=task.checkpoint_id,
+            job_id=task.job_id,
+            task_id=task.task_id,
+            attempt=task.attempt,
+            table_id=self._plan.table_id,
+            read_version=self._plan.read_version,
+            files=tuple(pending),
+        )
+
+    def _check_footers(self, pending: Sequence[PendingFile]) -> None:
+        if len(pending) <= 4:
+            for file in pending:
+                self._check_footer(file)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            for _ in pool.map(self._check_footer, pending):
+                pass
+
+    def _check_footer(self, file: PendingFile) -> None:
+        import pyarrow.parquet as pq
+
+        try:
+            with contextlib.closing(self._files.open(file.path)) as source:
+                num_rows = pq.read_metadata(source).num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise StorageError(
+                f"{file.path} was written but reads back damaged ({error}). No commit names it; run the write again",
+                table=self._plan.table,
+                path=file.path,
+            ) from error
+        if num_rows != file.num_rows:
+            raise StorageError(
+                f"{file.path} reads back with {num_rows} rows, {file.num_rows} were written. No commit names it; "
+                "run the write again",
+                table=self._plan.table,
+                path=file.path,
+            )
+
+
+def write_task(files: FileStore, plan: WritePlan, task: TaskIdentity, data: Any) -> Committable:
+    """Write ``data`` (anything `open_data` takes) as one task, and seal it. On any error nothing of it stays.
+
+    Raises SchemaMismatchError, InvalidInputError, StorageError.
+    """
+    with TaskWriter(files, plan, task) as writer:
+        writer.write(data)
+        pending = writer.close()
+    try:
+        return TaskCommitter(files, plan).seal(task, pending)
+    except BaseException:
+        writer.abort()
+        raise

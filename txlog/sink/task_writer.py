@@ -1,0 +1,309 @@
+"""One task's writer: batches in, pending data files out, within a memory budget.
+
+    batch -> conform -> (gather, route by partition) -> lanes -> encoder threads -> files -> PendingFiles
+
+Rows wait in lanes, one a partition, until there is enough for a large row group or the budget asks for room; then the
+largest lanes go first. What waits, what is being routed and what the encoders hold never exceeds
+``plan.memory_budget_bytes`` by more than one batch of input; on top come Arrow's working space for the row groups
+being encoded (about their own size) and, for small files, their encoded bytes. Data that fits into one small write
+starts no thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.paths import partition_directory
+from txlog.protocol.properties import TableProperties
+from txlog.protocol.schema import VOID, fold_name, to_arrow
+from txlog.protocol.statistics import StatisticsPolicy
+from txlog.sink.committable import PendingFile
+from txlog.sink.conform import Conformer
+from txlog.sink.data_file import FileFormat, dictionary_columns
+from txlog.sink.encoder_pool import ENCODERS, EncoderPool
+from txlog.sink.input import open_data
+from txlog.sink.lane import FileLayout, Lane
+from txlog.sink.routing import PartitionKey, Router
+from txlog.sink.write_plan import FileNames, TaskIdentity, WritePlan
+from txlog.store.base import FileStore
+
+__all__ = ["TaskWriter"]
+
+MIB = 1 << 20
+
+ROUTE_ROWS = 262_144
+"""Rows sorted by partition at once: few enough for the caches, enough to make one take a partition cheap."""
+ROW_GROUP_ROWS = 1 << 20
+INLINE_BYTES = 4 * MIB
+INLINE_LANES = 3
+"""Up to this a task is written where it is called: threads would cost more than they save."""
+DICTIONARY_ROWS_MIN = 1_000
+
+
+class TaskWriter:
+    """Writes the rows of one attempt of one task. Called by one thread; a context manager that aborts on errors.
+
+    Nothing is readable in the table before a commit names the files that `close` returns. A killed task leaves
+    in-progress files (hidden, swept by vacuum) and files that were full already (pending, orphans for vacuum).
+    """
+
+    def __init__(self, files: FileStore, plan: WritePlan, task: TaskIdentity) -> None:
+        self._plan = plan
+        self._conformer: Conformer | None = None
+        self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
+        self._layout = _layout(files, plan, task)
+        self._data_columns: list[str] = self._layout.file_format.schema.names
+        self._lanes: dict[PartitionKey | int, Lane] = {}
+        self._flat_turn = 0
+        self._open: dict[Lane, None] = {}
+        self._pool: EncoderPool | None = None
+        self._dictionary: tuple[str, ...] | None = None
+        self._unrouted: list[pa.RecordBatch] = []
+        self._unrouted_rows = self._unrouted_bytes = self._waiting_bytes = 0
+        self._result: tuple[PendingFile, ...] | None = None
+        self._is_aborted = False
+        self.num_rows = 0
+        self.peak_pending_bytes = 0
+        """The most bytes of rows that were held at once."""
+
+        self._unit_bytes = max(plan.memory_budget_bytes // 8, 1)
+        self._row_group_bytes = min(plan.memory_budget_bytes // 3, max(plan.target_file_size_bytes, MIB))
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of rows held now: gathered, waiting in lanes, and in the hands of the encoders."""
+        return self._unrouted_bytes + self._waiting_bytes + (self._pool.held_bytes if self._pool else 0)
+
+    def write(self, data: Any) -> None:
+        """Take a record batch, or anything `open_data` takes, of any size.
+
+        Raises SchemaMismatchError, InvalidInputError, StorageError; the task is aborted by then.
+        """
+        self._check_open()
+        try:
+            for batch in open_data(data).batches:
+                self._take(batch)
+        except BaseException:
+            self.abort()
+            raise
+
+    def close(self) -> tuple[PendingFile, ...]:
+        """Write what waits and publish every file; the same answer when called again, () where no row came.
+
+        Raises StorageError; the task is aborted by then.
+        """
+        if self._result is not None:
+            return self._result
+        self._check_open()
+        try:
+            self._route()
+            self._finish_lanes()
+        except BaseException:
+            self.abort()
+            raise
+        lanes = sorted(self._lanes.values(), key=lambda lane: lane.ordinal)
+        self._result = tuple(file for lane in lanes for file in lane.finished)
+        return self._result
+
+    def abort(self) -> None:
+        """Remove everything this task wrote. Never raises; not to be called once a committer was given the files."""
+        self._is_aborted = True
+        self._result = None
+        if self._pool is not None:
+            self._pool.stop()
+        for lane in self._lanes.values():
+            lane.abort()
+        self._unrouted = []
+        self._unrouted_bytes = self._waiting_bytes = 0
+
+    def __enter__(self) -> TaskWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._result is None:
+            self.abort()
+
+    # --- rows on their way into lanes -------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._is_aborted or self._result is not None:
+            state = "aborted" if self._is_aborted else "closed"
+            raise InvalidInputError(f"this task's writer is {state}: begin another attempt", table=self._plan.table)
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        conformer = self._conformer
+        if conformer is None or not conformer.accepts(batch.schema):
+            plan = self._plan
+            conformer = Conformer(plan.schema, batch.schema, table=plan.table, version=plan.read_version)
+            self._conformer = conformer
+        step = min(ROUTE_ROWS, max(1, batch.num_rows * self._unit_bytes // max(batch.nbytes, 1)))
+        for start in range(0, batch.num_rows, step):
+            self._gather(conformer.conform(batch.slice(start, step), self.num_rows))
+
+    def _gather(self, rows: pa.RecordBatch) -> None:
+        size_bytes = rows.nbytes
+        self._make_room(size_bytes)
+        self.num_rows += rows.num_rows
+        if self._router is None:
+            self._add(self._flat_lane(), rows.select(self._data_columns), size_bytes)
+        else:
+            self._unrouted.append(rows)
+            self._unrouted_rows += rows.num_rows
+            self._unrouted_bytes += size_bytes
+            if self._unrouted_rows >= ROUTE_ROWS or self._unrouted_bytes >= self._unit_bytes:
+                self._route()
+        self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
+
+    def _route(self) -> None:
+        """Move what was gathered into the lanes of its partitions."""
+        if self._router is None or not self._unrouted:
+            return
+        self._make_room(self._unrouted_bytes)
+        gathered = self._unrouted[0] if len(self._unrouted) == 1 else pa.concat_batches(self._unrouted)
+        row_bytes = self._unrouted_bytes / max(gathered.num_rows, 1)
+        self._unrouted = []
+        for key, rows in self._router.route(gathered, self._data_columns):
+            self._add(self._lane(key), rows, int(rows.num_rows * row_bytes))
+        self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
+        self._unrouted_rows = self._unrouted_bytes = 0
+
+    def _add(self, lane: Lane, rows: pa.RecordBatch, size_bytes: int) -> None:
+        lane.add(rows, size_bytes)
+        self._waiting_bytes += size_bytes
+        if lane.waiting_bytes >= self._row_group_bytes or lane.waiting_rows >= ROW_GROUP_ROWS:
+            self._flush(lane)
+            self._flat_turn += 1
+
+    def _lane(self, key: PartitionKey) -> Lane:
+        lane = self._lanes.get(key)
+        if lane is None:
+            values = dict(zip(self._plan.partition_columns, key, strict=True))
+            lane = self._lanes[key] = Lane(self._layout, len(self._lanes), partition_directory(values), values)
+        return lane
+
+    def _flat_lane(self) -> Lane:
+        """Without partitions, as many lanes as encoders take turns, row group by row group."""
+        turn = self._flat_turn % ENCODERS
+        lane = self._lanes.get(turn)
+        if lane is None:
+            lane = self._lanes[turn] = Lane(self._layout, len(self._lanes), "", {})
+        return lane
+
+    # --- lanes on their way into files ------------------------------------------------------------------------
+
+    def _make_room(self, wanted_bytes: int) -> None:
+        """Make ``wanted_bytes`` fit into the budget: flush the largest lanes, then wait for the encoders."""
+        budget = self._plan.memory_budget_bytes
+        if self.pending_bytes + wanted_bytes <= budget:
+            return
+        excess = self._unrouted_bytes + self._waiting_bytes + wanted_bytes - (budget - budget // 12)
+        for lane in sorted(self._lanes.values(), key=lambda lane: lane.waiting_bytes, reverse=True):
+            if excess <= 0 or not lane.waiting_bytes:
+                break
+            excess -= lane.waiting_bytes
+            self._flush(lane)
+        if self._pool is not None:
+            self._pool.wait_below(max(0, budget - wanted_bytes - self._unrouted_bytes - self._waiting_bytes))
+
+    def _flush(self, lane: Lane) -> None:
+        """Hand the rows that wait in ``lane`` to the encoders."""
+        pool = self._started_pool()
+        self._mark_open(lane, pool)
+        size_bytes = lane.waiting_bytes
+        table = lane.take()
+        self._waiting_bytes -= size_bytes
+        job = functools.partial(lane.write, table, self._dictionary_for(table), pool.encoding)
+        pool.submit(lane.queue, job, size_bytes)
+
+    def _mark_open(self, lane: Lane, pool: EncoderPool) -> None:
+        """``lane`` is about to have an open file. At the bound, the files unused for longest are finished first."""
+        if lane not in self._open and len(self._open) >= _files_at_once(self._plan.max_open_files):
+            oldest = list(itertools.islice(self._open, max(1, len(self._open) // 8)))
+            for victim in oldest:
+                del self._open[victim]
+                pool.submit(victim.queue, victim.finish)
+            pool.wait_for(victim.queue for victim in oldest)
+        self._open.pop(lane, None)
+        self._open[lane] = None
+
+    def _finish_lanes(self) -> None:
+        self._join_flat_remainder()
+        waiting = [lane for lane in self._lanes.values() if lane.waiting_rows and lane not in self._open]
+        if self._pool is None and self._waiting_bytes <= INLINE_BYTES and len(waiting) <= INLINE_LANES:
+            for lane in waiting:
+                self._last_write(lane, contextlib.nullcontext())()
+            return
+        pool = self._started_pool()
+        for lane in (*self._open, *waiting):
+            pool.submit(lane.queue, self._last_write(lane, pool.encoding), lane.waiting_bytes)
+        pool.wait_for(lane.queue for lane in self._lanes.values())
+        pool.stop()
+
+    def _last_write(self, lane: Lane, encoding: contextlib.AbstractContextManager[object]) -> functools.partial[None]:
+        size_bytes = lane.waiting_bytes
+        table = lane.take()
+        self._waiting_bytes -= size_bytes
+        return functools.partial(lane.write, table, self._dictionary_for(table), encoding, is_last=True)
+
+    def _join_flat_remainder(self) -> None:
+        """Rows too few for a file of their own go to the end of another lane's."""
+        if self._router is not None or not self._open:
+            return
+        lane = self._flat_lane()
+        if lane not in self._open and lane.waiting_bytes < self._row_group_bytes // 4:
+            size_bytes = lane.waiting_bytes
+            other = next(iter(self._open))
+            for batch in lane.take().to_batches():
+                other.add(batch, 0)
+            other.waiting_bytes += size_bytes
+
+    def _started_pool(self) -> EncoderPool:
+        if self._pool is None:
+            self._pool = EncoderPool()
+        return self._pool
+
+    def _dictionary_for(self, table: pa.Table) -> tuple[str, ...]:
+        """Columns to encode with a dictionary: judged once a task, by the first table that is large enough."""
+        if table.num_rows < DICTIONARY_ROWS_MIN:
+            return ()
+        if self._dictionary is None:
+            self._dictionary = dictionary_columns(table)
+        return self._dictionary
+
+
+def _layout(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout:
+    left_out = {fold_name(name) for name in plan.partition_columns}
+    left_out.update(fold_name(field.name) for field in plan.schema.fields if field.type == VOID)
+    schema = pa.schema([field for field in to_arrow(plan.schema) if fold_name(field.name) not in left_out])
+    if not len(schema):
+        raise InvalidInputError("the table has no column besides its partition columns to store", table=plan.table)
+    properties = TableProperties.of(plan.configuration)
+    statistics = StatisticsPolicy.of(plan.schema, properties, plan.partition_columns)
+    return FileLayout(
+        files=files,
+        file_format=FileFormat(schema.remove_metadata(), plan.compression, statistics),
+        target_file_size_bytes=plan.target_file_size_bytes,
+        max_records_per_file=plan.max_records_per_file,
+        names=FileNames.of(task, plan),
+    )
+
+
+def _files_at_once(wanted: int) -> int:
+    """``wanted`` open files, or fewer where the process may not have that many (a local one takes two handles)."""
+    try:
+        import resource
+    except ImportError:
+        return wanted
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return wanted if allowed == resource.RLIM_INFINITY else max(1, min(wanted, allowed // 4))
