@@ -44,7 +44,7 @@ class MemoryLogStore:
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
         with self.lock:
-            if name in self.objects:
+            if _check(name) in self.objects:
                 return PutOutcome.ALREADY_EXISTS
             self.objects[name] = (bytes(body), ambient.now_ms())
             return PutOutcome.WRITTEN
@@ -65,7 +65,7 @@ class MemoryLogStore:
         return 0.0001
 
     def _require(self, name: str) -> None:
-        if name not in self.objects:
+        if _check(name) not in self.objects:
             raise NotFoundError(f"{name} does not exist", path=name)
 
     def _meta(self, name: str) -> ObjectMeta:
@@ -151,6 +151,6 @@ def memory_table_store(uri: str = "memory://table") -> TableStore:
 
 
 def _check(path: str) -> str:
-    if any(segment in ("", ".", "..") for segment in path.split("/")):
+    if "\0" in path or any(segment in ("", ".", "..") for segment in path.split("/")) or path.startswith("."):
         raise StorageError(f"{path!r} is not a plain relative path; nothing was touched", path=path)
     return path

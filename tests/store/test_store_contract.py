@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from txlog.store.base import FileStore, LogStore, TableStore
+from txlog.store.open import open_store
+from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
+from txlog.testing.memory_store import memory_table_store
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> TableStore:
+    return memory_table_store() if request.param == "memory" else open_store(tmp_path / "new" / "table")
+
+
+@pytest.mark.parametrize("check", LOG_STORE_CONTRACT, ids=lambda check: check.__name__)
+def test_log_store_contract(store: TableStore, check: Callable[[LogStore], None]) -> None:
+    check(store.log)
+
+
+@pytest.mark.parametrize("check", FILE_STORE_CONTRACT, ids=lambda check: check.__name__)
+def test_file_store_contract(store: TableStore, check: Callable[[FileStore], None]) -> None:
+    check(store.files)

@@ -1,0 +1,269 @@
+"""The store contract as checks that any implementation can be put through.
+
+In: a fresh, empty `LogStore` or `FileStore`. Out: nothing, or an AssertionError saying what was broken. Run every
+function of `LOG_STORE_CONTRACT` and of `FILE_STORE_CONTRACT`, each on a store of its own.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TypeVar
+
+from txlog.errors import NotFoundError, StorageError
+from txlog.store.base import FileStore, LogStore, PutOutcome
+
+__all__ = ["FILE_STORE_CONTRACT", "LOG_STORE_CONTRACT"]
+
+RACERS = 16
+ROUNDS = 10
+
+T = TypeVar("T")
+
+
+def sixteen_racers_have_one_winner_whose_bytes_stay(log: LogStore) -> None:
+    for version in range(ROUNDS):
+        name = _commit(version)
+        bodies = [f"racer {racer} ".encode() * 50 for racer in range(RACERS)]
+        outcomes = _at_once([partial(log.put_if_absent, name, body) for body in bodies])
+        winners = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome is PutOutcome.WRITTEN]
+        losers = [outcome for outcome in outcomes if outcome is PutOutcome.ALREADY_EXISTS]
+        assert len(winners) == 1, f"{len(winners)} winners at {name}: {outcomes}"
+        assert len(losers) == RACERS - 1, f"a loser was not told so: {outcomes}"
+        assert log.read(name) == winners[0], "the bytes are not the winner's"
+
+
+def a_second_put_is_refused_and_changes_nothing(log: LogStore) -> None:
+    assert log.put_if_absent(_commit(0), b"first") is PutOutcome.WRITTEN
+    before = log.head(_commit(0))
+    for body in (b"second", b"first", b""):
+        assert log.put_if_absent(_commit(0), body) is PutOutcome.ALREADY_EXISTS
+    assert log.read(_commit(0)) == b"first"
+    assert log.head(_commit(0)) == before
+
+
+def a_read_returns_what_the_put_wrote(log: LogStore) -> None:
+    bodies = [b"", b"\n", bytes(range(256)) * 4096, "é\u2028".encode()]
+    for version, body in enumerate(bodies):
+        assert log.put_if_absent(_commit(version), memoryview(body)) is PutOutcome.WRITTEN
+        assert log.read(_commit(version)) == body
+        assert log.head(_commit(version)).size == len(body)
+        assert log.head(_commit(version)).name == _commit(version)
+
+
+def the_list_is_sorted_and_starts_where_asked(log: LogStore) -> None:
+    names = [_commit(version) for version in (11, 2, 9, 10, 0, 199, 100)]
+    names += [f"{10:020}.checkpoint.parquet", f"{9:020}.crc", "_last_checkpoint"]
+    for name in names:
+        assert log.put_if_absent(name, name.encode()) is PutOutcome.WRITTEN
+    for start in ("", _commit(9), f"{10:020}", f"{10:020}.checkpoint", f"{20:020}", _commit(199), "_", "z"):
+        listed = log.list_from(start)
+        assert [meta.name for meta in listed] == sorted(name for name in names if name >= start), start
+        assert all(meta.size == len(meta.name) for meta in listed)
+
+
+def a_list_and_a_look_agree(log: LogStore) -> None:
+    log.put_if_absent(_commit(0), b"body")
+    assert log.list_from("") == [log.head(_commit(0))]
+
+
+def an_absent_log_is_an_empty_list(log: LogStore) -> None:
+    assert log.list_from("") == []
+    assert log.list_from(_commit(7)) == []
+
+
+def an_absent_name_is_not_found(log: LogStore) -> None:
+    for present in (False, True):
+        if present:
+            log.put_if_absent(_commit(0), b"body")
+        asks: tuple[Callable[[str], object], ...] = (log.read, log.head, log.make_durable)
+        for ask in asks:
+            _assert_raises(NotFoundError, partial(ask, _commit(1)))
+
+
+def nothing_partial_is_listed_or_read_while_others_write(log: LogStore) -> None:
+    names = [_commit(version) for version in range(ROUNDS)]
+    body = b"0123456789" * 20_000
+    done = threading.Event()
+
+    def write(name: str) -> None:
+        log.put_if_absent(name, body)
+
+    def watch() -> int:
+        looks = 0
+        while not done.is_set() or not looks:
+            looks += 1
+            for meta in log.list_from(""):
+                assert meta.name in names, f"{meta.name} was listed"
+                assert meta.size == len(body), f"{meta.name} was listed with {meta.size} bytes"
+                assert log.read(meta.name) == body, f"{meta.name} was read in part"
+        return looks
+
+    with ThreadPoolExecutor(5) as pool:
+        watcher = pool.submit(contextvars.copy_context().run, watch)
+        writers = [pool.submit(contextvars.copy_context().run, write, name) for name in names for _ in range(2)]
+        for writer in writers:
+            writer.result()
+        done.set()
+        assert watcher.result() > 0
+    assert [meta.name for meta in log.list_from("")] == names
+
+
+def a_hint_is_replaced_whole(log: LogStore) -> None:
+    for body in (b"a" * 1000, b"b", memoryview(b"c" * 10)):
+        log.put("_last_checkpoint", body)
+        assert log.read("_last_checkpoint") == bytes(body)
+    assert [meta.name for meta in log.list_from("")] == ["_last_checkpoint"]
+
+
+def a_deleted_name_is_gone_and_free(log: LogStore) -> None:
+    log.put_if_absent(_commit(0), b"old")
+    log.delete(_commit(0))
+    log.delete(_commit(0))
+    assert log.list_from("") == []
+    _assert_raises(NotFoundError, lambda: log.read(_commit(0)))
+    assert log.put_if_absent(_commit(0), b"new") is PutOutcome.WRITTEN
+
+
+def a_name_that_leaves_the_log_is_refused(log: LogStore) -> None:
+    for name in ("../escaped", "/tmp/escaped", "a/../../escaped", "", ".hidden", "a//b", "a\0b"):
+        _assert_raises(StorageError, partial(log.put_if_absent, name, b"x"))
+        _assert_raises(StorageError, partial(log.read, name))
+
+
+def the_round_trip_is_measured(log: LogStore) -> None:
+    log.put_if_absent(_commit(0), b"body")
+    assert log.round_trip_s() > 0
+
+
+def what_was_found_can_be_made_durable(log: LogStore) -> None:
+    log.put_if_absent(_commit(0), b"body")
+    log.make_durable(_commit(0))
+    assert log.read(_commit(0)) == b"body"
+
+
+def a_file_is_hidden_until_it_is_published(files: FileStore) -> None:
+    output = files.create("day=1/part-0.parquet")
+    output.sink.write(b"bytes")
+    _assert_raises(NotFoundError, lambda: files.head("day=1/part-0.parquet"))
+    meta = output.publish()
+    assert (meta.name, meta.size) == ("day=1/part-0.parquet", 5)
+    assert files.head("day=1/part-0.parquet").size == 5
+    files.make_durable(["day=1/part-0.parquet"])
+
+
+def parquet_goes_in_and_comes_out(files: FileStore) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"n": list(range(50_000)), "text": [f"row {n % 97}" for n in range(50_000)]})
+    output = files.create("part-1.parquet")
+    with pq.ParquetWriter(output.sink, table.schema) as writer:
+        for batch in table.to_batches(max_chunksize=10_000):
+            writer.write_batch(batch)
+    size_bytes = output.publish().size
+    opened = files.open("part-1.parquet")
+    assert opened.size() == size_bytes
+    read = pq.ParquetFile(opened).read()
+    assert read.equals(table)
+
+
+def a_large_file_arrives_whole(files: FileStore) -> None:
+    piece = bytes(range(256)) * 4096
+    output = files.create("large.bin")
+    for _ in range(20):
+        output.sink.write(piece)
+    assert output.publish().size == 20 * len(piece)
+    opened = files.open("large.bin")
+    opened.seek(19 * len(piece))
+    assert opened.read() == piece
+
+
+def an_aborted_file_leaves_nothing(files: FileStore) -> None:
+    output = files.create("day=2/part-2.parquet")
+    output.sink.write(b"bytes" * 1000)
+    output.abort()
+    output.abort()
+    _assert_raises(NotFoundError, lambda: files.open("day=2/part-2.parquet"))
+    again = files.create("day=2/part-2.parquet")
+    again.sink.write(b"again")
+    assert again.publish().size == 5
+
+
+def names_are_kept_to_the_letter(files: FileStore) -> None:
+    for path in ("p=a%2Fb/x.parquet", "p=é ü/y.parquet", "p=1+1=2&3/#.parquet", "_hidden/~z.parquet"):
+        output = files.create(path)
+        output.sink.write(path.encode())
+        output.publish()
+        assert files.open(path).read() == path.encode(), path
+
+
+def a_deleted_file_is_gone(files: FileStore) -> None:
+    output = files.create("part-3.parquet")
+    output.sink.write(b"bytes")
+    output.publish()
+    files.delete("part-3.parquet")
+    files.delete("part-3.parquet")
+    _assert_raises(NotFoundError, lambda: files.head("part-3.parquet"))
+
+
+def a_path_that_leaves_the_table_is_refused(files: FileStore) -> None:
+    for path in ("../escaped", "/tmp/escaped", "a/../../escaped", "", "a//b", "./a"):
+        asks: tuple[Callable[[str], object], ...] = (files.create, files.open, files.head, files.delete)
+        for ask in asks:
+            _assert_raises(StorageError, partial(ask, path))
+
+
+LOG_STORE_CONTRACT: tuple[Callable[[LogStore], None], ...] = (
+    sixteen_racers_have_one_winner_whose_bytes_stay,
+    a_second_put_is_refused_and_changes_nothing,
+    a_read_returns_what_the_put_wrote,
+    the_list_is_sorted_and_starts_where_asked,
+    a_list_and_a_look_agree,
+    an_absent_log_is_an_empty_list,
+    an_absent_name_is_not_found,
+    nothing_partial_is_listed_or_read_while_others_write,
+    a_hint_is_replaced_whole,
+    a_deleted_name_is_gone_and_free,
+    a_name_that_leaves_the_log_is_refused,
+    the_round_trip_is_measured,
+    what_was_found_can_be_made_durable,
+)
+
+FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
+    a_file_is_hidden_until_it_is_published,
+    parquet_goes_in_and_comes_out,
+    a_large_file_arrives_whole,
+    an_aborted_file_leaves_nothing,
+    names_are_kept_to_the_letter,
+    a_deleted_file_is_gone,
+    a_path_that_leaves_the_table_is_refused,
+)
+
+
+def _commit(version: int) -> str:
+    return f"{version:020}.json"
+
+
+def _at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Every call from a thread of its own, released together."""
+    start = threading.Barrier(len(calls))
+
+    def run(call: Callable[[], T]) -> T:
+        start.wait()
+        return call()
+
+    with ThreadPoolExecutor(len(calls)) as pool:
+        running = [pool.submit(contextvars.copy_context().run, run, call) for call in calls]
+        return [each.result() for each in running]
+
+
+def _assert_raises(kind: type[Exception], call: Callable[[], object]) -> None:
+    try:
+        call()
+    except kind:
+        return
+    raise AssertionError(f"{kind.__name__} was not raised")
