@@ -197,12 +197,13 @@ def decode_array(
     return _each_distinct(strings, lambda text: decode(text, data_type, zone=zone, column=column), target)
 
 
-_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
-_MOMENT = re.compile(
-    _DATE.pattern + r"(?:[ T](\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?"
-)
-_INTEGER = re.compile(r"[+-]?\d{1,20}")
-_NUMBER = re.compile(r"[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
+_DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
+_CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?"
+_MOMENT = re.compile(rf"{_DATE.pattern}(?:[ T]{_CLOCK})?\s*(Z|UTC|[+-]\d{{2}}:?\d{{2}})?", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
+_NUMBER = re.compile(
+    r"[+-]?(?:NaN|Infinity|inf|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII
+)  # deltalake writes inf
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> re.Match[str]:

@@ -128,6 +128,8 @@ def canonical_paths(uri_texts: pa.Array) -> pa.Array:
     """`canonical_path` of a whole array (``pa.string()``, no nulls); the plain ones, most of them, cost no Python."""
     import pyarrow.compute as pc
 
+    if isinstance(uri_texts, pa.ChunkedArray):
+        uri_texts = uri_texts.combine_chunks()
     plain = pc.match_substring_regex(uri_texts, f"^{_PLAIN}$")
     if pc.all(plain, min_count=0).as_py():
         return uri_texts

@@ -113,9 +113,10 @@ def _struct_problems(struct: Struct, column: str) -> Iterator[str]:
         bad = sorted(_INVALID_CHARACTERS.intersection(member.name))
         if bad:
             yield f"{inner}: its name holds {', '.join(map(repr, bad))}, which Delta allows only under column mapping"
-        earlier = spelled.setdefault(fold_name(member.name), member.name)
-        if earlier is not member.name:
-            yield f"{inner}: its name equals {earlier!r} but for case"
+        folded = fold_name(member.name)
+        if folded in spelled:
+            yield f"{inner}: its name equals {spelled[folded]!r}, as case does not count"
+        spelled.setdefault(folded, member.name)
         yield from _problems(member.type, inner)
 
 
