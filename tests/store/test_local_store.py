@@ -1,0 +1,466 @@
+"""Each rule of the local store's put, shown by breaking the system call that it is about."""
+
+from __future__ import annotations
+
+import errno
+import multiprocessing
+import os
+import pickle
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from txlog.errors import NotFoundError, StorageError
+from txlog.store import disk
+from txlog.store.base import PutOutcome
+from txlog.store.local import LocalFileStore, LocalLogStore
+
+COMMIT = f"{0:020}.json"
+SECOND = f"{1:020}.json"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "table"
+
+
+@pytest.fixture
+def log(root: Path) -> LocalLogStore:
+    """A log whose directory exists already, so that a test breaks the put itself."""
+    store = LocalLogStore(str(root))
+    store.put_if_absent("_made", b"")
+    os.unlink(root / "_delta_log" / "_made")
+    return store
+
+
+def names_on_disk(root: Path) -> list[str]:
+    return sorted(os.listdir(root / "_delta_log"))
+
+
+def failing(code: int, only: Callable[..., bool] = lambda *_: True, function: Any = None) -> Callable[..., Any]:
+    def call(*arguments: Any, **options: Any) -> Any:
+        if only(*arguments):
+            raise OSError(code, os.strerror(code))
+        return function(*arguments, **options)
+
+    return call
+
+
+def first(note: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*arguments: Any) -> Any:
+        note(*arguments)
+        return function(*arguments)
+
+    return call
+
+
+def synced_inodes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Fills with the inode of everything that is synced from now on."""
+    inodes: list[int] = []
+    monkeypatch.setattr(os, "fsync", first(lambda fd: inodes.append(os.fstat(fd).st_ino), os.fsync))
+    return inodes
+
+
+def is_directory(descriptor: int) -> bool:
+    return stat.S_ISDIR(os.fstat(descriptor).st_mode)
+
+
+def test_the_name_appears_only_after_its_bytes_are_synced_and_the_answer_after_the_directory_is(
+    log: LocalLogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    note = steps.append
+    monkeypatch.setattr(
+        os, "fsync", first(lambda fd: note("sync directory" if is_directory(fd) else "sync file"), os.fsync)
+    )
+    monkeypatch.setattr(os, "link", first(lambda *_: note("link"), os.link))
+    monkeypatch.setattr(os, "unlink", first(lambda name: name.endswith(".crc") or note("unlink"), os.unlink))
+    assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
+    assert steps == ["sync file", "link", "unlink", "sync directory"]
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
+def test_a_directory_that_cannot_be_synced_is_not_durable_though_visible(
+    log: LocalLogStore, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(os, "fsync", failing(code, is_directory, os.fsync))
+    assert log.put_if_absent(COMMIT, b"body") is PutOutcome.NOT_DURABLE
+    assert log.read(COMMIT) == b"body"
+
+
+def test_a_directory_that_cannot_be_opened_for_its_sync_is_not_durable(
+    log: LocalLogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opens_directory = lambda _path, flags, *_: bool(flags & os.O_DIRECTORY)  # noqa: E731
+    monkeypatch.setattr(os, "open", failing(errno.EMFILE, opens_directory, os.open))
+    assert log.put_if_absent(COMMIT, b"body") is PutOutcome.NOT_DURABLE
+
+
+def test_a_temporary_name_that_cannot_be_removed_changes_nothing(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "unlink", failing(errno.EIO))
+    assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
+    assert log.put_if_absent(COMMIT, b"other") is PutOutcome.ALREADY_EXISTS
+    assert len(names_on_disk(root)) == 3, "two temporary names should have stayed"
+    assert [meta.name for meta in log.list_from("")] == [COMMIT]
+
+
+def test_a_write_that_takes_the_bytes_in_pieces_is_finished(
+    log: LocalLogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: write(fd, data[:7]))
+    body = bytes(range(100))
+    assert log.put_if_absent(COMMIT, body) is PutOutcome.WRITTEN
+    assert log.read(COMMIT) == body
+
+
+def test_a_write_that_lies_about_its_length_never_gets_the_name(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: (write(fd, data[: len(data) // 2]), len(data))[1])
+    with pytest.raises(StorageError, match="100 bytes were written but the file has 50"):
+        log.put_if_absent(COMMIT, b"x" * 100)
+    assert names_on_disk(root) == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EIO, errno.EDQUOT])
+@pytest.mark.parametrize("call", ["open", "write", "fsync"])
+def test_a_failure_before_the_name_is_taken_is_definite_and_leaves_nothing(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch, call: str, code: int
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(os, call, failing(code))
+        with pytest.raises(StorageError) as caught:
+            log.put_if_absent(COMMIT, b"body")
+    assert COMMIT in str(caught.value)
+    assert names_on_disk(root) == []
+    assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS])
+def test_a_link_that_is_refused_is_definite(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(os, "link", failing(code))
+    with pytest.raises(StorageError, match=os.strerror(code)):
+        log.put_if_absent(COMMIT, b"body")
+    assert names_on_disk(root) == []
+
+
+def test_a_link_that_fails_after_the_fact_is_unknown(log: LocalLogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def landed_and_failed(*names: str) -> None:
+        link(*names)
+        raise OSError(errno.EIO, "input/output error")
+
+    monkeypatch.setattr(os, "link", landed_and_failed)
+    assert log.put_if_absent(COMMIT, b"body") is PutOutcome.UNKNOWN
+    assert log.read(COMMIT) == b"body"
+
+
+def test_a_resent_link_that_finds_its_own_name_has_won(log: LocalLogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def sent_twice(*names: str) -> None:
+        link(*names)
+        link(*names)
+
+    monkeypatch.setattr(os, "link", sent_twice)
+    assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
+
+
+@pytest.mark.parametrize("code", [errno.EPERM, errno.EOPNOTSUPP])
+def test_without_hard_links_an_exclusive_rename_takes_the_name(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    monkeypatch.setattr(os, "link", failing(code))
+    assert log.put_if_absent(COMMIT, b"first") is PutOutcome.WRITTEN
+    assert log.put_if_absent(COMMIT, b"second") is PutOutcome.ALREADY_EXISTS
+    assert log.read(COMMIT) == b"first"
+    assert names_on_disk(root) == [COMMIT]
+
+
+def test_without_hard_links_and_exclusive_rename_the_put_is_refused_by_name(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "link", failing(errno.EPERM))
+    monkeypatch.setattr(disk, "_renameat2", lambda: None)
+    with pytest.raises(StorageError, match="neither hard links nor an exclusive rename"):
+        log.put_if_absent(COMMIT, b"body")
+    assert names_on_disk(root) == []
+
+
+def test_an_interrupt_before_the_name_is_taken_leaves_nothing(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        log.put_if_absent(COMMIT, b"body")
+    assert names_on_disk(root) == []
+
+
+CRASH = """
+import os, signal, sys
+from txlog.store.local import LocalLogStore
+log = LocalLogStore(sys.argv[1])
+real = getattr(os, sys.argv[2])
+def die(*arguments):
+    if not str(arguments[0]).endswith(".crc"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return real(*arguments)
+setattr(os, sys.argv[2], die)
+log.put_if_absent(sys.argv[3], b"from the dead")
+"""
+
+
+@pytest.mark.parametrize(("call", "is_visible"), [("link", False), ("unlink", True)])
+def test_a_writer_killed_at_a_step_leaves_a_whole_commit_or_none(
+    log: LocalLogStore, root: Path, call: str, is_visible: bool
+) -> None:
+    died = subprocess.run([sys.executable, "-c", CRASH, str(root), call, COMMIT], check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert len([name for name in names_on_disk(root) if name.endswith(".tmp")]) == 1
+    assert [meta.name for meta in log.list_from("")] == ([COMMIT] if is_visible else [])
+    outcome = log.put_if_absent(COMMIT, b"from the living")
+    assert outcome is (PutOutcome.ALREADY_EXISTS if is_visible else PutOutcome.WRITTEN)
+    assert log.read(COMMIT) == (b"from the dead" if is_visible else b"from the living")
+
+
+def test_temporaries_of_the_dead_are_swept_after_a_day_and_nothing_else(log: LocalLogStore, root: Path) -> None:
+    directory = root / "_delta_log"
+    stale = directory / f".{COMMIT}.123e4567-e89b-42d3-a456-426614174000.tmp"
+    fresh = directory / f".{SECOND}.123e4567-e89b-42d3-a456-426614174001.tmp"
+    foreign = directory / ".keep.tmp"
+    for path in (stale, fresh, foreign):
+        path.write_bytes(b"")
+    for path in (stale, foreign):
+        os.utime(path, (1_000_000, 1_000_000))
+    log.put("_last_checkpoint", b"{}")
+    assert not stale.exists()
+    assert fresh.exists()
+    assert foreign.exists()
+
+
+def test_the_first_put_makes_every_new_directory_durable(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced = synced_inodes(monkeypatch)
+    deep = root / "a" / "b"
+    LocalLogStore(str(deep)).put_if_absent(COMMIT, b"body")
+    for directory in (root.parent, root, root / "a", deep, deep / "_delta_log"):
+        assert directory.stat().st_ino in synced, f"{directory} was not synced"
+
+
+def test_a_log_directory_made_by_another_is_synced_by_the_first_put_and_by_no_later_one(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = LocalLogStore(str(root))
+    synced = synced_inodes(monkeypatch)
+    other.put_if_absent(COMMIT, b"body")
+    assert root.stat().st_ino in synced
+    synced.clear()
+    other.put_if_absent(SECOND, b"body")
+    assert root.stat().st_ino not in synced
+
+
+def test_a_found_commit_is_synced_with_its_directory(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.put_if_absent(COMMIT, b"body")
+    synced = synced_inodes(monkeypatch)
+    log.make_durable(COMMIT)
+    assert synced == [(root / "_delta_log" / COMMIT).stat().st_ino, (root / "_delta_log").stat().st_ino]
+
+
+def test_making_a_found_commit_durable_fails_loudly(log: LocalLogStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.put_if_absent(COMMIT, b"body")
+    monkeypatch.setattr(os, "fsync", failing(errno.EIO))
+    with pytest.raises(StorageError, match=COMMIT):
+        log.make_durable(COMMIT)
+
+
+def test_replacing_a_hint_removes_the_checksum_that_spark_keeps_of_it(log: LocalLogStore, root: Path) -> None:
+    checksum = root / "_delta_log" / "._last_checkpoint.crc"
+    log.put("_last_checkpoint", b"{}")
+    checksum.write_bytes(b"stale")
+    log.put("_last_checkpoint", b"{ }")
+    assert not checksum.exists()
+
+
+def test_only_plain_files_with_log_names_are_listed(log: LocalLogStore, root: Path) -> None:
+    directory = root / "_delta_log"
+    log.put_if_absent(COMMIT, b"body")
+    (directory / "_sidecars").mkdir()
+    (directory / f".{SECOND}.crc").write_bytes(b"")
+    (directory / f"{SECOND}#1").write_bytes(b"left by another client")
+    (directory / SECOND).symlink_to("/etc/hostname")
+    assert [meta.name for meta in log.list_from("")] == [COMMIT]
+    with pytest.raises(StorageError):
+        log.read(SECOND)
+
+
+def test_a_file_below_the_log_is_read_but_not_through_a_symbolic_link(log: LocalLogStore, root: Path) -> None:
+    sidecars = root / "_delta_log" / "_sidecars"
+    sidecars.mkdir()
+    (sidecars / "a.parquet").write_bytes(b"PAR1")
+    assert log.read("_sidecars/a.parquet") == b"PAR1"
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "a.parquet").write_bytes(b"secret")
+    (root / "_delta_log" / "_elsewhere").symlink_to(outside)
+    with pytest.raises(StorageError, match="symbolic link"):
+        log.read("_elsewhere/a.parquet")
+
+
+def race(root: str, racer: int, versions: int, barrier: Any, won: Any) -> None:
+    log = LocalLogStore(root)
+    for version in range(versions):
+        barrier.wait()
+        if log.put_if_absent(f"{version:020}.json", f"racer {racer}".encode()) is PutOutcome.WRITTEN:
+            won.put((version, racer))
+
+
+def test_processes_that_race_have_one_winner_for_each_version(root: Path) -> None:
+    processes = multiprocessing.get_context("fork")
+    barrier, won = processes.Barrier(4), processes.Queue()
+    racers = [processes.Process(target=race, args=(str(root), racer, 25, barrier, won)) for racer in range(4)]
+    for racer in racers:
+        racer.start()
+    winners = dict(won.get(timeout=30) for _ in range(25))
+    for racer in racers:
+        racer.join(30)
+        assert racer.exitcode == 0
+    assert won.empty()
+    log = LocalLogStore(str(root))
+    assert {version: f"racer {racer}".encode() for version, racer in winners.items()} == {
+        version: log.read(f"{version:020}.json") for version in range(25)
+    }
+
+
+def test_stores_pickle(log: LocalLogStore, root: Path) -> None:
+    log.put_if_absent(COMMIT, b"body")
+    assert pickle.loads(pickle.dumps(log)).read(COMMIT) == b"body"
+    files = LocalFileStore(str(root))
+    assert pickle.loads(pickle.dumps(files)).head(f"_delta_log/{COMMIT}").size == 4
+
+
+def written(files: LocalFileStore, path: str) -> None:
+    output = files.create(path)
+    output.sink.write(b"bytes")
+    output.publish()
+
+
+def test_a_file_in_progress_has_a_hidden_name_in_its_own_directory(root: Path) -> None:
+    output = LocalFileStore(str(root)).create("day=1/part.parquet")
+    assert os.listdir(root / "day=1") == [".part.parquet.inprogress"]
+    output.abort()
+    assert os.listdir(root / "day=1") == []
+
+
+def test_a_published_file_is_synced_before_it_gets_its_name(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = LocalFileStore(str(root)).create("part.parquet")
+    output.sink.write(b"bytes")
+    steps: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: steps.append(f"sync {os.fstat(fd).st_size} bytes"))
+    monkeypatch.setattr(os, "link", first(lambda *_: steps.append("link"), os.link))
+    output.publish()
+    assert steps == ["sync 5 bytes", "link"]
+    assert os.listdir(root) == ["part.parquet"]
+
+
+def test_a_file_that_cannot_be_synced_is_not_published(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = LocalFileStore(str(root)).create("part.parquet")
+    output.sink.write(b"bytes")
+    monkeypatch.setattr(os, "fsync", failing(errno.EIO))
+    with pytest.raises(StorageError, match=r"publish part\.parquet"):
+        output.publish()
+    assert os.listdir(root) == []
+
+
+def test_a_file_shorter_than_what_was_written_is_not_published(root: Path) -> None:
+    output = LocalFileStore(str(root)).create("part.parquet")
+    output.sink.write(b"bytes")
+    os.truncate(root / ".part.parquet.inprogress", 3)
+    with pytest.raises(StorageError, match="5 bytes were written but the file has 3"):
+        output.publish()
+    assert os.listdir(root) == []
+
+
+def test_a_taken_name_is_never_overwritten(root: Path) -> None:
+    files = LocalFileStore(str(root))
+    output = files.create("part.parquet")
+    output.sink.write(b"late")
+    (root / "part.parquet").write_bytes(b"early")
+    with pytest.raises(StorageError, match=r"part\.parquet"):
+        output.publish()
+    assert (root / "part.parquet").read_bytes() == b"early"
+    assert os.listdir(root) == ["part.parquet"]
+
+
+def test_new_directories_are_synced_once_for_many_files_and_then_only_where_files_are(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFileStore(str(root))
+    paths = [f"year=1/day={day}/part-{number}.parquet" for day in (1, 2) for number in (1, 2, 3)]
+    for path in paths:
+        written(files, path)
+    synced = synced_inodes(monkeypatch)
+    files.make_durable(paths)
+    leaves = [root / "year=1" / "day=1", root / "year=1" / "day=2"]
+    expected = [*leaves, root / "year=1", root, root.parent]
+    assert sorted(synced) == sorted(directory.stat().st_ino for directory in expected)
+    synced.clear()
+    files.make_durable(paths)
+    assert sorted(synced) == sorted(directory.stat().st_ino for directory in leaves)
+
+
+def test_a_directory_of_data_files_that_cannot_be_synced_is_an_error(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = LocalFileStore(str(root))
+    written(files, "day=1/part.parquet")
+    monkeypatch.setattr(os, "fsync", failing(errno.EIO))
+    with pytest.raises(StorageError, match="day=1"):
+        files.make_durable(["day=1/part.parquet"])
+
+
+def test_no_symbolic_link_leads_a_read_a_write_or_a_delete_out_of_the_table(root: Path) -> None:
+    files = LocalFileStore(str(root))
+    outside = root.parent / "outside"
+    outside.mkdir()
+    (outside / "victim.parquet").write_bytes(b"bytes")
+    root.mkdir()
+    (root / "day=1").symlink_to(outside)
+    for ask in (files.open, files.head, files.create, files.delete):
+        with pytest.raises(StorageError, match="symbolic link"):
+            ask("day=1/victim.parquet")
+    assert os.listdir(outside) == ["victim.parquet"]
+
+
+def test_a_symbolic_link_within_the_table_and_a_linked_table_are_fine(root: Path) -> None:
+    (root / "real").mkdir(parents=True)
+    (root / "real" / "part.parquet").write_bytes(b"bytes")
+    (root / "alias").symlink_to("real")
+    (root.parent / "linked").symlink_to(root)
+    assert LocalFileStore(str(root)).head("alias/part.parquet").size == 5
+    assert LocalFileStore(str(root.parent / "linked")).head("alias/part.parquet").size == 5
+
+
+def test_an_absent_file_is_not_found_and_a_directory_is_no_file(root: Path) -> None:
+    files = LocalFileStore(str(root))
+    with pytest.raises(NotFoundError):
+        files.open("part.parquet")
+    (root / "day=1").mkdir(parents=True)
+    with pytest.raises(StorageError):
+        files.open("day=1")
