@@ -1,0 +1,331 @@
+"""Table features: what is refused, by name, and which protocol a table needs. Judged by golden tables and deltalake."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from txlog.errors import CorruptLogError, UnsupportedFeatureError
+from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.features import check_can_read, check_can_write, protocol_for, upgraded_for
+from txlog.protocol.schema import (
+    LONG,
+    STRING,
+    TIMESTAMP_NTZ,
+    VARIANT,
+    Array,
+    Field,
+    Map,
+    Struct,
+    from_arrow,
+    schema_to_json,
+)
+
+PLAIN = Struct((Field("id", LONG), Field("name", STRING)))
+
+
+def metadata(schema: Struct = PLAIN, **configuration: str) -> Metadata:
+    """Underscores in keys stand for dots."""
+    keys = {key.replace("__", "."): value for key, value in configuration.items()}
+    return Metadata("m", schema_to_json(schema), (), keys, {"provider": "parquet", "options": {}})
+
+
+def listed(*writer: str, reader: tuple[str, ...] = ()) -> Protocol:
+    return Protocol(3, 7, reader, (*reader, *writer))
+
+
+def column_with(**field_metadata: object) -> Struct:
+    inner = Struct((Field("deep", LONG, True, {key.replace("__", "."): v for key, v in field_metadata.items()}),))
+    return Struct((Field("id", LONG), Field("nested", Array(inner))))
+
+
+@pytest.mark.parametrize("versions", [(1, 1), (1, 2), (1, 3), (1, 4), (2, 5), (2, 6)])
+def test_a_legacy_table_that_uses_none_of_its_implied_features_is_read_and_written(versions: tuple[int, int]) -> None:
+    check_can_read(Protocol(*versions), metadata())
+    check_can_write(Protocol(*versions), metadata())
+
+
+@pytest.mark.parametrize(
+    ("protocol", "used", "feature"),
+    [
+        (Protocol(1, 2), metadata(column_with(delta__invariants="{}")), "invariants"),
+        (Protocol(1, 3), metadata(delta__constraints__positive="id > 0"), "checkConstraints"),
+        (Protocol(1, 4), metadata(column_with(delta__generationExpression="id + 1")), "generatedColumns"),
+        (Protocol(1, 6), metadata(column_with(delta__identity__start=1)), "identityColumns"),
+        (listed("allowColumnDefaults"), metadata(column_with(CURRENT_DEFAULT="1")), "allowColumnDefaults"),
+        (
+            listed("inCommitTimestamp"),
+            metadata(delta__enableInCommitTimestamps="true"),
+            "inCommitTimestamp",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_duty_that_stands_in_the_metadata_is_refused_to_writers_and_not_to_readers(
+    protocol: Protocol, used: Metadata, feature: str
+) -> None:
+    check_can_read(protocol, used)
+    with pytest.raises(UnsupportedFeatureError, match=feature) as caught:
+        check_can_write(protocol, used)
+    assert caught.value.features == (feature,)
+
+
+def test_a_constraint_is_refused_even_where_the_protocol_forgot_to_list_it() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="checkConstraints"):
+        check_can_write(listed("appendOnly"), metadata(delta__constraints__positive="id > 0"))
+
+
+def test_a_comment_that_speaks_of_a_feature_does_not_use_it() -> None:
+    schema = Struct((Field("id", LONG, True, {"comment": "delta.invariants CURRENT_DEFAULT variant"}),))
+    check_can_write(Protocol(1, 2), metadata(schema))
+
+
+@pytest.mark.parametrize("mode", ["name", "id", "something new"])
+def test_mapped_columns_are_refused_to_readers_and_writers(mode: str) -> None:
+    for protocol in (Protocol(2, 5), listed(reader=("columnMapping",))):
+        for check in (check_can_read, check_can_write):
+            with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
+                check(protocol, metadata(delta__columnMapping__mode=mode))
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        "rowTracking",
+        "clustering",
+        "icebergCompatV1",
+        "icebergCompatV2",
+        "icebergCompatV3",
+        "coordinatedCommits-preview",
+        "checkpointProtection",
+        "materializePartitionColumns",
+        "redirectWriterOnly-preview",
+        "a feature of the future",
+    ],
+)
+def test_a_writer_feature_that_obliges_by_being_listed_is_refused_by_name_to_writers_only(feature: str) -> None:
+    check_can_read(listed(feature), metadata())
+    with pytest.raises(UnsupportedFeatureError, match=feature) as caught:
+        check_can_write(listed(feature), metadata())
+    assert caught.value.features == (feature,)
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        "typeWidening",
+        "typeWidening-preview",
+        "variantType",
+        "variantType-preview",
+        "catalogManaged",
+        "catalogOwned-preview",
+        "adaptiveMetadata-preview",
+        "collations-preview",
+        "a feature of the future",
+    ],
+)
+def test_a_reader_feature_txlog_lacks_is_refused_by_name(feature: str) -> None:
+    for check in (check_can_read, check_can_write):
+        with pytest.raises(UnsupportedFeatureError, match=feature):
+            check(listed(reader=(feature,)), metadata())
+
+
+def test_the_features_txlog_has_are_read_and_written() -> None:
+    protocol = listed(
+        *("appendOnly", "invariants", "changeDataFeed", "domainMetadata", "checkConstraints", "inCommitTimestamp"),
+        reader=("timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors", "columnMapping"),
+    )
+    used = metadata(delta__enableChangeDataFeed="true", delta__enableDeletionVectors="true", delta__appendOnly="true")
+    check_can_read(protocol, used)
+    check_can_write(protocol, used)
+
+
+def test_every_feature_in_the_way_is_named_at_once() -> None:
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        check_can_write(listed("rowTracking", "clustering"), metadata(delta__constraints__c="true"))
+    assert caught.value.features == ("rowTracking", "clustering", "checkConstraints")
+
+
+@pytest.mark.parametrize(
+    ("versions", "named"), [((4, 7), "reader version 4"), ((1, 8), "writer version 8"), ((99, 7), "reader version 99")]
+)
+def test_a_version_of_the_future_is_refused(versions: tuple[int, int], named: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=named):
+        check_can_write(Protocol(*versions, None, ()), metadata())
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        Protocol(3, 7, None, ()),
+        Protocol(1, 7, None, None),
+        Protocol(3, 2, ()),
+        Protocol(1, 2, None, ("appendOnly",)),
+        Protocol(0, 2),
+    ],
+)
+def test_a_protocol_that_contradicts_itself_is_corrupt(protocol: Protocol) -> None:
+    with pytest.raises(CorruptLogError, match="contradicts itself"):
+        check_can_read(protocol, metadata())
+
+
+@pytest.mark.parametrize("key", ["delta.appendOnly", "delta.isolationLevel", "delta.enableChangeDataFeed"])
+def test_an_unreadable_property_whose_default_may_be_unsafe_stops_writers_not_readers(key: str) -> None:
+    odd = metadata(**{key.replace(".", "__"): "perhaps"})
+    check_can_read(Protocol(1, 2), odd)
+    with pytest.raises(UnsupportedFeatureError, match=key):
+        check_can_write(Protocol(1, 2), odd)
+    check_can_write(Protocol(1, 2), metadata(delta__checkpointInterval="perhaps"))
+
+
+# --- which protocol a table needs -----------------------------------------------------------------------------------
+
+
+def test_a_plain_new_table_can_be_read_by_everyone() -> None:
+    assert protocol_for(PLAIN, {}) == Protocol(1, 2)
+    assert protocol_for(PLAIN, {"delta.appendOnly": "true"}) == Protocol(1, 2)
+
+
+def test_a_legacy_feature_raises_only_the_writer_version() -> None:
+    assert protocol_for(PLAIN, {"delta.enableChangeDataFeed": "true"}) == Protocol(1, 4)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        Struct((Field("at", TIMESTAMP_NTZ),)),
+        Struct((Field("at", Array(Struct((Field("x", Map(STRING, TIMESTAMP_NTZ)),)))),)),
+    ],
+)
+def test_a_timestamp_without_zone_at_any_depth_needs_its_feature(schema: Struct) -> None:
+    needed = protocol_for(schema, {})
+    assert (needed.min_reader_version, needed.min_writer_version) == (3, 7)
+    assert needed.reader_features == ("timestampNtz",)
+    assert needed.writer_features == ("appendOnly", "invariants", "timestampNtz")
+    check_can_write(needed, metadata(schema))
+
+
+def test_properties_ask_for_features_and_versions() -> None:
+    asked = protocol_for(PLAIN, {"delta.enableDeletionVectors": "true", "delta.checkpointPolicy": "v2"})
+    assert asked.reader_features == ("deletionVectors", "v2Checkpoint")
+    by_name = protocol_for(PLAIN, {"delta.feature.VacuumProtocolCheck": "supported"})
+    assert by_name.reader_features == ("vacuumProtocolCheck",)
+    assert protocol_for(PLAIN, {"delta.minWriterVersion": "3"}) == Protocol(1, 3)
+    assert protocol_for(PLAIN, {"delta.minReaderVersion": "2"}) == Protocol(2, 5)
+    assert protocol_for(PLAIN, {"delta.minWriterVersion": "7"}) == Protocol(1, 7, None, ("appendOnly", "invariants"))
+    assert protocol_for(PLAIN, {"delta.minReaderVersion": "3"}) == Protocol(3, 7, (), ("appendOnly", "invariants"))
+
+
+def test_a_raised_legacy_version_keeps_its_meaning_when_features_are_listed() -> None:
+    needed = protocol_for(Struct((Field("at", TIMESTAMP_NTZ),)), {"delta.minWriterVersion": "4"})
+    assert needed.writer_features is not None
+    assert {"checkConstraints", "changeDataFeed", "generatedColumns", "timestampNtz"} <= set(needed.writer_features)
+
+
+@pytest.mark.parametrize(
+    ("schema", "properties", "feature"),
+    [
+        (PLAIN, {"delta.columnMapping.mode": "name"}, "columnMapping"),
+        (PLAIN, {"delta.enableRowTracking": "true"}, "rowTracking"),
+        (PLAIN, {"delta.enableInCommitTimestamps": "true"}, "inCommitTimestamp"),
+        (PLAIN, {"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
+        (PLAIN, {"delta.enableTypeWidening": "true"}, "typeWidening"),
+        (PLAIN, {"delta.constraints.c": "id > 0"}, "checkConstraints"),
+        (PLAIN, {"delta.feature.catalogManaged": "supported"}, "catalogManaged"),
+        (Struct((Field("v", VARIANT),)), {}, "variantType"),
+        (column_with(delta__generationExpression="1"), {}, "generatedColumns"),
+    ],
+)
+def test_a_table_txlog_could_not_write_is_neither_created_nor_upgraded_to(
+    schema: Struct, properties: dict[str, str], feature: str
+) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        protocol_for(schema, properties)
+    with pytest.raises(UnsupportedFeatureError, match=feature):
+        upgraded_for(Protocol(1, 2), schema, properties)
+
+
+def test_no_upgrade_where_the_table_has_what_it_needs() -> None:
+    assert upgraded_for(Protocol(1, 2), PLAIN, {"delta.appendOnly": "true"}) is None
+    assert upgraded_for(Protocol(1, 4), PLAIN, {"delta.enableChangeDataFeed": "true"}) is None
+    ntz = Struct((Field("at", TIMESTAMP_NTZ),))
+    assert upgraded_for(listed(reader=("timestampNtz",)), ntz, {}) is None
+
+
+def test_an_upgrade_stays_legacy_while_it_can() -> None:
+    assert upgraded_for(Protocol(1, 2), PLAIN, {"delta.enableChangeDataFeed": "true"}) == Protocol(1, 4)
+    assert upgraded_for(Protocol(1, 1), PLAIN, {"delta.appendOnly": "true"}) == Protocol(1, 2)
+
+
+def test_an_upgrade_to_lists_keeps_all_that_the_version_stood_for() -> None:
+    upgraded = upgraded_for(Protocol(2, 5), Struct((Field("at", TIMESTAMP_NTZ),)), {})
+    assert upgraded is not None
+    assert upgraded.reader_features == ("columnMapping", "timestampNtz")
+    assert set(upgraded.writer_features or ()) == {
+        *("appendOnly", "invariants", "checkConstraints", "changeDataFeed", "generatedColumns", "columnMapping"),
+        "timestampNtz",
+    }
+
+
+def test_an_upgrade_drops_no_feature_of_others() -> None:
+    held = listed("their writer feature", reader=("their reader feature",))
+    upgraded = upgraded_for(held, PLAIN, {"delta.appendOnly": "true"})
+    assert upgraded is not None
+    assert upgraded.reader_features == ("their reader feature",)
+    assert set(upgraded.writer_features or ()) == {"appendOnly", "their writer feature", "their reader feature"}
+
+
+def test_a_writer_feature_alone_leaves_old_readers_in() -> None:
+    upgraded = upgraded_for(Protocol(1, 7, None, ("domainMetadata",)), PLAIN, {"delta.appendOnly": "true"})
+    assert upgraded == Protocol(1, 7, None, ("appendOnly", "domainMetadata"))
+
+
+# --- others as judges -----------------------------------------------------------------------------------------------
+
+
+def test_deltalake_lists_the_same_reader_features_for_the_same_table(tmp_path: Path) -> None:
+    rows = pa.table({"at": pa.array([0], pa.timestamp("us"))})
+    deltalake.write_deltalake(tmp_path, rows)
+    theirs = deltalake.DeltaTable(tmp_path).protocol()
+    ours = protocol_for(from_arrow(rows.schema), {})
+    assert (ours.min_reader_version, ours.min_writer_version) == (theirs.min_reader_version, theirs.min_writer_version)
+    assert set(ours.reader_features or ()) == set(theirs.reader_features or ())
+    assert set(theirs.writer_features or ()) <= set(ours.writer_features or ())
+
+
+REFUSED_GOLDEN = {
+    "deltalog-invalid-protocol-version": "reader version 99",
+    "type-widening": "typeWidening-preview",
+    "unshredded-variant": "variantType-preview",
+    "cdf-column-mapping-id-mode": "columnMapping",
+    "cdf-column-mapping-name-mode": "columnMapping",
+    "data-reader-timestamp_ntz-name-mode": "columnMapping",
+    "data-skipping-basic-stats-all-types-columnmapping-id": "columnMapping",
+    "partition_cm": "columnMapping",
+    "stats-writing-all-types": "columnMapping",
+    "table-with-columnmapping-mode-name": "columnMapping",
+}
+
+
+def test_of_the_golden_tables_exactly_those_with_features_txlog_lacks_are_refused(
+    golden_lines: list[tuple[str, dict]],
+) -> None:
+    protocols: dict[str, list[Protocol]] = {}
+    definitions: dict[str, list[Metadata]] = {}
+    for name, line in golden_lines:  # in no order of versions, so each protocol meets each metadata of its table
+        if "protocol" in line:
+            protocols.setdefault(name, []).append(Protocol.from_json(line["protocol"]))
+        if "schemaString" in line.get("metaData", {}):  # some logs of test data go without
+            definitions.setdefault(name, []).append(Metadata.from_json(line["metaData"]))
+    refused: dict[str, str] = {}
+    for name in protocols.keys() & definitions.keys():
+        for protocol, definition in itertools.product(protocols[name], definitions[name]):
+            try:
+                check_can_read(protocol, definition)
+            except UnsupportedFeatureError as error:
+                refused[name] = ", ".join(error.features)
+    assert refused == REFUSED_GOLDEN

@@ -1,0 +1,174 @@
+"""Table properties: what may be written, judged key by key, and what is made of what others wrote."""
+
+from __future__ import annotations
+
+import pytest
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.properties import KNOWN_KEYS, TableProperties, parse_interval_ms, stored, validate
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("delta.checkpointInterval", "abc"),
+        ("delta.checkpointInterval", "0"),
+        ("delta.checkpointInterval", "-3"),
+        ("delta.checkpointInterval", "1.5"),
+        ("delta.checkpointInterval", "99999999999"),
+        ("delta.checkpointInterval", "٣"),
+        ("delta.appendOnly", "yes"),
+        ("delta.appendOnly", ""),
+        ("delta.isolationLevel", "SnapshotIsolation"),
+        ("delta.logRetentionDuration", "30"),
+        ("delta.logRetentionDuration", "interval 1 month"),
+        ("delta.logRetentionDuration", "interval -3 days"),
+        ("delta.dataSkippingNumIndexedCols", "-2"),
+        ("delta.dataSkippingStatsColumns", "a,,b"),
+        ("delta.dataSkippingStatsColumns", "`a"),
+        ("delta.parquet.compression.codec", "zip"),
+        ("delta.checkpointPolicy", "v3"),
+        ("delta.targetFileSize", "0"),
+        ("delta.targetFileSize", "big"),
+        ("delta.minWriterVersion", "8"),
+        ("delta.feature.deletionVectors", "on"),
+        ("delta.constraints.positive", " "),
+    ],
+)
+def test_a_value_of_the_wrong_form_is_refused_naming_key_value_and_what_is_expected(key: str, value: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        validate({key: value})
+    message = str(caught.value)
+    assert key in message
+    assert repr(value) in message
+    assert "must be" in message
+
+
+def test_an_unknown_delta_key_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(InvalidInputError, match=r"checkpointIntervall.*did you mean 'delta\.checkpointInterval'"):
+        validate({"delta.checkpointIntervall": "10"})
+
+
+def test_a_key_of_ones_own_is_free_and_its_value_is_kept_to_the_letter() -> None:
+    own = {"flink.high-watermark": " 17 ", "owner": "", "Delta": "x"}
+    assert validate(own) == own
+
+
+def test_a_key_lower_cased_by_spark_gets_its_known_spelling_back() -> None:
+    given = {"delta.appendonly": "TRUE", "DELTA.checkpointinterval": "25", "delta.constraints.Positive": "x > 0"}
+    assert validate(given) == {
+        "delta.appendOnly": "true",
+        "delta.checkpointInterval": "25",
+        "delta.constraints.Positive": "x > 0",
+    }
+
+
+def test_the_same_key_in_two_spellings_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="twice"):
+        validate({"delta.appendOnly": "true", "delta.appendonly": "false"})
+
+
+def test_python_booleans_and_integers_are_taken_and_other_objects_refused() -> None:
+    assert validate({"delta.appendOnly": True, "delta.checkpointInterval": 7}) == {
+        "delta.appendOnly": "true",
+        "delta.checkpointInterval": "7",
+    }
+    for value in (None, 1.5, ["a"]):
+        with pytest.raises(InvalidInputError):
+            validate({"delta.appendOnly": value})
+        with pytest.raises(InvalidInputError):
+            validate({"mine": value})
+
+
+def test_choices_are_stored_in_the_one_spelling_that_every_reader_knows() -> None:
+    given = {"delta.isolationLevel": "serializable", "delta.parquet.compression.codec": "ZSTD"}
+    assert validate(given) == {"delta.isolationLevel": "Serializable", "delta.parquet.compression.codec": "zstd"}
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("interval 30 days", 30 * DAY_MS),
+        ("30 days", 30 * DAY_MS),
+        ("INTERVAL 1 WEEK 2 DAYS", 9 * DAY_MS),
+        ("interval 1 week", 7 * DAY_MS),
+        ("interval 168 hours", 7 * DAY_MS),
+        ("interval 90 seconds 500 milliseconds", 90_500),
+        ("interval 2500 microseconds", 2),
+        ("interval 0 hours", 0),
+        ("  interval 5 minutes ", 300_000),
+    ],
+)
+def test_intervals_of_fixed_length_are_read_as_spark_reads_them(text: str, milliseconds: int) -> None:
+    assert parse_interval_ms(text) == milliseconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "interval", "days 3", "3 fortnights", "1 year", "interval 1 day, 2 hours", "1e3 days"]
+)
+def test_text_that_is_no_interval_of_fixed_length_is_no_interval(text: str) -> None:
+    with pytest.raises(ValueError, match="interval"):
+        parse_interval_ms(text)
+
+
+def test_absent_properties_have_deltas_defaults() -> None:
+    found = TableProperties.of({})
+    assert found.isolation_level == "WriteSerializable"
+    assert found.log_retention_ms == 30 * DAY_MS
+    assert found.deleted_file_retention_ms == 7 * DAY_MS
+    assert found.data_skipping_num_indexed_cols == 32
+    assert found.write_stats_as_json
+    assert found.enable_expired_log_cleanup
+    assert not found.append_only
+    assert found.checkpoint_interval is None
+    assert found.set_transaction_retention_ms is None
+    assert found.unreadable == {}
+
+
+def test_what_another_writer_set_is_read_typed() -> None:
+    found = TableProperties.of(
+        {
+            "delta.appendOnly": "True",
+            "delta.checkpointInterval": "100",
+            "delta.logRetentionDuration": "interval 2 days",
+            "delta.setTransactionRetentionDuration": "interval 1 hour",
+            "delta.targetFileSize": "128mb",
+            "delta.dataSkippingStatsColumns": "id, `a.b`.c,`tick``ed`, plain name . x",
+            "delta.columnMapping.mode": "name",
+            "delta.enableInCommitTimestamps": "true",
+            "delta.inCommitTimestampEnablementVersion": "12",
+        }
+    )
+    assert found.append_only
+    assert found.checkpoint_interval == 100
+    assert found.log_retention_ms == 2 * DAY_MS
+    assert found.set_transaction_retention_ms == 3_600_000
+    assert found.target_file_size_bytes == 128 * 1024 * 1024
+    assert found.data_skipping_stats_columns == (("id",), ("a.b", "c"), ("tick`ed",), ("plain name", "x"))
+    assert found.column_mapping_mode == "name"
+    assert found.in_commit_timestamps
+    assert found.in_commit_timestamp_enablement_version == 12
+
+
+def test_a_value_that_cannot_be_read_counts_as_absent_and_stays_known() -> None:
+    found = TableProperties.of({"delta.checkpointInterval": "abc", "delta.appendOnly": "perhaps"})
+    assert found.checkpoint_interval is None
+    assert not found.append_only
+    assert found.unreadable == {"delta.checkpointInterval": "abc", "delta.appendOnly": "perhaps"}
+
+
+def test_properties_that_only_steer_the_protocol_are_not_stored() -> None:
+    given = validate({"delta.minReaderVersion": 3, "delta.feature.timestampNtz": "supported", "delta.appendOnly": True})
+    assert stored(given) == {"delta.appendOnly": "true"}
+
+
+def test_every_property_of_the_golden_tables_is_known_and_readable(golden_lines: list[tuple[str, dict]]) -> None:
+    configurations = [line["metaData"]["configuration"] for _, line in golden_lines if "metaData" in line]
+    seen = {key for configuration in configurations for key in configuration if key.startswith("delta.")}
+    assert seen
+    assert seen <= KNOWN_KEYS
+    for configuration in configurations:
+        assert TableProperties.of(configuration).unreadable == {}
+        assert set(validate(configuration)) == set(configuration)
