@@ -5,32 +5,33 @@ from __future__ import annotations
 import os
 import tarfile
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
 
 
 @pytest.fixture(scope="session")
-def golden_lines() -> list[tuple[str, dict]]:
+def golden_lines() -> list[tuple[str, dict[str, Any]]]:
     """(table name, decoded line) of every well-formed commit line of every golden table; skips where there is none."""
     checkout = Path(__file__).resolve().parents[2]
     folder = Path(os.environ.get("TXLOG_GOLDEN", checkout.parent / "shared" / "golden"))
     if not folder.is_dir():
         pytest.skip(f"GOLDEN TABLES NOT FOUND at {folder}: set TXLOG_GOLDEN to the folder of .tar.zst archives")
     zstandard = pytest.importorskip("zstandard")
-    lines: list[tuple[str, dict]] = []
+    lines: list[tuple[str, dict[str, Any]]] = []
     for archive in sorted(folder.glob("*.tar.zst")):
         with archive.open("rb") as packed, zstandard.ZstdDecompressor().stream_reader(packed) as body:
             name = archive.name.removesuffix(".tar.zst")
             with tarfile.open(fileobj=body, mode="r|") as tar:
                 for member in tar:
-                    if "/_delta_log/" in member.name and member.name.endswith(".json") and member.isfile():
-                        text = tar.extractfile(member).read()
-                        lines.extend((name, line) for line in map(_decoded, text.splitlines()) if line)
+                    in_log = "/_delta_log/" in member.name and member.name.endswith(".json")
+                    if in_log and (file := tar.extractfile(member)) is not None:
+                        lines.extend((name, line) for line in map(_decoded, file.read().splitlines()) if line)
     return lines
 
 
-def _decoded(line: bytes) -> dict | None:
+def _decoded(line: bytes) -> dict[str, Any] | None:
     try:
         value = orjson.loads(line)
     except orjson.JSONDecodeError:  # some golden logs are corrupt on purpose

@@ -47,7 +47,7 @@ DECIMAL_38_18 = Decimal(38, 18)
 
 
 def utc(*parts: int) -> datetime.datetime:
-    return datetime.datetime(*parts, tzinfo=UTC)
+    return datetime.datetime(*parts).replace(tzinfo=UTC)  # type: ignore[arg-type]
 
 
 # What Spark writes for each value (the partitionValues column of delta-kernel-rs's table of observed rows).
@@ -285,7 +285,7 @@ def test_a_text_that_is_no_value_of_its_type_is_a_corrupt_log_naming_the_column(
         decode(text, kind, column="day")
 
 
-def test_every_golden_partition_value_reads_as_its_column_type(golden_lines: list[tuple[str, dict]]) -> None:
+def test_every_golden_partition_value_reads_as_its_column_type(golden_lines: list[tuple[str, dict[str, Any]]]) -> None:
     types: dict[tuple[str, str], DataType] = {}
     for table, line in golden_lines:
         if "schemaString" in line.get("metaData", {}):

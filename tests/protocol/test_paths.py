@@ -6,6 +6,7 @@ import datetime
 import decimal
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -200,6 +201,13 @@ def test_two_spellings_of_one_file_have_one_canonical_path(first: str, second: s
     assert canonical_path(first) == canonical_path(second)
 
 
+@pytest.mark.parametrize("spelling", ["%{:02X}", "%{:02x}"])
+def test_a_needless_or_lower_case_escape_has_the_canonical_path_of_the_character(spelling: str) -> None:
+    for code in range(0x80):
+        assert canonical_path(f"a{spelling.format(code)}b") == encode_path(f"a{chr(code)}b")
+        assert canonical_path(f"{spelling.format(code)}b") == encode_path(f"{chr(code)}b")
+
+
 @pytest.mark.parametrize(
     ("first", "second"),
     [("a%252Fb", "a%2Fb"), ("a", "/a"), ("s3://b/k", "/k"), ("s3://b/k", "s3://c/k"), ("A", "a"), ("é", "e\u0301")],
@@ -208,7 +216,7 @@ def test_two_files_never_share_a_canonical_path(first: str, second: str) -> None
     assert canonical_path(first) != canonical_path(second)
 
 
-def test_canonical_paths_of_an_array_are_those_of_its_items(golden_lines: list[tuple[str, dict]]) -> None:
+def test_canonical_paths_of_an_array_are_those_of_its_items(golden_lines: list[tuple[str, dict[str, Any]]]) -> None:
     texts = [
         action["path"] for _, line in golden_lines for key in ("add", "remove", "cdc") if (action := line.get(key))
     ]
@@ -219,7 +227,9 @@ def test_canonical_paths_of_an_array_are_those_of_its_items(golden_lines: list[t
     assert canonical_paths(pa.array([], pa.string())).to_pylist() == []
 
 
-def test_every_golden_path_resolves_but_one_that_climbs_out_of_its_table(golden_lines: list[tuple[str, dict]]) -> None:
+def test_every_golden_path_resolves_but_one_that_climbs_out_of_its_table(
+    golden_lines: list[tuple[str, dict[str, Any]]],
+) -> None:
     paths = [line[key]["path"] for _, line in golden_lines for key in ("add", "remove", "cdc") if key in line]
     climbing = [path for path in paths if path.startswith("..")]
     assert len(climbing) == 1
@@ -265,7 +275,7 @@ def write_partitioned_table(root: Path, values: pa.Array) -> None:
     schema = from_arrow(pa.schema([("n", pa.int64()), ("p", values.type)]))
     ntz = ["timestampNtz"] if values.type == pa.timestamp("us") else None
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ntz, "writerFeatures": ntz}
-    actions: list[dict] = [
+    actions: list[dict[str, Any]] = [
         {"protocol": protocol if ntz else {"minReaderVersion": 1, "minWriterVersion": 2}},
         {
             "metaData": {

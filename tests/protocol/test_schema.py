@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -25,6 +26,7 @@ from txlog.protocol.schema import (
     VARIANT,
     VOID,
     Array,
+    DataType,
     Decimal,
     Field,
     Map,
@@ -41,11 +43,13 @@ from txlog.protocol.schema import (
 EVERY_PRIMITIVE = ("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date")
 
 
-def field_json(name: str, kind: object, *, nullable: bool = True, metadata: dict | None = None) -> dict:
+def field_json(
+    name: str, kind: object, *, nullable: bool = True, metadata: dict[str, Any] | None = None
+) -> dict[str, Any]:
     return {"name": name, "type": kind, "nullable": nullable, "metadata": metadata or {}}
 
 
-def struct_json(*fields: dict) -> dict:
+def struct_json(*fields: dict[str, Any]) -> dict[str, Any]:
     return {"type": "struct", "fields": list(fields)}
 
 
@@ -84,7 +88,7 @@ def test_a_schema_survives_arrow_whole_with_nested_metadata_and_nullability() ->
     assert from_arrow(to_arrow(schema)) == schema
 
 
-def test_every_golden_schema_string_is_written_back_equal(golden_lines: list[tuple[str, dict]]) -> None:
+def test_every_golden_schema_string_is_written_back_equal(golden_lines: list[tuple[str, dict[str, Any]]]) -> None:
     texts = [line["metaData"]["schemaString"] for _, line in golden_lines if "schemaString" in line.get("metaData", {})]
     assert len(texts) > 100
     for text in texts:
@@ -92,7 +96,7 @@ def test_every_golden_schema_string_is_written_back_equal(golden_lines: list[tup
 
 
 def test_every_golden_schema_but_variant_has_an_arrow_form_that_reads_back(
-    golden_lines: list[tuple[str, dict]],
+    golden_lines: list[tuple[str, dict[str, Any]]],
 ) -> None:
     for table, line in golden_lines:
         text = line.get("metaData", {}).get("schemaString")
@@ -159,7 +163,7 @@ def test_timestamps_become_microseconds_in_utc_or_without_a_zone() -> None:
     ],
     ids=str,
 )
-def test_arrow_type_becomes_the_delta_type_that_loses_nothing(arrow: pa.DataType, delta: object) -> None:
+def test_arrow_type_becomes_the_delta_type_that_loses_nothing(arrow: pa.DataType, delta: DataType) -> None:
     assert from_arrow(pa.schema([("c", arrow)])) == Struct((Field("c", delta),))
 
 
@@ -277,7 +281,7 @@ def test_the_deepest_schema_that_parses_can_be_written_back() -> None:
 
 
 @pytest.mark.parametrize("metadata", [{"a": object()}, {"a": 2**65}, {"a": "\ud800"}])
-def test_metadata_that_json_cannot_hold_is_a_bad_call(metadata: dict) -> None:
+def test_metadata_that_json_cannot_hold_is_a_bad_call(metadata: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match="JSON"):
         schema_to_json(Struct((Field("a", LONG, metadata=metadata),)))
     with pytest.raises(InvalidInputError, match="JSON"):

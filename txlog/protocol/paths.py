@@ -38,8 +38,10 @@ _HIVE_ESCAPED = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *b"\"#%'*
 _URI_UNESCAPED = "/-_.!~*'(),;$&+=@"
 """Besides letters and digits. A colon is legal but could be read as the end of a scheme."""
 
-_PLAIN = r"[A-Za-z0-9\-_.!~*'(),;$&+=@][A-Za-z0-9\-_.!~*'(),;$&+=@/]*"
-_PLAIN_PATH = re.compile(_PLAIN)
+_UNIT = r"[A-Za-z0-9\-_.!~*'(),;$&+=@]|%(?:[01][0-9A-F]|2[0235]|3[ACEF]|5[B-E]|60|7[BCDF]|[89A-F][0-9A-F])"
+_CANONICAL = rf"(?:{_UNIT})(?:{_UNIT}|/)*"
+"""A relative path as `encode_path` writes it: nothing is escaped that need not be."""
+_CANONICAL_PATH = re.compile(_CANONICAL)
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -115,7 +117,7 @@ def canonical_path(uri_text: str) -> str:
     ``/x``, ``file:/x`` and ``file:///x`` are one file, as are ``s3a://b/k`` and ``s3://b/k``, and any two ways to
     escape the same characters. Raises CorruptLogError where the text cannot be decoded.
     """
-    if _PLAIN_PATH.fullmatch(uri_text):
+    if _CANONICAL_PATH.fullmatch(uri_text):
         return uri_text
     found = _decoded(uri_text)
     encoded = encode_path(found.path)
@@ -125,16 +127,14 @@ def canonical_path(uri_text: str) -> str:
 
 
 def canonical_paths(uri_texts: pa.Array) -> pa.Array:
-    """`canonical_path` of a whole array (``pa.string()``, no nulls); the plain ones, most of them, cost no Python."""
+    """`canonical_path` of a whole array (``pa.string()``, no nulls); those that are canonical cost no Python."""
     import pyarrow.compute as pc
 
     if isinstance(uri_texts, pa.ChunkedArray):
         uri_texts = uri_texts.combine_chunks()
-    plain = pc.match_substring_regex(uri_texts, f"^{_PLAIN}$")
-    if pc.all(plain, min_count=0).as_py():
-        return uri_texts
-    others = [canonical_path(text) for text in uri_texts.filter(pc.invert(plain)).to_pylist()]
-    return pc.replace_with_mask(uri_texts, pc.invert(plain), pa.array(others, pa.string()))
+    others = pc.invert(pc.match_substring_regex(uri_texts, f"^(?:{_CANONICAL})$"))
+    rewritten = [canonical_path(text) for text in uri_texts.filter(others).to_pylist()]
+    return pc.replace_with_mask(uri_texts, others, pa.array(rewritten, pa.string())) if rewritten else uri_texts
 
 
 def _decoded(uri_text: str) -> DataPath:
