@@ -1,0 +1,298 @@
+"""The commands of `txlog`: their arguments, the one library call each makes, and what is shown of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import txlog
+from txlog.cli import show
+from txlog.cli.columns import parse_columns
+from txlog.cli.console import FAILED, Output
+from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    name="txlog",
+    help="Delta tables from a terminal: every write is atomic, conflict-checked and durable when it returns.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Uri = Annotated[str, typer.Argument(help="a path, or a file:, s3://, gs://, az:// or abfss:// URI", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
+Storage = Annotated[
+    list[str] | None,
+    typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="an option of the store; may be repeated"),
+]
+Version = Annotated[int | None, typer.Option("--version", min=0, help="this version instead of the newest")]
+Timestamp = Annotated[str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")]
+PartitionBy = Annotated[
+    list[str] | None, typer.Option("--partition-by", "-p", metavar="COLUMN", help="a partition column; may be repeated")
+]
+Properties = Annotated[
+    list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
+]
+Format = Annotated[str | None, typer.Option("--format", metavar="parquet|csv|json", help="instead of by suffix")]
+NullValues = Annotated[
+    list[str] | None, typer.Option("--null", metavar="TEXT", help="stands for null in CSV, besides an empty field")
+]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"txlog {txlog.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="show the version")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def create(
+    uri: Uri,
+    columns: Annotated[
+        str | None, typer.Option(metavar="SQL", help="the columns: 'id bigint not null, name string'")
+    ] = None,
+    like: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="a Parquet, CSV or JSON file with the same columns")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(exists=True, dir_okay=False, help="a file with a Delta (or Spark) schema in JSON")
+    ] = None,
+    partition_by: PartitionBy = None,
+    properties: Properties = None,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="a table that is there already is fine")] = False,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Create an empty table, as version 0."""
+    if sum(source is not None for source in (columns, like, schema)) != 1:
+        raise typer.BadParameter("give the columns in one way: --columns, --like or --schema")
+    options, table_properties = _pairs(storage_options, "--storage-option"), _pairs(properties, "--property")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.create(
+            uri,
+            _schema(columns, like, schema),
+            tuple(partition_by or ()),
+            table_properties,
+            exist_ok=exist_ok,
+            storage_options=options,
+        )
+        facts = show.snapshot_facts(table.uri, table.snapshot())
+        out.result(facts, *show.snapshot_shown(facts))
+
+
+@app.command()
+def append(
+    uri: Uri,
+    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, readable=True, show_default=False)],
+    file_format: Format = None,
+    null_values: NullValues = None,
+    create_table: Annotated[bool, typer.Option("--create", help="create the table from the files if absent")] = False,
+    partition_by: PartitionBy = None,
+    merge_schema: Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")] = False,
+    app_id: Annotated[str | None, typer.Option(help="exactly once, with --checkpoint-id")] = None,
+    checkpoint_id: Annotated[
+        int | None, typer.Option(help="a number that grows with each append of the app", min=0)
+    ] = None,
+    user_metadata: Annotated[str | None, typer.Option(help="text kept in the commit")] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Append Parquet, CSV or JSON (one object a line) files, all of them as one version."""
+    if file_format not in (None, "parquet", "csv", "json"):
+        raise typer.BadParameter("--format is parquet, csv or json")
+    if (app_id is None) != (checkpoint_id is None):
+        raise typer.BadParameter("--app-id and --checkpoint-id go together")
+    if partition_by and not create_table:
+        raise typer.BadParameter("--partition-by is for a table that --create may create")
+    options = _pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        existing = not create_table or txlog.Table.exists(uri, storage_options=options)
+        table = txlog.Table.open(uri, storage_options=options) if existing else None
+        text_format = TextFormat(_column_types(table), ("", *(null_values or ())))
+        data = open_data_files(files, file_format, text_format)
+        arguments: dict[str, Any] = {
+            "schema_mode": "merge" if merge_schema else "strict",
+            "app_id": app_id,
+            "checkpoint_id": checkpoint_id,
+            "user_metadata": user_metadata,
+        }
+        result = _append(out, uri, table, data, partition_by, options, arguments)
+        out.result({"table": uri, **result.to_dict()}, str(result))
+
+
+@app.command("show")
+def show_table(
+    uri: Uri,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a table is: schema, partitioning, size, protocol, properties, applications."""
+    table_at = _at(version, timestamp, storage_options)
+    out = Output(as_json)
+    with out.reporting():
+        table, snapshot = table_at(uri)
+        facts = show.snapshot_facts(table.uri, snapshot)
+        out.result(facts, *show.snapshot_shown(facts))
+
+
+@app.command()
+def history(
+    uri: Uri,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="only the newest")] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """List the commits, newest first."""
+    options = _pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        entries = txlog.Table.open(uri, storage_options=options).history(limit)
+        out.result(entries, show.history_shown(entries))
+
+
+@app.command()
+def files(
+    uri: Uri,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="only files that may hold a matching row")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="only the first")] = None,
+    version: Version = None,
+    timestamp: Timestamp = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """List the data files of a version."""
+    table_at = _at(version, timestamp, storage_options)
+    out = Output(as_json)
+    with out.reporting():
+        found = table_at(uri)[1].files(where)
+        facts = show.file_facts(found.slice(0, limit))
+        out.result(facts, *show.files_shown(facts, found.num_rows))
+
+
+@app.command()
+def verify(
+    uri: Uri,
+    data_files: Annotated[bool, typer.Option(help="look at each live data file: it exists, at its full size")] = True,
+    acknowledged: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--acknowledged", metavar="VERSION=TXN_ID", help="a write's answer, to see that it is still there"
+        ),
+    ] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Check every invariant of a table: log, checkpoints, data files. Exit code 1 if one is broken."""
+    txn_ids = _txn_ids(acknowledged)
+    options = _pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        from txlog.maintenance.verify import verify_table
+        from txlog.store.open import open_store
+
+        with out.steps() as on_progress:
+            verification = verify_table(
+                open_store(uri, options), data_files=data_files, txn_ids=txn_ids, on_progress=on_progress
+            )
+        out.result(show.verification_facts(verification), *show.verification_shown(verification))
+        if not verification.is_sound:
+            raise typer.Exit(FAILED)
+
+
+@app.command("probe-store")
+def probe_store(
+    uri: Uri,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Find out whether a store keeps concurrent writers apart (conditional put). Exit code 1 if it does not."""
+    options = _pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        report = txlog.probe_store(uri, options)
+        out.result(show.probe_facts(report), *show.probe_shown(report))
+        if not report.is_safe:
+            raise typer.Exit(FAILED)
+
+
+# --- from arguments to values ---------------------------------------------------------------------------------------
+
+
+def _at(
+    version: int | None, timestamp: str | None, storage_options: list[str] | None
+) -> Callable[[str], tuple[txlog.Table, txlog.Snapshot]]:
+    """Checks the arguments now, and opens the table when called."""
+    if version is not None and timestamp is not None:
+        raise typer.BadParameter("give --version or --timestamp, not both")
+    options = _pairs(storage_options, "--storage-option")
+
+    def table_at(uri: str) -> tuple[txlog.Table, txlog.Snapshot]:
+        table = txlog.Table.open(uri, storage_options=options)
+        return table, table.snapshot(version, timestamp)
+
+    return table_at
+
+
+def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
+    pairs = {}
+    for text in texts or ():
+        key, separator, value = text.partition("=")
+        if not separator or not key:
+            raise typer.BadParameter(f"{option} takes KEY=VALUE")
+        pairs[key] = value
+    return pairs
+
+
+def _txn_ids(texts: list[str] | None) -> dict[int, str]:
+    pairs = _pairs(texts, "--acknowledged")
+    if not all(version.isdecimal() for version in pairs):
+        raise typer.BadParameter("--acknowledged takes VERSION=TXN_ID, such as 12=6f1c...")
+    return {int(version): txn_id for version, txn_id in pairs.items()}
+
+
+def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:
+    if columns is not None:
+        return parse_columns(columns)
+    if like is not None:
+        return open_data_files([like]).schema
+    assert schema is not None
+    return schema.read_text()
+
+
+def _column_types(table: txlog.Table | None) -> dict[str, Any]:
+    return {} if table is None else {member.name: member.type for member in table.snapshot().schema}
+
+
+def _append(
+    out: Output,
+    uri: str,
+    table: txlog.Table | None,
+    data: DataFiles,
+    partition_by: list[str] | None,
+    storage_options: dict[str, str],
+    arguments: dict[str, Any],
+) -> txlog.WriteResult:
+    with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
+        reader = data.reader(advance)
+        if table is not None and not partition_by:
+            return table.append(reader, **arguments)
+        return txlog.write(uri, reader, partition_by=partition_by, storage_options=storage_options, **arguments)

@@ -1,0 +1,107 @@
+"""A column list as SQL writes it, `id bigint not null, name string`, to a table's schema.
+
+In: the text between the parentheses of a CREATE TABLE in Spark's SQL. Out: a ``Struct``, or
+``InvalidInputError`` naming what it cannot be.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from txlog.errors import InvalidInputError
+from txlog.protocol import schema as delta
+from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+__all__ = ["parse_columns"]
+
+_PRIMITIVES: dict[str, Primitive] = {
+    "BIGINT": delta.LONG,
+    "BINARY": delta.BINARY,
+    "BOOLEAN": delta.BOOLEAN,
+    "DATE": delta.DATE,
+    "DOUBLE": delta.DOUBLE,
+    "FLOAT": delta.FLOAT,
+    "INT": delta.INTEGER,
+    "SMALLINT": delta.SHORT,
+    "TEXT": delta.STRING,
+    "TIMESTAMP": delta.TIMESTAMP,
+    "TIMESTAMPLTZ": delta.TIMESTAMP,
+    "TIMESTAMPNTZ": delta.TIMESTAMP_NTZ,
+    "TIMESTAMPTZ": delta.TIMESTAMP,
+    "TINYINT": delta.BYTE,
+    "VARBINARY": delta.BINARY,
+    "VARCHAR": delta.STRING,
+}
+
+
+def parse_columns(text: str) -> Struct:
+    """``"id bigint not null, tags array<string>"`` -> ``Struct``; raises ``InvalidInputError``."""
+    import sqlglot
+    from sqlglot import exp
+    from sqlglot.errors import ParseError, TokenError
+
+    try:
+        statement = sqlglot.parse_one(f"CREATE TABLE t ({text}\n)", dialect="spark")
+    except ParseError as error:
+        near = (error.errors[0].get("highlight") or "its end") if error.errors else "its end"
+        raise InvalidInputError(f"the column list {text!r} cannot be read, near {near}") from None
+    except TokenError as error:
+        raise InvalidInputError(f"the column list {text!r} cannot be read: {error}") from None
+    columns = statement.this.expressions if isinstance(statement.this, exp.Schema) else []
+    if not columns or not all(isinstance(column, exp.ColumnDef) for column in columns):
+        raise InvalidInputError(f"the column list {text!r} is not of the form 'name type, name type not null'")
+    return Struct(tuple(_column(column) for column in columns))
+
+
+def _column(column: exp.ColumnDef) -> Field:
+    from sqlglot import exp
+
+    name = str(column.name)
+    if column.kind is None:
+        raise InvalidInputError(f"column {name!r} has no type")
+    nullable, metadata = True, {}
+    for constraint in column.constraints:
+        if isinstance(constraint.kind, exp.NotNullColumnConstraint):
+            nullable = bool(constraint.kind.args.get("allow_null"))
+        elif isinstance(constraint.kind, exp.CommentColumnConstraint):
+            metadata["comment"] = constraint.kind.this.name
+        else:
+            raise InvalidInputError(
+                f"column {name!r}: only NOT NULL and COMMENT are understood, not {constraint.sql()}"
+            )
+    return Field(name, _type(column.kind, name), nullable, metadata)
+
+
+def _type(kind: Any, column: str) -> DataType:
+    from sqlglot import exp
+
+    name = kind.this.name if isinstance(kind, exp.DataType) else ""
+    parameters = kind.expressions if isinstance(kind, exp.DataType) else []
+    if name == "DECIMAL":
+        return _decimal(parameters, column)
+    if name == "ARRAY" and len(parameters) == 1:
+        return Array(_type(parameters[0], column))
+    if name == "MAP" and len(parameters) == 2:
+        return Map(_type(parameters[0], column), _type(parameters[1], column))
+    if name == "STRUCT" and parameters and all(isinstance(member, exp.ColumnDef) for member in parameters):
+        return Struct(tuple(_column(member) for member in parameters))
+    if name in _PRIMITIVES and not parameters:
+        return _PRIMITIVES[name]
+    known = "bigint, int, smallint, tinyint, double, float, decimal(p,s), string, boolean, binary, date, timestamp,"
+    raise InvalidInputError(
+        f"column {column!r}: {kind.sql(dialect='spark')} is not a type of Delta tables; there are {known}"
+        " timestamp_ntz, array<>, map<,> and struct<name: type>"
+    )
+
+
+def _decimal(parameters: list[Any], column: str) -> Decimal:
+    numbers = [int(parameter.name) for parameter in parameters]
+    precision, scale = [*numbers, *(10, 0)[len(numbers) :]]
+    if not (1 <= precision <= 38 and 0 <= scale <= precision):
+        raise InvalidInputError(
+            f"column {column!r}: decimal({precision},{scale}) must have 0 <= scale <= precision <= 38"
+        )
+    return Decimal(precision, scale)

@@ -1,0 +1,103 @@
+"""What the command line says: one JSON document, or text for a person; an error as one line and an exit code.
+
+In: plain data, a rich renderable, or an exception. Results go to stdout and what accompanies them (progress,
+errors for people) to stderr, so that a pipe gets nothing but the result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import orjson
+import typer
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn
+from rich.text import Text
+
+from txlog.errors import TxlogError
+
+__all__ = ["FAILED", "Output", "error_to_json"]
+
+FAILED = 1
+INTERRUPTED = 130
+
+Advance = Callable[[int], None]
+
+
+class Output:
+    """Where one command reports to. ``as_json`` is its ``--json`` flag."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.stdout = Console(highlight=False)
+        self.stderr = Console(stderr=True, highlight=False)
+
+    def result(self, data: Any, *shown: RenderableType) -> None:
+        """``data`` with ``--json``, else what is ``shown``."""
+        if self.as_json:
+            typer.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
+            return
+        for renderable in shown:
+            self.stdout.print(renderable)
+
+    @contextlib.contextmanager
+    def reporting(self) -> Iterator[None]:
+        """Turn what goes wrong inside into one message and exit code 1."""
+        try:
+            yield
+        except TxlogError as error:
+            self._fail(error.kind, str(error), error_to_json(error))
+        except BrokenPipeError:
+            raise typer.Exit(FAILED) from None
+        except OSError as error:
+            name = type(error).__name__
+            self._fail(name, str(error), {"kind": name, "message": str(error), "path": error.filename})
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+
+    def _fail(self, kind: str, message: str, data: Mapping[str, Any]) -> None:
+        if self.as_json:
+            self.result({"error": data})
+        else:
+            self.stderr.print(Text.assemble((f"{kind}: ", "bold red"), message), soft_wrap=True)
+        raise typer.Exit(FAILED)
+
+    @contextlib.contextmanager
+    def progress(self, what: str, total: int, *, in_bytes: bool = False) -> Iterator[Advance]:
+        """A bar on stderr while a terminal watches; the function given takes how much more is done."""
+        amount: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
+        columns = (TextColumn("{task.description}"), BarColumn(), amount)
+        with Progress(*columns, console=self.stderr, disable=self._is_quiet, transient=True) as bar:
+            task = bar.add_task(what, total=total)
+            yield lambda done: bar.advance(task, done)
+
+    @contextlib.contextmanager
+    def steps(self) -> Iterator[Callable[[str, int, int], None]]:
+        """Bars for work in several steps, each of which tells (what, done, total)."""
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        with Progress(*columns, console=self.stderr, disable=self._is_quiet, transient=True) as bar:
+            tasks: dict[str, TaskID] = {}
+
+            def tell(what: str, done: int, total: int) -> None:
+                if what not in tasks:
+                    tasks[what] = bar.add_task(what, total=total)
+                bar.update(tasks[what], completed=done, total=total)
+
+            yield tell
+
+    @property
+    def _is_quiet(self) -> bool:
+        return self.as_json or not self.stderr.is_terminal
+
+
+def error_to_json(error: TxlogError) -> dict[str, Any]:
+    """Every attribute of the error that is known, under its own name, with ``kind`` and ``message``."""
+    known = {name: value for name, value in vars(error).items() if value is not None and not name.startswith("_")}
+    if "reasons" in known:
+        known["reasons"] = [
+            {name: getattr(reason, name) for name in ("rule", "winner_version", "winner_operation", "detail")}
+            for reason in known["reasons"]
+        ]
+    return {"kind": error.kind, **known}

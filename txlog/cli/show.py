@@ -1,0 +1,220 @@
+"""How the command line shows what the library returns: as plain data for JSON, and as text for a person.
+
+In: snapshots, histories, file lists, verifications, probe reports. Out: for each, its facts (`..._facts`) and
+the renderables a person sees (`..._shown`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from txlog.protocol.schema import type_name
+from txlog.result import human_size
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from txlog.maintenance.verify import Verification
+    from txlog.snapshot import Snapshot
+    from txlog.store.probe import ProbeReport
+
+__all__ = [
+    "file_facts",
+    "files_shown",
+    "history_shown",
+    "probe_facts",
+    "probe_shown",
+    "snapshot_facts",
+    "snapshot_shown",
+    "verification_facts",
+    "verification_shown",
+]
+
+Facts = dict[str, Any]
+
+
+# --- a version ----------------------------------------------------------------------------------------------
+
+
+def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
+    """Sizes in bytes, times in ms since the epoch. ``rows`` is None where a file does not tell its own."""
+    return {
+        "table": uri,
+        "version": snapshot.version,
+        "timestamp": snapshot.timestamp_ms,
+        "id": snapshot.table_id,
+        "files": snapshot.num_files,
+        "size": snapshot.size_bytes,
+        "rows": _total(_rows_of(snapshot.files())),
+        "partition_columns": list(snapshot.partition_columns),
+        "columns": [
+            {"name": column.name, "type": type_name(column.type), "nullable": column.nullable}
+            for column in snapshot.delta_schema.fields
+        ],
+        "properties": dict(snapshot.properties),
+        "protocol": snapshot.protocol.to_json(),
+    }
+
+
+def snapshot_shown(facts: Facts) -> list[RenderableType]:
+    rows = "an unknown number of rows" if facts["rows"] is None else f"{facts['rows']:,} rows"
+    lines = {
+        "table": facts["table"],
+        "version": f"{facts['version']}, of {_time(facts['timestamp'])}",
+        "holds": f"{rows}, {facts['files']:,} files, {human_size(facts['size'])}",
+        "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
+        "protocol": _protocol(facts["protocol"]),
+        **{f"  {key}": value for key, value in sorted(facts["properties"].items())},
+    }
+    columns = _table("column", "type", "")
+    for column in facts["columns"]:
+        columns.add_row(Text(column["name"]), Text(column["type"]), "" if column["nullable"] else "not null")
+    return [_grid(lines), Text(), columns]
+
+
+def _protocol(protocol: Mapping[str, Any]) -> str:
+    features = sorted({*protocol.get("readerFeatures", ()), *protocol.get("writerFeatures", ())})
+    named = f" ({', '.join(features)})" if features else ""
+    return f"reader {protocol['minReaderVersion']}, writer {protocol['minWriterVersion']}{named}"
+
+
+# --- history ------------------------------------------------------------------------------------------------
+
+
+def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
+    table = _table(
+        "version", "time (UTC)", "operation", "rows", "files", "size", "by", "note", numbers="rows files size"
+    )
+    for entry in entries:
+        metrics = entry.get("operationMetrics") or {}
+        size = metrics.get("numOutputBytes")
+        cells = (
+            entry["version"],
+            _time(entry["timestamp"]),
+            entry.get("operation"),
+            _number(metrics.get("numOutputRows")),
+            _number(metrics.get("numFiles") or metrics.get("numAddedFiles")),
+            human_size(int(size)) if size and str(size).isdecimal() else "",
+            entry.get("engineInfo"),
+            entry.get("userMetadata"),
+        )
+        table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))
+    return table
+
+
+# --- files --------------------------------------------------------------------------------------------------
+
+
+def file_facts(files: pa.Table) -> list[Facts]:
+    """A fact sheet per file: path as in the log, partition, size in bytes, rows, modification time in ms."""
+    names = ("path", "partitionValues", "size", "modificationTime")
+    columns = [files.column(name).to_pylist() for name in names]
+    return [
+        {"path": path, "partition": dict(partition), "size": size, "rows": rows, "modified": modified}
+        for path, partition, size, modified, rows in zip(*columns, _rows_of(files), strict=True)
+    ]
+
+
+def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
+    table = _table("path", "partition", "size", "rows", "modified (UTC)", numbers="size rows")
+    for file in files:
+        partition = ", ".join(f"{name}={value}" for name, value in file["partition"].items())
+        cells = (file["path"], partition, human_size(file["size"]), _number(file["rows"]), _time(file["modified"]))
+        table.add_row(*map(Text, cells))
+    total = f"{found:,} files" if len(files) == found else f"{len(files):,} of {found:,} files"
+    return [table, Text(f"{total}, {human_size(sum(file['size'] for file in files))}")]
+
+
+def _rows_of(files: pa.Table) -> list[int | None]:
+    """``numRecords`` of each file's statistics, found in the text without parsing the rest of it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    found = pc.extract_regex(files.column("stats").cast(pa.string()), r'"numRecords"\s*:\s*(?P<rows>[0-9]{1,18})')
+    rows: list[int | None] = pc.struct_field(found, "rows").cast(pa.int64()).to_pylist()
+    return rows
+
+
+def _total(rows: Sequence[int | None]) -> int | None:
+    known = [count for count in rows if count is not None]
+    return sum(known) if len(known) == len(rows) else None
+
+
+# --- verification, probe ------------------------------------------------------------------------------------
+
+
+def verification_facts(verification: Verification) -> Facts:
+    return {
+        "table": verification.table,
+        "sound": verification.is_sound,
+        "version": verification.version,
+        "commits": verification.commits,
+        "checkpoints": verification.checkpoints,
+        "data_files": verification.data_files,
+        "findings": [asdict(finding) for finding in verification.findings],
+    }
+
+
+def verification_shown(verification: Verification) -> list[RenderableType]:
+    shown: list[RenderableType] = []
+    if verification.findings:
+        table = _table("", "rule", "where", "what is wrong")
+        for finding in verification.findings:
+            color = "red" if finding.severity == "error" else "yellow"
+            table.add_row(
+                Text(finding.severity, style=color), Text(finding.rule), Text(finding.where), Text(finding.message)
+            )
+        shown.append(table)
+    errors = sum(finding.severity == "error" for finding in verification.findings)
+    verdict = ("sound", "green") if verification.is_sound else (f"{errors} error{'s' * (errors != 1)}", "bold red")
+    seen = (
+        f": version {verification.version}; looked at {verification.commits:,} commits,"
+        f" {verification.checkpoints:,} checkpoints, {verification.data_files:,} data files"
+    )
+    return [*shown, Text.assemble(verdict, seen)]
+
+
+def probe_facts(report: ProbeReport) -> Facts:
+    return {**asdict(report), "safe": report.is_safe}
+
+
+def probe_shown(report: ProbeReport) -> list[RenderableType]:
+    race = f"{report.winners} of {report.racers} racers won, a put takes {report.round_trip_s * 1000:.1f} ms"
+    if report.is_safe:
+        return [Text.assemble(("safe", "green"), f" for concurrent writers: {race}")]
+    problems = [Text(f"- {problem}") for problem in report.problems]
+    return [Text.assemble(("not safe", "bold red"), f" for concurrent writers: {race}"), *problems]
+
+
+# --- small things -------------------------------------------------------------------------------------------
+
+
+def _table(*names: str, numbers: str = "") -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        table.add_column(name, justify="right" if name in numbers.split() else "left", overflow="fold")
+    return table
+
+
+def _grid(lines: Mapping[str, str]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for name, value in lines.items():
+        grid.add_row(Text(name, style="bold"), Text(value))
+    return grid
+
+
+def _time(timestamp_ms: int) -> str:
+    return datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _number(value: Any) -> str:
+    """A count as written by whoever wrote the commit: text, a number, or absent."""
+    text = "" if value is None else str(value)
+    return f"{int(text):,}" if text.isdecimal() else text

@@ -1,0 +1,335 @@
+"""Checking a whole table against the invariants it rests on: its log, its checkpoints, its data files.
+
+In: a table's stores. Out: a ``Verification`` that lists every ``Finding`` with file and line. It reads the log by
+itself, file by file, since what is to be found is what stops a reader. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txlog.checkpoint_reader import CheckpointReader
+from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, UnsupportedFeatureError
+from txlog.log.last_checkpoint import parse_last_checkpoint
+from txlog.log.segment import CheckpointFiles, LogListing, read_listing
+from txlog.maintenance.log_rules import Breach, LiveFile, LogState
+from txlog.protocol.actions import CommitInfo, FileKey
+from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits, parse_actions, parse_commit
+from txlog.protocol.log_names import (
+    LAST_CHECKPOINT,
+    LogFileKind,
+    commit_name,
+    parse_log_name,
+    version_prefix,
+)
+from txlog.protocol.paths import canonical_path, resolve_data_path
+from txlog.store.base import ObjectMeta, TableStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Finding", "Verification", "verify_table"]
+
+EXAMPLES_MAX = 20
+"""Of many files that break one rule of one checkpoint, this many are named and the rest are counted."""
+_PARALLEL = 16
+
+OnProgress = Callable[[str, int, int], None]
+"""(what is being checked, done, total)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. ``path`` is a name under ``_delta_log`` or a data file's; ``line`` counts from 1.
+
+    ``severity`` is "error", or "warning" for what is odd but costs no reader a wrong answer.
+    """
+
+    rule: str
+    message: str
+    version: int | None = None
+    path: str | None = None
+    line: int | None = None
+    severity: str = "error"
+
+    @property
+    def where(self) -> str:
+        """``"00000000000000000012.json:3"``."""
+        return f"{self.path or ''}{f':{self.line}' if self.line else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was looked at and what was found. ``version`` is the newest of the log."""
+
+    table: str
+    version: int
+    commits: int
+    checkpoints: int
+    data_files: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """No errors; there may be warnings."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+
+def verify_table(
+    store: TableStore,
+    *,
+    data_files: bool = True,
+    txn_ids: Mapping[int, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    on_progress: OnProgress | None = None,
+) -> Verification:
+    """Check the table in ``store``.
+
+    ``data_files=False`` leaves out that each live file exists at its full size (a request per file). ``txn_ids``
+    are acknowledged transactions by version, as ``WriteResult`` told them: a version that now holds another was
+    rewritten by a writer that does not put conditionally. Raises ``TableNotFoundError``, ``StorageError``.
+    """
+    return _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None)).run(data_files)
+
+
+class _Verifier:
+    def __init__(self, store: TableStore, limits: Limits, txn_ids: Mapping[int, str], on_progress: OnProgress) -> None:
+        self.store = store
+        self.limits = limits
+        self.txn_ids = txn_ids
+        self.on_progress = on_progress
+        self.reader = CheckpointReader(store, limits)
+        self.state = LogState()
+        self.findings: list[Finding] = []
+        self.newest = -1
+        self.commits = self.checkpoints = self.data_files = 0
+
+    def run(self, data_files: bool) -> Verification:
+        listed = self.store.log.list_from(version_prefix(0))
+        listing = read_listing(listed)
+        if listing.latest_version < 0:
+            raise TableNotFoundError("there is no Delta table here: its log is empty", table=self.store.uri)
+        self._replay(listing)
+        self._incomplete_checkpoints(listed, listing)
+        self._hint(listing)
+        if data_files and self.state.is_whole:
+            self._data_files()
+        return Verification(
+            self.store.uri, self.newest, self.commits, self.checkpoints, self.data_files, tuple(self.findings)
+        )
+
+    # --- commits --------------------------------------------------------------------------------------------
+
+    def _replay(self, listing: LogListing) -> None:
+        checkpoints: dict[int, list[CheckpointFiles]] = {}
+        for checkpoint in listing.checkpoints:
+            checkpoints.setdefault(checkpoint.version, []).append(checkpoint)
+        first = self._first_version(listing)
+        if first > 0:
+            self.state.lose_track()
+            if not any(version >= first - 1 for version in checkpoints):
+                message = f"the log begins at version {first}, and no checkpoint reaches back to it"
+                self._found("no-start", message, version=first, path=commit_name(first))
+            self._checkpoints_at(first - 1, checkpoints)
+        version = first
+        while version <= listing.latest_version or self._exists(version):
+            self._commit(version)
+            self._checkpoints_at(version, checkpoints)
+            version += 1
+            self.on_progress("commits", version - first, max(version, listing.latest_version + 1) - first)
+        self.newest = version - 1
+
+    def _first_version(self, listing: LogListing) -> int:
+        """The oldest retained commit; where only checkpoints are left, the one that would follow the newest."""
+        oldest = min(listing.commits, default=listing.latest_version + 1)
+        while oldest > 0 and self._exists(oldest - 1):  # a listing may miss names
+            oldest -= 1
+        return oldest
+
+    def _exists(self, version: int) -> bool:
+        try:
+            self.store.log.head(commit_name(version))
+        except NotFoundError:
+            return False
+        return True
+
+    def _commit(self, version: int) -> None:
+        name = commit_name(version)
+        try:
+            body = self.store.log.read(name)
+            commit = parse_commit(body, version, table=self.store.uri, limits=self.limits)
+        except NotFoundError:
+            self._found("missing-version", "is not in the log, though newer versions are", version=version, path=name)
+            self.state.lose_track()
+            return
+        except CorruptLogError as error:
+            self._found("corrupt-commit", error.message, version=version, path=name, line=error.line)
+            self.state.lose_track()
+            return
+        self.commits += 1
+        for breach in self.state.apply(commit):
+            self._breach(breach, commit, body)
+        expected = self.txn_ids.get(version)
+        if expected is not None and commit.txn_id != expected:
+            message = f"holds transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
+            self._found("rewritten-version", message, version=version, path=name)
+
+    def _breach(self, breach: Breach, commit: Commit, body: bytes) -> None:
+        self._found(
+            breach.rule,
+            breach.message,
+            version=commit.version,
+            path=commit_name(commit.version),
+            line=None if breach.position is None else self._line_of(body, breach.position),
+            severity="warning" if breach.is_warning else "error",
+        )
+
+    @staticmethod
+    def _line_of(body: bytes, position: int) -> int | None:
+        """The line of the action at ``position`` of ``Commit.actions``: blank lines, unknown actions and commitInfo
+        have a line and no place there."""
+        seen = -1
+        for number, line in enumerate(body.split(b"\n"), start=1):
+            for action in parse_actions(line, "line"):
+                seen += action is not None and not isinstance(action, CommitInfo)
+                if seen == position:
+                    return number
+        return None
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    def _checkpoints_at(self, version: int, checkpoints: Mapping[int, Iterable[CheckpointFiles]]) -> None:
+        """Hold each checkpoint of this version against the fold; where the fold has lost track, go on from one."""
+        for checkpoint in checkpoints.get(version, ()):
+            self.checkpoints += 1
+            try:
+                if self.state.is_whole:
+                    self._compare(checkpoint)
+                else:
+                    self._start_from(checkpoint)
+            except (CorruptLogError, NotFoundError, UnsupportedFeatureError) as error:
+                path = error.path or checkpoint.names[0]
+                self._found("corrupt-checkpoint", error.message, version=version, path=path)
+
+    def _start_from(self, checkpoint: CheckpointFiles) -> None:
+        actions = self.reader.small_actions(checkpoint)
+        files = list(self._checkpoint_files(checkpoint))
+        self.state.start_from(checkpoint.version, actions)
+        for key, path, size, partition_values in files:
+            self.state.add_live(key, path, size, partition_values)
+
+    def _compare(self, checkpoint: CheckpointFiles) -> None:
+        held = LogState()
+        held.start_from(checkpoint.version, self.reader.small_actions(checkpoint))
+        differences = list(self._differences(checkpoint, held))
+        for message in differences[:EXAMPLES_MAX]:
+            self._found("checkpoint-differs", message, version=checkpoint.version, path=checkpoint.names[0])
+        if len(differences) > EXAMPLES_MAX:
+            more = f"and {len(differences) - EXAMPLES_MAX} differences more"
+            self._found("checkpoint-differs", more, version=checkpoint.version, path=checkpoint.names[0])
+
+    def _differences(self, checkpoint: CheckpointFiles, held: LogState) -> Iterator[str]:
+        """How a checkpoint departs from the fold. It may lack expired transactions and tombstones, nothing else."""
+        told = self.state.definition()
+        for what, value in held.definition().items():
+            if value != told[what]:
+                yield f"its {what} is not that of the log"
+        for app_id, version in held.transactions.items():
+            if self.state.transactions.get(app_id) != version:
+                yield f"application {app_id!r} is at {version}, in the log at {self.state.transactions.get(app_id)}"
+        seen: set[FileKey] = set()
+        for key, path, size, partition_values in self._checkpoint_files(checkpoint):
+            if key in seen:
+                yield f"it lists {path} twice"
+            seen.add(key)
+            live = self.state.files.get(key)
+            if live is None:
+                yield f"it lists {path}, which the log does not have"
+            elif (live.size, live.partition) != (size, tuple(sorted(partition_values.items()))):
+                yield f"it lists {path} with another size or partition than the log"
+        if len(seen) < len(self.state.files) or seen - self.state.files.keys():
+            for key in self.state.files.keys() - seen:
+                yield f"it lacks {self.state.files[key].path}"
+
+    def _checkpoint_files(
+        self, checkpoint: CheckpointFiles
+    ) -> Iterator[tuple[FileKey, str, int, dict[str, str | None]]]:
+        for batch in self.reader.adds(checkpoint):
+            yield from _rows(batch)
+
+    def _incomplete_checkpoints(self, listed: Iterable[ObjectMeta], listing: LogListing) -> None:
+        whole = {name for checkpoint in listing.checkpoints for name in checkpoint.names}
+        for file in listed:
+            parsed = parse_log_name(file.name)
+            if parsed and parsed.kind is LogFileKind.MULTIPART_CHECKPOINT and file.name not in whole:
+                message = f"part {parsed.part} of {parsed.parts}, and others are missing; readers pass it over"
+                self._found(
+                    "incomplete-checkpoint", message, version=parsed.version, path=file.name, severity="warning"
+                )
+
+    def _hint(self, listing: LogListing) -> None:
+        try:
+            body = self.store.log.read(LAST_CHECKPOINT)
+        except NotFoundError:
+            return
+        hint = parse_last_checkpoint(body)
+        if hint is None or hint.files is None:
+            problem = "cannot be read"
+        elif hint.files.names not in {checkpoint.names for checkpoint in listing.checkpoints}:
+            problem = f"names checkpoint {hint.version}, which is not there"
+        else:
+            return
+        message = f"{problem}; it is only a hint, and readers look for a checkpoint themselves"
+        self._found("bad-hint", message, path=LAST_CHECKPOINT, severity="warning")
+
+    # --- data files -----------------------------------------------------------------------------------------
+
+    def _data_files(self) -> None:
+        files = list(self.state.files.values())
+        with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-verify") as pool:
+            for start in range(0, len(files), 64 * _PARALLEL):
+                window = files[start : start + 64 * _PARALLEL]
+                tasks = [pool.submit(contextvars.copy_context().run, self._check_data_file, file) for file in window]
+                self.findings += [finding for task in tasks if (finding := task.result()) is not None]
+                self.data_files += len(window)
+                self.on_progress("data files", self.data_files, len(files))
+
+    def _check_data_file(self, file: LiveFile) -> Finding | None:
+        path = resolve_data_path(file.path)
+        if not path.is_relative:
+            message = "lies outside of the table's folder; it was not looked at"
+            return Finding("file-not-checked", message, file.version, file.path, severity="warning")
+        try:
+            size = self.store.files.head(path.path).size
+        except NotFoundError:
+            return Finding("missing-file", f"is gone, and version {file.version} added it", file.version, file.path)
+        if size != file.size:
+            message = f"has {size} bytes; version {file.version} added it with {file.size}"
+            return Finding("wrong-size", message, file.version, file.path)
+        return None
+
+    def _found(
+        self,
+        rule: str,
+        message: str,
+        *,
+        version: int | None = None,
+        path: str | None = None,
+        line: int | None = None,
+        severity: str = "error",
+    ) -> None:
+        self.findings.append(Finding(rule, message, version, path, line, severity))
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, dict[str, str | None]]]:
+    """The files of a checkpoint batch, by the key they have in the log."""
+    from txlog.protocol.actions import DeletionVectorDescriptor
+
+    columns = (batch.column(name).to_pylist() for name in ("path", "size", "partitionValues", "deletionVector"))
+    for path, size, partition_values, vector in zip(*columns, strict=True):
+        vector_id = DeletionVectorDescriptor.from_json(vector).unique_id if vector else None
+        yield (canonical_path(path), vector_id), path, size, dict(partition_values)
