@@ -265,9 +265,7 @@ class _Run:
     # --- durability and acknowledgement ---------------------------------------------------------------------
 
     def _body(self) -> bytes:
-        return commit_bytes(
-            self.proposal, timestamp_ms=ambient.now_ms(), engine_info=self.committer.engine_info
-        )
+        return commit_bytes(self.proposal, timestamp_ms=ambient.now_ms(), engine_info=self.committer.engine_info)
 
     def _make_predecessor_durable(self) -> None:
         """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours."""
@@ -320,7 +318,9 @@ class _Run:
     def _unknown(self, why: str, version: int | None = None) -> TxlogError:
         at = self.target if version is None else version
         if self.sent is None:
-            return StorageError(f"could not build on version {at}: {why}. Nothing landed", table=self.log.table, version=at)
+            return StorageError(
+                f"could not build on version {at}: {why}. Nothing landed", table=self.log.table, version=at
+            )
         return CommitStateUnknownError(
             f"commit {self.proposal.txn_id} may or may not be in the log: {why}. Do not run it again blindly:"
             f" table.resolve({self.proposal.txn_id!r}, {at}) tells which",

@@ -118,7 +118,7 @@ class Snapshot:
         return pa.Table.from_batches(scan.batches(self.files(predicate)), schema=scan.schema())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The Arrow PyCapsule interface: ``polars.from_arrow(snapshot)``, ``duckdb.from_arrow``, ``pa.table(snapshot)``."""
+        """The Arrow PyCapsule interface: ``pl.from_arrow(snapshot)``, ``duckdb.from_arrow``, ``pa.table(snapshot)``."""
         scan = self._scan(None, None)
         reader = pa.RecordBatchReader.from_batches(scan.schema(), scan.batches(self._files))
         return reader.__arrow_c_stream__(requested_schema)
@@ -141,9 +141,10 @@ class Snapshot:
         return f"Snapshot({self._log.table}, version={self.version})"
 
     def __eq__(self, other: Any) -> bool:
-        return (
-            isinstance(other, Snapshot)
-            and (self._log.table, self.table_id, self.version) == (other._log.table, other.table_id, other.version)
+        return isinstance(other, Snapshot) and (self._log.table, self.table_id, self.version) == (
+            other._log.table,
+            other.table_id,
+            other.version,
         )
 
     def __hash__(self) -> int:

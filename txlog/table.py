@@ -17,7 +17,6 @@ from txlog.errors import (
     MetadataChangedError,
     ProtocolChangedError,
     TableExistsError,
-    TableNotFoundError,
     UnsupportedFeatureError,
 )
 from txlog.log.state import TableHead
@@ -126,7 +125,9 @@ class Table:
         if not engine.log.exists():
             _probe_new_location(engine)
             try:
-                _commit_definition(engine, None, definition, "CREATE TABLE", user_metadata, _create_parameters(definition))
+                _commit_definition(
+                    engine, None, definition, "CREATE TABLE", user_metadata, _create_parameters(definition)
+                )
                 return cls(engine)
             except (ProtocolChangedError, MetadataChangedError):
                 pass  # a concurrent writer created it first
@@ -194,7 +195,11 @@ class Table:
         """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
         ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...)."""
         return [
-            {**(entry.commit_info.fields if entry.commit_info else {}), "version": entry.version, "timestamp": entry.timestamp_ms}
+            {
+                **(entry.commit_info.fields if entry.commit_info else {}),
+                "version": entry.version,
+                "timestamp": entry.timestamp_ms,
+            }
             for entry in self._engine.log.history(limit)
         ]
 
@@ -286,7 +291,7 @@ class Table:
         data_change: bool = True,
         user_metadata: str | None = None,
     ) -> Transaction:
-        """Several reads and writes as one version; see `Transaction`. Leaving the block without an exception commits."""
+        """Several reads and writes as one version (see `Transaction`): leaving the block without an exception commits."""
         return Transaction(
             self._engine, isolation=isolation, operation=operation, data_change=data_change, user_metadata=user_metadata
         )
@@ -294,7 +299,7 @@ class Table:
     # --- the table's definition ---------------------------------------------------------------------------------
 
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
-        """Set table properties. Raises ``InvalidInputError`` naming a key that is unknown or a value that is not valid."""
+        """Set table properties. Raises ``InvalidInputError`` naming an unknown key or a value that is not valid."""
         head = self._engine.writable_head()
         parameters = operation_parameters(properties=dict(properties))
         definition = with_properties(head, properties)
@@ -464,4 +469,4 @@ def _milliseconds(timestamp: Any) -> int:
         raise InvalidInputError(f"a timestamp is a datetime or ISO 8601 text, not {timestamp!r}")
     if timestamp.tzinfo is None:
         timestamp = timestamp.replace(tzinfo=timezone.utc)
-    return round(timestamp.timestamp() * 1000)
+    return int(timestamp.timestamp() * 1000)
