@@ -29,7 +29,7 @@ class Ambient:
         time.sleep(seconds)  # noqa: TID251
 
     def uniform(self, low: float, high: float) -> float:
-        return random.uniform(low, high)  # noqa: TID251, S311
+        return random.uniform(low, high)
 
     def uuid4(self) -> str:
         return str(uuid.uuid4())  # noqa: TID251

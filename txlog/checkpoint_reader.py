@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
-from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -31,7 +30,7 @@ _BATCH_ROWS = 32_768  # four times as much breaks the memory bound of a million 
 _READ_BYTES = 1 << 20
 
 # An empty list or map has no leaf with a value, so it is not read: what its absence means.
-_EMPTY = {"metaData": {"partitionColumns": [], "configuration": {}, "format": {}}}
+_EMPTY: dict[str, dict[str, Any]] = {"metaData": {"partitionColumns": [], "configuration": {}, "format": {}}}
 
 
 class CheckpointReader:
@@ -135,9 +134,12 @@ class CheckpointReader:
 
         # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
         remote = self._store.log.lists_itself_completely
-        with contextlib.closing(self._open(name)) as source:
-            with pq.ParquetFile(source, pre_buffer=remote, buffer_size=0 if remote else _READ_BYTES) as file:
-                yield file
+        read_bytes = 0 if remote else _READ_BYTES
+        with (
+            contextlib.closing(self._open(name)) as source,
+            pq.ParquetFile(source, pre_buffer=remote, buffer_size=read_bytes) as file,
+        ):
+            yield file
 
     def _open(self, name: str) -> Any:
         try:
@@ -165,6 +167,8 @@ def _as_rows(table: pa.Table, root: str) -> Iterator[pa.RecordBatch]:
 
 def _sidecar_name(sidecar: Sidecar) -> str:
     """Sidecars stand in the table's own folder, so of a longer path only the last segment counts."""
+    from urllib.parse import unquote
+
     name = unquote(sidecar.path).replace("\\", "/").rsplit("/", 1)[-1]
     if name in ("", ".", ".."):
         raise ActionError(f"sidecar.path {sidecar.path!r} names no file")

@@ -19,7 +19,9 @@ def resolve(engine: Engine, txn_id: str, version: int) -> bool:
     """See `Table.resolve`."""
     head = engine.log.reload()
     if version > head.version + 1:
-        raise InvalidInputError(f"the table is at v{head.version}: nothing was ever sent to v{version}", table=engine.uri)
+        raise InvalidInputError(
+            f"the table is at v{head.version}: nothing was ever sent to v{version}", table=engine.uri
+        )
     if version <= head.version:
         return _stands_at(engine, txn_id, version)
     body = commit_bytes(
@@ -42,7 +44,10 @@ def resolve(engine: Engine, txn_id: str, version: int) -> bool:
         return _stands_at(engine, txn_id, version)
     except (StorageError, NotFoundError) as error:
         raise CommitStateUnknownError(
-            f"v{version} could not be fenced ({error}): ask again later", table=engine.uri, version=version, txn_id=txn_id
+            f"v{version} could not be fenced ({error}): ask again later",
+            table=engine.uri,
+            version=version,
+            txn_id=txn_id,
         ) from error
 
 

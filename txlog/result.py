@@ -59,7 +59,11 @@ class WriteResult:
     def __str__(self) -> str:
         parts = [f"version={self.version}", self.outcome.replace("_", " ")]
         if self.outcome == "committed":
-            parts += [_count(self.metrics.rows, "row"), _count(self.metrics.files, "file"), human_size(self.metrics.bytes)]
+            parts += [
+                _count(self.metrics.rows, "row"),
+                _count(self.metrics.files, "file"),
+                human_size(self.metrics.bytes),
+            ]
         parts.append(_count(self.attempts, "attempt"))
         return f"WriteResult({', '.join(parts)})"
 

@@ -115,9 +115,7 @@ class Scan:
                 self.store.files.open(path) as source,
                 pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as parquet,
             ):
-                present = [
-                    f.name for f in needed if f.name not in constants and f.name in parquet.schema_arrow.names
-                ]
+                present = [f.name for f in needed if f.name not in constants and f.name in parquet.schema_arrow.names]
                 for batch in self._raw_batches(parquet, present):
                     columns = [
                         self._constant(f, partition_values, batch.num_rows)
@@ -165,7 +163,9 @@ def _fit(array: pa.Array, target: pa.DataType) -> pa.Array:
         return _fit_struct(array, target)
     if pa.types.is_map(target) and pa.types.is_map(array.type):
         items = _fit(array.items, target.item_type)
-        return pa.MapArray.from_arrays(array.offsets, _fit(array.keys, target.key_type), items, target, mask=_mask(array))
+        return pa.MapArray.from_arrays(
+            array.offsets, _fit(array.keys, target.key_type), items, target, mask=_mask(array)
+        )
     if pa.types.is_list(target) and pa.types.is_list(array.type):
         return pa.ListArray.from_arrays(array.offsets, _fit(array.values, target.value_type), target, mask=_mask(array))
     # Nanoseconds in a file are finer than Delta's microseconds: readers drop the rest.

@@ -1,0 +1,160 @@
+"""The object store against an S3 server that loses answers, in this process."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from txlog.errors import NotFoundError, StorageError
+from txlog.store.base import FileStore, LogStore, PutOutcome, TableStore
+from txlog.store.open import open_store
+from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
+from txlog.testing.faulty_s3 import Fault, FaultyS3
+
+COMMIT = f"{0:020}.json"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FaultyS3]:
+    with FaultyS3(page_size=3) as running:
+        yield running
+
+
+@pytest.fixture
+def store(server: FaultyS3, tmp_path: Path) -> TableStore:
+    return open_store(f"s3://bucket/{tmp_path.name}/a b%25/table", {**server.storage_options, "timeout": "2s"})
+
+
+@pytest.mark.parametrize("check", LOG_STORE_CONTRACT, ids=lambda check: check.__name__)
+def test_log_store_contract(store: TableStore, check: Callable[[LogStore], None]) -> None:
+    check(store.log)
+
+
+@pytest.mark.parametrize("check", FILE_STORE_CONTRACT, ids=lambda check: check.__name__)
+def test_file_store_contract(store: TableStore, check: Callable[[FileStore], None]) -> None:
+    check(store.files)
+
+
+@pytest.mark.parametrize(
+    ("fault", "outcome", "has_landed"),
+    [
+        (Fault.LAND_500, PutOutcome.UNKNOWN, True),
+        (Fault.LAND_503, PutOutcome.UNKNOWN, True),
+        (Fault.LAND_DROP, PutOutcome.UNKNOWN, True),
+        (Fault.ERROR_500, PutOutcome.UNKNOWN, False),
+        (Fault.SLOW_DOWN_503, PutOutcome.UNKNOWN, False),
+        (Fault.DROP, PutOutcome.UNKNOWN, False),
+        (Fault.CONFLICT_409, PutOutcome.ALREADY_EXISTS, False),
+    ],
+    ids=lambda value: getattr(value, "name", str(value)),
+)
+def test_a_lost_answer_is_one_request_and_no_guess(
+    server: FaultyS3, store: TableStore, fault: Fault, outcome: PutOutcome, has_landed: bool
+) -> None:
+    server.script(fault)
+    before = len(server.requests)
+    assert store.log.put_if_absent(COMMIT, b"body") is outcome
+    assert [(request.method, request.fault) for request in server.requests[before:]] == [("PUT", fault)]
+    if has_landed:
+        assert store.log.read(COMMIT) == b"body"
+    else:
+        with pytest.raises(NotFoundError):
+            store.log.read(COMMIT)
+
+
+def test_an_answer_that_never_comes_is_unknown(tmp_path: Path) -> None:
+    with FaultyS3() as server:
+        store = open_store("s3://bucket/table", {**server.storage_options, "timeout": "300ms"})
+        server.script(Fault.LAND_HANG)
+        assert store.log.put_if_absent(COMMIT, b"body") is PutOutcome.UNKNOWN
+        assert store.log.read(COMMIT) == b"body"
+
+
+def test_a_refusal_is_definite_and_names_what_to_check(server: FaultyS3, store: TableStore) -> None:
+    server.script(Fault.FORBIDDEN_403)
+    with pytest.raises(StorageError, match="Check the credentials") as caught:
+        store.log.put_if_absent(COMMIT, b"body")
+    assert "secret" not in str(caught.value)
+    assert store.log.list_from("") == []
+
+
+def test_a_server_that_is_not_there_is_a_storage_error_without_secrets() -> None:
+    options = {"endpoint_url": "http://127.0.0.1:9", "allow_http": True, "region": "us-east-1", "max_retries": 0}
+    store = open_store("s3://bucket/t", {**options, "access_key_id": "AKIA1234", "secret_access_key": "hush-hush"})
+    with pytest.raises(StorageError, match="Check the endpoint") as caught:
+        store.log.read(COMMIT)
+    assert "hush" not in str(caught.value)
+    assert "AKIA" not in str(caught.value)
+    assert store.log.put_if_absent(COMMIT, b"body") is PutOutcome.UNKNOWN
+
+
+def test_an_upload_that_is_aborted_is_never_seen(server: FaultyS3, store: TableStore) -> None:
+    before = server.keys()
+    output = store.files.create("part.parquet")
+    output.sink.write(b"x" * (20 * 1024 * 1024))
+    output.abort()
+    assert server.keys() == before
+    assert not server.bucket.uploads
+
+
+def test_a_pickled_store_holds_no_secret_and_says_so_where_it_is_missed(server: FaultyS3) -> None:
+    options = {**server.storage_options, "access_key_id": "AKIA1234", "secret_access_key": "hush-hush"}
+    pickled = pickle.dumps(open_store("s3://bucket/t", {**options, "session_token": "also-secret"}))
+    for secret in (b"AKIA1234", b"hush-hush", b"also-secret"):
+        assert secret not in pickled
+    assert server.url.encode() in pickled
+
+
+PICKLED = """
+import os, pickle, sys
+os.environ.update(AWS_ACCESS_KEY_ID="from-the-environment", AWS_SECRET_ACCESS_KEY="of-the-worker")
+store = pickle.loads(bytes.fromhex(sys.argv[1]))
+print(store.log.read(sys.argv[2]).decode())
+"""
+
+
+def test_a_pickled_store_works_with_the_credentials_of_the_process_it_arrives_in(store: TableStore) -> None:
+    store.log.put_if_absent(COMMIT, b"body")
+    worker = [sys.executable, "-c", PICKLED, pickle.dumps(store).hex(), COMMIT]
+    assert subprocess.run(worker, capture_output=True, text=True, check=True, timeout=60).stdout == "body\n"
+
+
+FORKED = """
+import multiprocessing, sys
+from txlog.errors import StorageError
+from txlog.store.open import open_store
+from txlog.testing.faulty_s3 import FaultyS3
+
+def child(store, answers):
+    try:
+        answers.put(store.log.put_if_absent("00000000000000000007.json", b"body").name)
+    except StorageError as error:
+        answers.put(error.message)
+
+with FaultyS3() as server:
+    store = open_store("s3://bucket/table", server.storage_options)
+    if sys.argv[1] == "used":
+        store.log.list_from("")
+    processes = multiprocessing.get_context("fork")
+    answers = processes.Queue()
+    forked = processes.Process(target=child, args=(store, answers))
+    forked.start()
+    print(answers.get(timeout=30))
+    forked.join(30)
+    print(forked.exitcode, store.log.put_if_absent("00000000000000000008.json", b"body").name)
+"""
+
+
+@pytest.mark.parametrize(
+    ("parent", "answer"), [("unused", "WRITTEN"), ("used", "this process was forked from one that had already used")]
+)
+def test_a_forked_child_works_or_is_refused_but_never_hangs(parent: str, answer: str) -> None:
+    ran = subprocess.run([sys.executable, "-c", FORKED, parent], capture_output=True, text=True, check=True, timeout=60)
+    from_child, from_parent = ran.stdout.splitlines()
+    assert from_child.startswith(answer)
+    assert from_parent == "0 WRITTEN"

@@ -1,0 +1,127 @@
+"""When each version was committed, and which version was current at a moment.
+
+In: a head and a moment. Out: versions and times. A commit's time is its in-commit timestamp where the table keeps
+those, else the modification time of its file, made strictly increasing as Spark does, since clocks and copies of
+a table can put them out of order. PROTOCOL.md, "In-Commit Timestamps", "Recommendations for Readers of Tables".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from txlog.commit_reader import CommitReader
+from txlog.errors import NotFoundError
+from txlog.log.segment import LogListing, read_listing
+from txlog.log.state import TableHead
+from txlog.protocol.actions import CommitInfo
+from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.store.base import TableStore
+
+__all__ = ["CommitSummary", "CommitTimes"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """One line of a table's history."""
+
+    version: int
+    timestamp_ms: int
+    commit_info: CommitInfo | None
+
+
+class CommitTimes:
+    """Reads the times of one table's commits. Thread-safe: it keeps no state."""
+
+    def __init__(self, store: TableStore, commits: CommitReader) -> None:
+        self._store = store
+        self._commits = commits
+
+    def of_version(self, version: int) -> int:
+        """The time of one commit by itself, in ms. Raises ``NotFoundError``, ``CorruptLogError``."""
+        commit = self._commits.read(version, files=False)
+        if commit.in_commit_timestamp_ms is not None:
+            return commit.in_commit_timestamp_ms
+        return self._store.log.head(commit_name(version)).modified_ms
+
+    def version_at(self, timestamp_ms: int, head: TableHead) -> int:
+        """The newest version at or before the moment; ``NotFoundError`` before the first readable and after the last."""
+        listing = self._list()
+        times = self._file_times(listing, head.version)
+        earliest, latest = _first_readable(listing, min(times, default=0)), head.version
+        if latest not in times:
+            raise NotFoundError("no commit is left in the log to tell the time of a version", table=self._store.uri)
+        for version, is_outside, side in (
+            (
+                earliest,
+                timestamp_ms < self._time(earliest, times, head),
+                "before the earliest version that can be read",
+            ),
+            (latest, timestamp_ms > self._time(latest, times, head), "after the latest version"),
+        ):
+            if is_outside:
+                limit_ms = self._time(version, times, head)
+                raise NotFoundError(
+                    f"timestamp {timestamp_ms} ms is {side}, {version}, which was committed at {limit_ms} ms",
+                    table=self._store.uri,
+                    version=version,
+                )
+        low, high = earliest, latest
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._time(middle, times, head) <= timestamp_ms:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def history(self, head: TableHead, limit: int | None) -> list[CommitSummary]:
+        """The commits still in the log, newest first, at most ``limit`` of them."""
+        times = self._file_times(self._list(), head.version)
+        count = len(times) if limit is None else max(0, min(limit, len(times)))
+        commits = self._commits.read_range(head.version - count + 1, head.version, files=False)
+        summaries = [
+            CommitSummary(
+                commit.version,
+                times[commit.version] if commit.in_commit_timestamp_ms is None else commit.in_commit_timestamp_ms,
+                commit.commit_info,
+            )
+            for commit in commits
+        ]
+        return summaries[::-1]
+
+    def _time(self, version: int, times: Mapping[int, int], head: TableHead) -> int:
+        properties = head.properties
+        if properties.in_commit_timestamps and version >= (properties.in_commit_timestamp_enablement_version or 0):
+            in_commit_ms = self._commits.read(version, files=False).in_commit_timestamp_ms
+            if in_commit_ms is not None:
+                return in_commit_ms
+        return times[version]
+
+    def _file_times(self, listing: LogListing, last: int) -> dict[int, int]:
+        """Adjusted modification times of the dense run of commits that ends at ``last``; empty where that is gone."""
+        found: list[int] = []
+        version = last
+        while version >= 0:
+            file = listing.commits.get(version)
+            try:
+                # A listing is a hint: what it does not show is asked for by name.
+                found.append((file or self._store.log.head(commit_name(version))).modified_ms)
+            except NotFoundError:
+                break
+            version -= 1
+        times: dict[int, int] = {}
+        for modified_ms in reversed(found):
+            version += 1
+            times[version] = max(modified_ms, times.get(version - 1, modified_ms - 1) + 1)
+        return times
+
+    def _list(self) -> LogListing:
+        return read_listing(self._store.log.list_from(version_prefix(0)))
+
+
+def _first_readable(listing: LogListing, first: int) -> int:
+    """The first version of a dense run from commit ``first`` on whose state can be put together."""
+    if first == 0:
+        return 0
+    return min((max(c.version, first) for c in listing.checkpoints if c.version >= first - 1), default=first)

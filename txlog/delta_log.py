@@ -1,0 +1,228 @@
+"""One table's log as the rest of txlog sees it: heads, commits, files, time travel, checkpoints.
+
+In: a ``TableStore``. Out: immutable values. It remembers the newest head, so that the next append asks for one
+name only, and the live files as long as somebody holds them. Thread-safe. How a version is put together is in
+``head_loader``; what a checkpoint holds is in ``log/checkpoint``. PROTOCOL.md, "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import threading
+import weakref
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from txlog import ambient
+from txlog.commit_reader import CommitReader
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.head_loader import HeadLoader
+from txlog.log import state
+from txlog.log.segment import CheckpointFiles
+from txlog.log.state import TableHead
+from txlog.protocol.actions import CommitInfo
+from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
+from txlog.protocol.log_names import LogFileKind, checkpoint_name, commit_name
+from txlog.store.base import PutOutcome, TableStore
+
+__all__ = ["CommitSummary", "DeltaLog"]
+
+_logger = logging.getLogger("txlog")
+
+_HEAD_AGE_MAX_MS = 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """One line of a table's history. ``timestamp_ms`` never goes back from one version to the next."""
+
+    version: int
+    timestamp_ms: int
+    commit_info: CommitInfo | None
+
+
+class DeltaLog:
+    """The log of one table. ``limits`` bound what one file of it may cost."""
+
+    def __init__(self, store: TableStore, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.store = store
+        self.table = store.uri
+        self._commits = CommitReader(store, limits)
+        self._loader = HeadLoader(store, limits)
+        self._lock = threading.Lock()
+        self._head: TableHead | None = None
+        self._established_s = -math.inf
+        self._live: tuple[int, weakref.ref[pa.Table]] | None = None
+
+    # --- heads -------------------------------------------------------------------------------------------
+
+    def head(self, *, refresh: bool = True) -> TableHead:
+        """The newest version, files apart; with ``refresh=False`` the newest one known, loaded only if none is.
+
+        A known head is refreshed by asking for the next commit by name. "Absent" means "never taken" only near
+        the head, so a head that is older than min(1 h, a quarter of the log retention) is loaded again in full.
+        Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
+        """
+        known = self._head
+        if known is None:
+            return self.reload()
+        if not refresh:
+            return known
+        if self.head_age_s() * 1000 > min(_HEAD_AGE_MAX_MS, known.properties.log_retention_ms // 4):
+            return self.reload()
+        asked_s = ambient.monotonic_s()
+        return self._remember(self._loader.catch_up(known), asked_s)
+
+    def reload(self) -> TableHead:
+        """Forget what is known and load the newest version. Raises as `head`; ``CorruptLogError`` for a new table."""
+        known = self._head
+        asked_s = ambient.monotonic_s()
+        fresh = self._loader.load()
+        if known is not None and (fresh.metadata.id != known.metadata.id or fresh.version < known.version):
+            raise CorruptLogError(
+                f"the table was replaced while it was open: version {known.version} of table id {known.metadata.id}"
+                f" was known, now there is version {fresh.version} of {fresh.metadata.id}. Open it again",
+                table=self.table,
+                version=fresh.version,
+            )
+        return self._remember(fresh, asked_s)
+
+    def head_age_s(self) -> float:
+        """Seconds since the known head was seen to be the newest; infinite where none is known."""
+        return ambient.monotonic_s() - self._established_s
+
+    def head_at(self, version: int) -> TableHead:
+        """One version, files apart. Raises ``NotFoundError`` where it is not there yet, or can no longer be read."""
+        known = self._head
+        if known is not None and known.version == version:
+            return known
+        if version < 0:
+            raise NotFoundError(f"version {version} does not exist; versions start at 0", table=self.table)
+        return self._loader.load_at(version)
+
+    def exists(self) -> bool:
+        """Whether there is a table: a commit or a checkpoint."""
+        if self._head is not None:
+            return True
+        try:
+            self.store.log.head(commit_name(0))
+        except NotFoundError:
+            return self._list(0).latest_version >= 0
+        return True
+
+    def advance(self, head: TableHead | None, commit: Commit) -> TableHead:
+        """The head after ``commit``, remembered: nobody reads it again. None for the commit that creates the table."""
+        return self._remember(state.advance(head, commit), ambient.monotonic_s())
+
+    def _remember(self, head: TableHead, asked_s: float) -> TableHead:
+        with self._lock:
+            if self._head is None or head.version >= self._head.version:
+                self._head = head
+                self._established_s = max(self._established_s, asked_s)
+        return head
+
+    # --- commits -----------------------------------------------------------------------------------------
+
+    def read_commit(self, version: int, *, files: bool = True) -> Commit:
+        """One commit; without ``files`` its file actions are skipped.
+
+        Raises ``NotFoundError``, ``CorruptLogError`` (empty, torn, incomplete), ``StorageError``.
+        """
+        return self._commits.read(version, files=files)
+
+    def commits_after(self, version: int) -> list[Commit]:
+        """Every commit after ``version``, ascending and dense, up to the head.
+
+        Raises ``NotFoundError`` where one of them was cleaned up: load the head again and start over.
+        """
+        found: list[Commit] = []
+        if not self.store.log.lists_itself_completely:
+            found = self._commits.following(version, files=True, most=1_000_000)
+            if found:
+                return found
+        last = self._list(version + 1).latest_version
+        if last > version:
+            found = list(self._commits.read_range(version + 1, last, files=True))
+        return found + self._commits.following(version + len(found), files=True, most=1_000_000)
+
+    # --- files -------------------------------------------------------------------------------------------
+
+    def files(self, head: TableHead) -> pa.Table:
+        """The live files of ``head``, as ``log.files.FILES_SCHEMA``.
+
+        While a table of an older version is still held by somebody, only the commits since are read.
+        Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` where that version was cleaned up.
+        """
+        known = self._live
+        table = known[1]() if known else None
+        if known is None or table is None or known[0] > head.version:
+            live = self._loader.files(head)
+        elif known[0] == head.version:
+            return table
+        else:
+            live = self._loader.files_from(table, known[0], head)
+        self._live = (head.version, weakref.ref(live))
+        return live
+
+    def tombstones(self, head: TableHead) -> pa.Table:
+        """Every removed file the log still tells of, as ``log.files.TOMBSTONES_SCHEMA``. Raises as `files`."""
+        return self._loader.files_and_tombstones(head)[1]
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    def timestamp_ms(self, version: int) -> int:
+        """When a version was committed: its in-commit timestamp, else the time of its file.
+
+        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``.
+        """
+        return self._times.of_version(version)
+
+    def version_at(self, timestamp_ms: int) -> int:
+        """The newest version committed at or before ``timestamp_ms``.
+
+        Raises ``NotFoundError`` where that lies before the first readable version or after the last one.
+        """
+        return self._times.version_at(timestamp_ms, self.head())
+
+    def history(self, limit: int | None = None) -> list[CommitSummary]:
+        """The commits that are still in the log, newest first, at most ``limit``. Raises as `head`."""
+        return self._times.history(self.head(), limit)
+
+    # --- checkpoints -------------------------------------------------------------------------------------
+
+    def checkpoint_is_due(self, head: TableHead) -> bool:
+        """Whether the commits since the last checkpoint cost readers enough to write a new one."""
+        checkpoint = head.segment.checkpoint
+        size_bytes = 0
+        if checkpoint is not None:
+            size_bytes = checkpoint.size_bytes if checkpoint.size_bytes is not None else self._size(checkpoint)
+        return checkpoint_is_due(head, checkpoint_size_bytes=size_bytes)
+
+    def write_checkpoint(self, head: TableHead) -> int:
+        """Publish a classic checkpoint of ``head`` and point ``_last_checkpoint`` at it; returns its version.
+
+        One that exists already is left as it is. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``;
+        the caller, who has acknowledged the commit, warns.
+        """
+        live, tombstones = self._loader.files_and_tombstones(head)
+        checkpoint = build_checkpoint(head, live, tombstones, now_ms=ambient.now_ms())
+        name = checkpoint_name(head.version)
+        outcome = self.store.log.put_if_absent(name, checkpoint.body)
+        if outcome is not PutOutcome.WRITTEN:
+            found = self.store.log.head(name)
+            if outcome is not PutOutcome.ALREADY_EXISTS and found.size != len(checkpoint.body):
+                raise StorageError(
+                    f"checkpoint {name} was sent, and a file of {found.size} bytes instead of"
+                    f" {len(checkpoint.body)} is there",
+                    table=self.table,
+                    version=head.version,
+                    path=name,
+                )
+            self.store.log.make_durable(name)
+        files = CheckpointFiles(head.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body))
+        if outcome is not PutOutcome.ALREADY_EXISTS:
+            self._publish_hint(checkpoint)
+        self._adopt(files)
+        return head.version

@@ -1,0 +1,273 @@
+"""Loading one version from the store: checkpoint, then commits, with a way back where a checkpoint fails.
+
+In: a table's store. Out: a ``TableHead`` (no file list), or its files. A corrupt or missing hint or checkpoint
+costs time and a warning, never a wrong answer; a commit that is absent when asked for by name is a gap.
+PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pyarrow as pa
+
+from txlog.checkpoint_reader import CheckpointReader
+from txlog.commit_reader import CommitReader
+from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
+from txlog.log.files import fold_commits, reconcile, reconcile_tombstones
+from txlog.log.last_checkpoint import LastCheckpoint, parse_last_checkpoint
+from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
+from txlog.log.state import HeadBuilder, TableHead
+from txlog.protocol.commit_file import Commit, Limits
+from txlog.protocol.log_names import LAST_CHECKPOINT, commit_name, version_prefix
+from txlog.store.base import TableStore
+
+__all__ = ["HeadLoader"]
+
+_logger = logging.getLogger("txlog")
+
+_PROBED = 32  # so many commits after the hint's checkpoint are read before a listing looks for a newer one
+
+
+class HeadLoader:
+    """Loads versions of one table. Thread-safe: it keeps no state."""
+
+    def __init__(self, store: TableStore, limits: Limits) -> None:
+        self._store = store
+        self._table = store.uri
+        self._commits = CommitReader(store, limits)
+        self._checkpoints = CheckpointReader(store, limits)
+
+    # --- heads -------------------------------------------------------------------------------------------
+
+    def load(self) -> TableHead:
+        """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
+        hint = self._read_hint()
+        head = self._probe_from(hint) if hint and not self._store.log.lists_itself_completely else None
+        if head is None:
+            head = self.catch_up(self._load_listed(None, hint))
+        return self._with_commit_timestamp(head)
+
+    def load_at(self, version: int) -> TableHead:
+        """One version. Raises ``NotFoundError`` where it is not there (yet, or any more), else as `load`."""
+        hint = self._read_hint()
+        usable = hint if hint and hint.version <= version else None
+        return self._with_commit_timestamp(self._load_listed(version, usable))
+
+    def catch_up(self, head: TableHead) -> TableHead:
+        """``head`` moved to the newest version, by asking for commit after commit by name."""
+        listable = self._store.log.lists_itself_completely
+        most = 4 if listable else _PROBED
+        while True:
+            following = self._commits.following(head.version, files=False, most=most)
+            head = self._advanced(head, following)
+            if len(following) < most:
+                return head
+            if listable:
+                # Many follow: a listing names them all at the price of one request, so they are read at once.
+                last = self._list(head.version + 1).latest_version
+                head = self._advanced(head, self._commits.read_range(head.version + 1, last, files=False))
+
+    def _advanced(self, head: TableHead, commits: Iterable[Commit]) -> TableHead:
+        builder = HeadBuilder(head)
+        segment = head.segment
+        for commit in commits:
+            builder.apply_commit(commit)
+            segment = segment.extended(commit.size_bytes)
+        return head if segment is head.segment else builder.build(segment, table=self._table)
+
+    def _probe_from(self, hint: LastCheckpoint) -> TableHead | None:
+        """The head by names alone: the hinted checkpoint, then commit after commit. None where a listing is due."""
+        if hint.files is None:
+            return None
+        try:
+            head = self._at_checkpoint(hint.files)
+            following = self._commits.following(hint.version, files=False, most=_PROBED)
+            if not following:
+                # Nothing newer: true of a head, and of a checkpoint whose successors were cleaned up. The commit
+                # at a checkpoint is kept as long as those after it.
+                self._store.log.head(commit_name(hint.version))
+        except NotFoundError:
+            return None
+        except CorruptLogError as error:
+            if error.path not in hint.files.names:
+                raise
+            return None  # reported by the listed load, which looks at it again
+        return self._advanced(head, following) if len(following) < _PROBED else None
+
+    def _load_listed(self, target: int | None, hint: LastCheckpoint | None) -> TableHead:
+        start = hint.version if hint else 0
+        try:
+            return self._load_from(self._list(start), start, target)
+        except NotFoundError as error:
+            if target is None and isinstance(error, TableNotFoundError):
+                raise
+            # The log may have been cleaned up under our feet, or the hint be stale: look once more, at all of it.
+            return self._load_whole(target)
+
+    def _load_whole(self, target: int | None) -> TableHead:
+        listing = self._list(0)
+        try:
+            return self._load_from(listing, 0, target)
+        except TableNotFoundError:
+            raise
+        except NotFoundError as error:
+            raise self._absent(listing, target, error.version) from error
+
+    def _load_from(self, listing: LogListing, start: int, target: int | None) -> TableHead:
+        """Raises ``NotFoundError`` at the first commit that is absent."""
+        excluded: frozenset[tuple[str, ...]] = frozenset()
+        failure: CorruptLogError | None = None
+        while True:
+            segment = choose_segment(listing, target=target, excluded=excluded)
+            if (segment is None or segment.checkpoint is None) and start:
+                listing, start = self._list(0), 0
+                continue
+            if segment is None:
+                raise self._no_table()
+            if segment.checkpoint is None:
+                return self._fold_all(segment, failure)
+            try:
+                base = self._at_checkpoint(segment.checkpoint)
+            except (CorruptLogError, NotFoundError) as error:
+                _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
+                failure = failure or _as_corrupt(error, segment.checkpoint)
+                excluded |= {segment.checkpoint.names}
+                continue
+            return self._fold(HeadBuilder(base), segment)
+
+    def _fold_all(self, segment: LogSegment, failure: CorruptLogError | None) -> TableHead:
+        """From the first commit on. Where the log no longer has it, the checkpoint that failed is the cause."""
+        try:
+            return self._fold(HeadBuilder(), segment)
+        except NotFoundError:
+            if failure is not None:
+                raise failure from None
+            raise
+
+    def _fold(self, builder: HeadBuilder, segment: LogSegment) -> TableHead:
+        tail_bytes = 0
+        for commit in self._commits.read_plan(segment, files=False):
+            builder.apply_commit(commit)
+            tail_bytes += commit.size_bytes
+        return builder.build(replace(segment, tail_bytes=tail_bytes), table=self._table)
+
+    def _at_checkpoint(self, checkpoint: CheckpointFiles) -> TableHead:
+        """The head at the checkpoint itself. Raises ``CorruptLogError`` (naming it), ``NotFoundError``."""
+        builder = HeadBuilder()
+        builder.apply(self._checkpoints.small_actions(checkpoint))
+        return builder.build(LogSegment(checkpoint.version, checkpoint), table=self._table)
+
+    def _with_commit_timestamp(self, head: TableHead) -> TableHead:
+        """Where the table keeps in-commit timestamps the next commit needs this one's, and a checkpoint has none."""
+        if head.in_commit_timestamp_ms is not None or not head.properties.in_commit_timestamps:
+            return head
+        try:
+            commit = self._commits.read(head.version, files=False)
+        except NotFoundError:
+            return head
+        return replace(head, in_commit_timestamp_ms=commit.in_commit_timestamp_ms)
+
+    # --- files -------------------------------------------------------------------------------------------
+
+    def files(self, head: TableHead) -> pa.Table:
+        """The live files of ``head``. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError`` (cleaned up)."""
+        return self._files(head, tombstones=False)[0]
+
+    def files_and_tombstones(self, head: TableHead) -> tuple[pa.Table, pa.Table]:
+        """The live files and the tombstones of ``head``, all that the log still tells of. Raises as `files`."""
+        live, tombstones = self._files(head, tombstones=True)
+        assert tombstones is not None
+        return live, tombstones
+
+    def files_from(self, known: pa.Table, version: int, head: TableHead) -> pa.Table:
+        """The live files of ``head``, given those of an older ``version``. Raises as `files`."""
+        commits = self._commits.read_range(version + 1, head.version, files=True)
+        return reconcile(known.to_batches(), fold_commits(commits))
+
+    def _files(self, head: TableHead, *, tombstones: bool) -> tuple[pa.Table, pa.Table | None]:
+        segment = head.segment
+        excluded: frozenset[tuple[str, ...]] = frozenset()
+        while True:
+            try:
+                newest = fold_commits(self._commits.read_plan(segment, files=True))
+            except NotFoundError as error:
+                raise NotFoundError(
+                    f"the files of version {head.version} are no longer in the log: {error.message}. Load it again",
+                    table=self._table,
+                    version=head.version,
+                    path=error.path,
+                ) from error
+            checkpoint = segment.checkpoint
+            if checkpoint is None:
+                return reconcile([], newest), reconcile_tombstones([], newest) if tombstones else None
+            try:
+                live = reconcile(self._checkpoints.adds(checkpoint), newest)
+                removed = self._checkpoints.removes(checkpoint) if tombstones else None
+                return live, None if removed is None else reconcile_tombstones(removed, newest)
+            except (CorruptLogError, NotFoundError) as error:
+                _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
+                excluded |= {checkpoint.names}
+                listing = self._list(0)
+                older = choose_segment(listing, target=head.version, excluded=excluded)
+                if older is None or (older.checkpoint is None and 0 not in listing.commits):
+                    raise _as_corrupt(error, checkpoint) from error
+                segment = older
+
+    # --- small things ------------------------------------------------------------------------------------
+
+    def _list(self, version: int) -> LogListing:
+        return read_listing(self._store.log.list_from(version_prefix(version)))
+
+    def _read_hint(self) -> LastCheckpoint | None:
+        try:
+            body = self._store.log.read(LAST_CHECKPOINT)
+        except NotFoundError:
+            return None
+        hint = parse_last_checkpoint(body)
+        if hint is None:
+            _logger.warning("%s: %s is not understood and passed over", self._table, LAST_CHECKPOINT)
+        return hint
+
+    def _no_table(self) -> TableNotFoundError:
+        return TableNotFoundError(
+            "there is no Delta table here: its log has neither a commit nor a checkpoint. Check the location, or"
+            " create the table",
+            table=self._table,
+        )
+
+    def _absent(self, listing: LogListing, target: int | None, missing: int | None) -> NotFoundError | CorruptLogError:
+        newest = listing.latest_version
+        if target is not None and target > newest:
+            return NotFoundError(
+                f"version {target} does not exist; the newest is {newest}", table=self._table, version=target
+            )
+        starts = [checkpoint.version for checkpoint in listing.checkpoints]
+        starts += [0] if 0 in listing.commits else []
+        if target is not None and (not starts or target < min(starts)):
+            earliest = f"the earliest is {min(starts)}" if starts else "none is"
+            return NotFoundError(
+                f"version {target} can no longer be read, since the log was cleaned up; {earliest}",
+                table=self._table,
+                version=target,
+            )
+        return CorruptLogError(
+            f"the log has a gap: version {missing} is missing although version {newest} exists and no checkpoint"
+            " stands in for it. Restore the file",
+            table=self._table,
+            version=missing,
+            path=None if missing is None else commit_name(missing),
+        )
+
+
+def _as_corrupt(error: CorruptLogError | NotFoundError, checkpoint: CheckpointFiles) -> CorruptLogError:
+    if isinstance(error, CorruptLogError):
+        return error
+    return CorruptLogError(
+        f"checkpoint file {error.path} is missing, and the log before it is gone: {error.message}",
+        table=error.table,
+        version=checkpoint.version,
+        path=error.path,
+    )
