@@ -45,7 +45,7 @@ class CommitTimes:
         return self._store.log.head(commit_name(version)).modified_ms
 
     def version_at(self, timestamp_ms: int, head: TableHead) -> int:
-        """The newest version at or before the moment; ``NotFoundError`` before the first readable and after the last."""
+        """The newest version at or before the moment; ``NotFoundError`` where the log does not reach that far."""
         listing = self._list()
         times = self._file_times(listing, head.version)
         earliest, latest = _first_readable(listing, min(times, default=0)), head.version

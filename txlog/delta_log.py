@@ -7,40 +7,30 @@ name only, and the live files as long as somebody holds them. Thread-safe. How a
 
 from __future__ import annotations
 
-import logging
 import math
 import threading
 import weakref
-from dataclasses import dataclass
+from dataclasses import replace
 
 import pyarrow as pa
 
 from txlog import ambient
 from txlog.commit_reader import CommitReader
-from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.commit_times import CommitSummary, CommitTimes
+from txlog.errors import CorruptLogError, NotFoundError
 from txlog.head_loader import HeadLoader
 from txlog.log import state
-from txlog.log.segment import CheckpointFiles
+from txlog.log.checkpoint import Checkpoint, build_checkpoint, checkpoint_is_due
+from txlog.log.last_checkpoint import parse_last_checkpoint
+from txlog.log.segment import CheckpointFiles, LogListing, read_listing
 from txlog.log.state import TableHead
-from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
-from txlog.protocol.log_names import LogFileKind, checkpoint_name, commit_name
+from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, version_prefix
 from txlog.store.base import PutOutcome, TableStore
 
 __all__ = ["CommitSummary", "DeltaLog"]
 
-_logger = logging.getLogger("txlog")
-
 _HEAD_AGE_MAX_MS = 60 * 60 * 1000
-
-
-@dataclass(frozen=True, slots=True)
-class CommitSummary:
-    """One line of a table's history. ``timestamp_ms`` never goes back from one version to the next."""
-
-    version: int
-    timestamp_ms: int
-    commit_info: CommitInfo | None
 
 
 class DeltaLog:
@@ -51,6 +41,7 @@ class DeltaLog:
         self.table = store.uri
         self._commits = CommitReader(store, limits)
         self._loader = HeadLoader(store, limits)
+        self._times = CommitTimes(store, self._commits)
         self._lock = threading.Lock()
         self._head: TableHead | None = None
         self._established_s = -math.inf
@@ -211,18 +202,32 @@ class DeltaLog:
         name = checkpoint_name(head.version)
         outcome = self.store.log.put_if_absent(name, checkpoint.body)
         if outcome is not PutOutcome.WRITTEN:
-            found = self.store.log.head(name)
-            if outcome is not PutOutcome.ALREADY_EXISTS and found.size != len(checkpoint.body):
-                raise StorageError(
-                    f"checkpoint {name} was sent, and a file of {found.size} bytes instead of"
-                    f" {len(checkpoint.body)} is there",
-                    table=self.table,
-                    version=head.version,
-                    path=name,
-                )
+            if self.store.log.head(name).size != len(checkpoint.body):
+                # Somebody else's; it is theirs to point at, and ours never to overwrite.
+                return head.version
             self.store.log.make_durable(name)
-        files = CheckpointFiles(head.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body))
-        if outcome is not PutOutcome.ALREADY_EXISTS:
-            self._publish_hint(checkpoint)
-        self._adopt(files)
+        self._publish_hint(checkpoint)
+        size_bytes = len(checkpoint.body)
+        self._adopt(CheckpointFiles(head.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), size_bytes))
         return head.version
+
+    def _publish_hint(self, checkpoint: Checkpoint) -> None:
+        try:
+            current = parse_last_checkpoint(self.store.log.read(LAST_CHECKPOINT))
+        except NotFoundError:
+            current = None
+        if current is None or current.version < checkpoint.version:
+            self.store.log.put(LAST_CHECKPOINT, checkpoint.hint)
+
+    def _adopt(self, checkpoint: CheckpointFiles) -> None:
+        """Let the known head, and those that follow it, start from the new checkpoint."""
+        with self._lock:
+            known = self._head
+            if known is not None and known.version >= checkpoint.version > known.segment.first_commit - 1:
+                self._head = replace(known, segment=known.segment.checkpointed(checkpoint))
+
+    def _size(self, checkpoint: CheckpointFiles) -> int:
+        return sum(self.store.log.head(name).size for name in checkpoint.names)
+
+    def _list(self, version: int) -> LogListing:
+        return read_listing(self.store.log.list_from(version_prefix(version)))

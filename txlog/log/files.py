@@ -16,6 +16,7 @@ from txlog.errors import CorruptLogError
 from txlog.log.stats_text import statistics_as_json
 from txlog.protocol.actions import AddFile, FileKey, RemoveFile
 from txlog.protocol.commit_file import Commit
+from txlog.protocol.paths import canonical_path, canonical_paths
 
 __all__ = [
     "DELETION_VECTOR",
@@ -74,6 +75,9 @@ TOMBSTONES_SCHEMA = pa.schema(
 )
 """A removed file that vacuum may not have deleted yet."""
 
+_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=/"
+"""Bytes that have one spelling in a path; a path of these that does not start at the root is canonical."""
+
 _NEVER_NULL = ("path", "partitionValues", "size", "modificationTime", "dataChange")
 
 Newest = Mapping[FileKey, AddFile | RemoveFile]
@@ -90,7 +94,7 @@ def fold_commits(commits: Iterable[Commit]) -> dict[FileKey, AddFile | RemoveFil
         for action in commit.actions:
             if type(action) is AddFile or type(action) is RemoveFile:
                 path, vector_id = action.key
-                key = (_comparable(path), vector_id)
+                key = (canonical_path(path), vector_id)
                 # Taken out first so that the order of the dict is the order of the newest actions.
                 newest.pop(key, None)
                 newest[key] = action
@@ -272,20 +276,16 @@ def _unique_id(vector: Mapping[str, Any] | None) -> str | None:
     return base if vector["offset"] is None else f"{base}@{vector['offset']}"
 
 
-def _comparable(path: str) -> str:
-    """The form in which two spellings of one path are equal. Relative paths, nearly all there are, are it already."""
-    if ":" in path or path.startswith("/"):
-        from txlog.protocol.paths import canonical_path
-
-        return canonical_path(path)
-    return path
-
-
 def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
-    import pyarrow.compute as pc
+    """Paths in the one spelling they are compared in. Nearly all are it already, which shows on the raw bytes."""
+    import numpy as np
 
-    unusual = pc.or_(pc.match_substring(paths, ":"), pc.starts_with(paths, "/"))
-    return pa.array(map(_comparable, paths.to_pylist()), pa.string()) if unusual.true_count else paths
+    offsets = np.frombuffer(paths.buffers()[1], dtype=np.int32)[paths.offset : paths.offset + len(paths) + 1]
+    text = memoryview(paths.buffers()[2] or b"")[offsets[0] : offsets[-1]].tobytes()
+    starts = np.frombuffer(text, dtype=np.uint8)[offsets[:-1] - offsets[0]]
+    if not text.translate(None, _PLAIN) and not (starts == ord("/")).any():
+        return paths
+    return canonical_paths(paths)
 
 
 def partition_column(files: pa.RecordBatch, name: str) -> pa.StringArray:

@@ -78,19 +78,6 @@ class TableHead:
         transaction = self.transactions.get(app_id)
         return transaction.version if transaction else None
 
-    def with_segment(self, segment: LogSegment) -> TableHead:
-        """The same version read from other files (a checkpoint was written meanwhile)."""
-        return TableHead(
-            self.version,
-            self.protocol,
-            self.metadata,
-            self.transactions,
-            self.domains,
-            self.in_commit_timestamp_ms,
-            segment,
-            self._parsed,
-        )
-
 
 class HeadBuilder:
     """Folds actions, oldest first. ``build`` demands that the log told protocol and metadata by then."""

@@ -1,0 +1,100 @@
+"""The hint ``_last_checkpoint``: where readers begin. It may be absent, stale or torn and is then passed over.
+
+In: its bytes, or a checkpoint's counts. Out: a ``LastCheckpoint``, or the bytes to write, with the checksum
+Spark verifies. PROTOCOL.md, "Last Checkpoint File", "JSON checksum".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from txlog.log.segment import CheckpointFiles
+from txlog.protocol.actions import INT64_MAX
+from txlog.protocol.log_names import LogFileKind, checkpoint_name, multipart_names, parse_log_name
+
+__all__ = ["LastCheckpoint", "json_checksum", "last_checkpoint_bytes", "parse_last_checkpoint"]
+
+_PARTS_MAX = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class LastCheckpoint:
+    """What the hint says. ``files`` is None where it does not tell the checkpoint's names."""
+
+    version: int
+    files: CheckpointFiles | None
+
+
+def parse_last_checkpoint(body: bytes) -> LastCheckpoint | None:
+    """The hint, or None where it makes no sense: it is only a hint, and its checksum is not needed to mistrust it."""
+    try:
+        hint = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return None
+    if not isinstance(hint, dict):
+        return None
+    version = _count(hint.get("version"))
+    if version is None:
+        return None
+    return LastCheckpoint(version, _files_of(hint, version))
+
+
+def _files_of(hint: Mapping[str, Any], version: int) -> CheckpointFiles | None:
+    size_bytes = _count(hint.get("sizeInBytes"))
+    v2 = hint.get("v2Checkpoint")
+    if v2 is not None:
+        path = v2.get("path") if isinstance(v2, dict) else None
+        parsed = parse_log_name(path.rsplit("/", 1)[-1]) if isinstance(path, str) else None
+        if parsed is None or parsed.version != version or not parsed.kind.is_checkpoint:
+            return None
+        # The size Spark notes for a V2 checkpoint leaves out its sidecars.
+        return CheckpointFiles(version, parsed.kind, (parsed.name,))
+    if hint.get("parts") is None:
+        return CheckpointFiles(version, LogFileKind.CLASSIC_CHECKPOINT, (checkpoint_name(version),), size_bytes)
+    parts = _count(hint["parts"])
+    if parts is None or not 1 <= parts <= _PARTS_MAX:
+        return None
+    return CheckpointFiles(version, LogFileKind.MULTIPART_CHECKPOINT, multipart_names(version, parts), size_bytes)
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value <= INT64_MAX else None
+
+
+def last_checkpoint_bytes(version: int, *, actions: int, size_bytes: int, add_files: int) -> bytes:
+    """The hint that names a classic checkpoint of ours."""
+    hint = {"version": version, "size": actions, "sizeInBytes": size_bytes, "numOfAddFiles": add_files}
+    return orjson.dumps({**hint, "checksum": json_checksum(hint)})
+
+
+def json_checksum(value: Mapping[str, Any]) -> str:
+    """MD5 of the canonical form; a top-level ``checksum`` field is not part of it."""
+    import hashlib
+
+    pairs = sorted(_canonical_pairs({key: item for key, item in value.items() if key != "checksum"}, ""))
+    return hashlib.md5(",".join(pairs).encode(), usedforsecurity=False).hexdigest()
+
+
+def _canonical_pairs(value: Any, key: str) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _canonical_pairs(item, f"{key}+{_encoded(name)}" if key else _encoded(name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _canonical_pairs(item, f"{key}+{index}" if key else str(index))
+    else:
+        yield f"{key}={_scalar(value)}"
+
+
+def _scalar(value: Any) -> str:
+    return _encoded(value) if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+def _encoded(text: str) -> str:
+    from urllib.parse import quote
+
+    return f'"{quote(text, safe="")}"'

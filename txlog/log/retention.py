@@ -1,0 +1,35 @@
+"""What of the past a checkpoint keeps: tombstones that vacuum still needs, application versions not yet expired.
+
+In: the time now and the table's properties. Out: the rows to keep. Expiry happens in checkpoints only; commits
+are not touched. PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from txlog.protocol.actions import SetTransaction
+from txlog.protocol.properties import TableProperties
+
+__all__ = ["retained_tombstones", "retained_transactions"]
+
+
+def retained_tombstones(tombstones: pa.Table, properties: TableProperties, *, now_ms: int) -> pa.Table:
+    """Those removed less than ``delta.deletedFileRetentionDuration`` ago; one without a time counts as expired."""
+    import pyarrow.compute as pc
+
+    cutoff_ms = now_ms - properties.deleted_file_retention_ms
+    return tombstones.filter(pc.fill_null(pc.greater(tombstones["deletionTimestamp"], cutoff_ms), False))
+
+
+def retained_transactions(
+    transactions: Iterable[SetTransaction], properties: TableProperties, *, now_ms: int
+) -> list[SetTransaction]:
+    """All of them, unless ``delta.setTransactionRetentionDuration`` is set: then those updated since, as Spark does."""
+    retention_ms = properties.set_transaction_retention_ms
+    if retention_ms is None:
+        return list(transactions)
+    cutoff_ms = now_ms - retention_ms
+    return [txn for txn in transactions if txn.last_updated is not None and txn.last_updated > cutoff_ms]
