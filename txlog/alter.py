@@ -82,7 +82,6 @@ def with_columns(head: TableHead, new: Struct) -> Definition | None:
     merged = merge(head.schema, new)
     if merged == head.schema:
         return None
-    check_schema(merged)
     metadata = replace(head.metadata, schema_string=schema_to_json(merged))
     return _defined(head, metadata, merged)
 

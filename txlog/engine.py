@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import logging
 
-from txlog import __version__
+from txlog import __version__, ambient
+from txlog.alter import Definition
 from txlog.committer import CommitOutcome, Committer
 from txlog.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError
 from txlog.log.exactly_once import AlreadyCommitted, check_replay
 from txlog.log.state import TableHead
-from txlog.log.transaction import Isolation, Proposal, validate_proposal
+from txlog.log.transaction import Isolation, Proposal, ReadSet, validate_proposal
 from txlog.post_commit import PostCommit
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import commit_name
+from txlog.protocol.schema import parse_schema
+from txlog.result import WriteResult
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 
@@ -119,3 +122,30 @@ class Engine:
         if outcome.head is not None:
             self.post_commit.after(outcome.head)
         return outcome
+
+    def commit_definition(
+        self,
+        head: TableHead | None,
+        definition: Definition | None,
+        operation: str,
+        parameters: dict[str, str],
+        user_metadata: str | None = None,
+    ) -> WriteResult:
+        """Commit a table's new definition; None, where nothing would change, commits nothing."""
+        if definition is None:
+            assert head is not None
+            return WriteResult(head.version, "committed", 0, "")
+        proposal = Proposal(
+            txn_id=ambient.uuid4(),
+            read_version=head.version if head else -1,
+            actions=definition.actions,
+            read_set=ReadSet(),
+            isolation=self.isolation(head) if head else Isolation.WRITE_SERIALIZABLE,
+            operation=operation,
+            schema=head.schema if head else parse_schema(definition.metadata.schema_string),
+            partition_columns=definition.metadata.partition_columns,
+            operation_parameters=parameters,
+            user_metadata=user_metadata,
+        )
+        outcome = self.commit(proposal, head)
+        return WriteResult(outcome.version, outcome.outcome, outcome.attempts, proposal.txn_id)

@@ -9,7 +9,6 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from txlog import ambient
 from txlog.alter import Definition, new_table, with_columns, with_properties, without_properties
 from txlog.engine import Engine
 from txlog.errors import (
@@ -19,8 +18,7 @@ from txlog.errors import (
     TableExistsError,
     UnsupportedFeatureError,
 )
-from txlog.log.state import TableHead
-from txlog.log.transaction import Isolation, Proposal, ReadSet, operation_parameters
+from txlog.log.transaction import operation_parameters
 from txlog.protocol.schema import from_any
 from txlog.result import WriteResult
 from txlog.sink.batch_write import OnProgress, write_batch
@@ -125,8 +123,8 @@ class Table:
         if not engine.log.exists():
             _probe_new_location(engine)
             try:
-                _commit_definition(
-                    engine, None, definition, "CREATE TABLE", user_metadata, _create_parameters(definition)
+                engine.commit_definition(
+                    None, definition, "CREATE TABLE", _create_parameters(definition), user_metadata
                 )
                 return cls(engine)
             except (ProtocolChangedError, MetadataChangedError):
@@ -291,7 +289,7 @@ class Table:
         data_change: bool = True,
         user_metadata: str | None = None,
     ) -> Transaction:
-        """Several reads and writes as one version (see `Transaction`): leaving the block without an exception commits."""
+        """Several reads and writes as one version (see `Transaction`); leaving the block normally commits."""
         return Transaction(
             self._engine, isolation=isolation, operation=operation, data_change=data_change, user_metadata=user_metadata
         )
@@ -303,7 +301,7 @@ class Table:
         head = self._engine.writable_head()
         parameters = operation_parameters(properties=dict(properties))
         definition = with_properties(head, properties)
-        return _commit_definition(self._engine, head, definition, "SET TBLPROPERTIES", user_metadata, parameters)
+        return self._engine.commit_definition(head, definition, "SET TBLPROPERTIES", parameters, user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties. Raises ``InvalidInputError`` for one that is not set."""
@@ -311,7 +309,7 @@ class Table:
         keys = _names(keys)
         parameters = operation_parameters(properties=list(keys), ifExists=False)
         definition = without_properties(head, keys)
-        return _commit_definition(self._engine, head, definition, "UNSET TBLPROPERTIES", user_metadata, parameters)
+        return self._engine.commit_definition(head, definition, "UNSET TBLPROPERTIES", parameters, user_metadata)
 
     def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
         """Add nullable columns, or members of nested structs; rows that are there read as null.
@@ -323,7 +321,7 @@ class Table:
         new = from_any(schema)
         parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
         definition = with_columns(head, new)
-        return _commit_definition(self._engine, head, definition, "ADD COLUMNS", user_metadata, parameters)
+        return self._engine.commit_definition(head, definition, "ADD COLUMNS", parameters, user_metadata)
 
     # --- the log ------------------------------------------------------------------------------------------------
 
@@ -411,34 +409,6 @@ def _probe_new_location(engine: Engine) -> None:
     if engine.store.log.checks_predecessor or engine.log.exists():
         return
     probe_store(engine.store).require_safe()
-
-
-def _commit_definition(
-    engine: Engine,
-    head: TableHead | None,
-    definition: Definition | None,
-    operation: str,
-    user_metadata: str | None,
-    parameters: dict[str, str],
-) -> WriteResult:
-    """Commit new metadata; where nothing changes there is nothing to commit."""
-    if definition is None:
-        assert head is not None
-        return WriteResult(head.version, "committed", 0, "")
-    proposal = Proposal(
-        txn_id=ambient.uuid4(),
-        read_version=head.version if head else -1,
-        actions=definition.actions,
-        read_set=ReadSet(),
-        isolation=engine.isolation(head) if head else Isolation.WRITE_SERIALIZABLE,
-        operation=operation,
-        schema=head.schema if head else from_any(definition.metadata.schema_string),
-        partition_columns=definition.metadata.partition_columns,
-        operation_parameters=parameters,
-        user_metadata=user_metadata,
-    )
-    outcome = engine.commit(proposal, head)
-    return WriteResult(outcome.version, outcome.outcome, outcome.attempts, proposal.txn_id)
 
 
 def _create_parameters(definition: Definition) -> dict[str, str]:
