@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from txlog.errors import StorageError, UnsupportedFeatureError
+from txlog.store.base import PutOutcome, TableStore
+from txlog.store.open import open_store
+from txlog.store.probe import probe_head, probe_store
+from txlog.testing.faulty_s3 import Fault, FaultyS3
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
+
+COMMIT = f"{0:020}.json"
+
+
+class IgnoringLogStore(MemoryLogStore):
+    """Takes every conditional put, as some servers do."""
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        self.put(name, body)
+        return PutOutcome.WRITTEN
+
+
+class LateLogStore(MemoryLogStore):
+    """Checks, then acts: right in turns, wrong in a race."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.all_have_checked = threading.Barrier(16)
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        if name in self.objects:
+            return PutOutcome.ALREADY_EXISTS
+        if name.endswith(".race"):
+            self.all_have_checked.wait(30)
+        self.put(name, body)
+        return PutOutcome.WRITTEN
+
+
+class SilentLogStore(MemoryLogStore):
+    """Never answers, and nothing lands."""
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        return PutOutcome.UNKNOWN
+
+
+def table_store(log: MemoryLogStore) -> TableStore:
+    return TableStore(uri="memory://probed", log=log, files=MemoryFileStore())
+
+
+def test_a_sound_store_is_safe_and_nothing_stays_behind() -> None:
+    store = memory_table_store()
+    report = probe_store(store)
+    assert report.is_safe
+    assert report.winners == 1
+    assert store.log.list_from("") == []
+    report.require_safe()
+
+
+def test_a_local_directory_is_safe_and_can_be_named(tmp_path: object) -> None:
+    report = probe_store(str(tmp_path))
+    assert (report.is_safe, report.winners, report.uri) == (True, 1, str(tmp_path))
+
+
+def test_a_store_that_ignores_the_condition_is_refused_by_name() -> None:
+    log = IgnoringLogStore()
+    report = probe_store(table_store(log))
+    assert report.winners == 16
+    assert "it accepted a second create of the same name" in report.problems
+    with pytest.raises(UnsupportedFeatureError, match="memory://probed: this store does not keep two writers apart"):
+        report.require_safe()
+    assert log.objects == {}
+
+
+def test_a_store_that_checks_before_it_acts_is_caught_by_the_race() -> None:
+    report = probe_store(table_store(LateLogStore()))
+    assert report.winners == 16
+    assert not report.is_safe
+
+
+def test_a_store_that_does_not_answer_cannot_be_probed() -> None:
+    with pytest.raises(StorageError, match="could not be probed"):
+        probe_store(table_store(SilentLogStore()))
+
+
+def test_a_head_that_is_refused_proves_the_store() -> None:
+    store = memory_table_store()
+    store.log.put_if_absent(COMMIT, b"body")
+    assert probe_head(store.log, COMMIT, b"body") is True
+    assert store.log.read(COMMIT) == b"body"
+
+
+def test_a_head_that_is_accepted_again_stops_the_writer() -> None:
+    with FaultyS3() as server:
+        store = open_store("s3://bucket/table", server.storage_options)
+        store.log.put_if_absent(COMMIT, b"body")
+        server.script(Fault.IGNORE_CONDITION)
+        with pytest.raises(UnsupportedFeatureError, match="a second time"):
+            probe_head(store.log, COMMIT, b"body")
+        assert store.log.read(COMMIT) == b"body"
+
+
+def test_a_lost_answer_proves_nothing_about_the_head() -> None:
+    with FaultyS3() as server:
+        store = open_store("s3://bucket/table", server.storage_options)
+        store.log.put_if_absent(COMMIT, b"body")
+        server.script(Fault.ERROR_500)
+        assert probe_head(store.log, COMMIT, b"body") is False
+
+
+def test_a_probe_of_a_server_is_safe() -> None:
+    with FaultyS3() as server:
+        report = probe_store("s3://bucket/table", server.storage_options)
+        assert (report.is_safe, report.winners) == (True, 1)
+        assert report.round_trip_s > 0
+        assert server.keys() == []

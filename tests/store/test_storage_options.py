@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+import pytest
+
+from txlog.errors import InvalidInputError
+from txlog.store.object_client import ObjectClient
+from txlog.store.open import open_store
+from txlog.store.options import Cloud, parse_options, redact
+
+# What the client itself says it knows, from its type declarations.
+S3_EXAMPLES = {
+    "AWS_ACCESS_KEY_ID": "access_key_id",
+    "aws_secret_access_key": "secret_access_key",
+    "Session_Token": "session_token",
+    "aws_token": "session_token",
+    "REGION": "region",
+    "AWS_ENDPOINT_URL": "endpoint",
+    "endpoint": "endpoint",
+    "aws_virtual_hosted_style_request": "virtual_hosted_style_request",
+    "aws_skip_signature": "skip_signature",
+    "AWS_SERVER_SIDE_ENCRYPTION": "server_side_encryption",
+}
+
+
+@pytest.mark.parametrize(("key", "name"), S3_EXAMPLES.items())
+def test_keys_are_taken_in_any_case_with_and_without_prefix(key: str, name: str) -> None:
+    assert dict(parse_options({key: "x"}, Cloud.S3).config) == {name: "x"}
+
+
+@pytest.mark.parametrize(
+    ("key", "name"),
+    [
+        ("AZURE_STORAGE_ACCOUNT_KEY", "account_key"),
+        ("azure_client_id", "client_id"),
+        ("sas_token", "sas_key"),
+        ("ACCESS_KEY", "account_key"),
+    ],
+)
+def test_azure_keys_lose_either_prefix(key: str, name: str) -> None:
+    assert dict(parse_options({key: "x"}, Cloud.AZURE).config) == {name: "x"}
+
+
+def test_google_keys_lose_their_prefix() -> None:
+    options = parse_options({"GOOGLE_SERVICE_ACCOUNT": "a.json", "google_base_url": "http://x"}, Cloud.GCS)
+    assert dict(options.config) == {"service_account": "a.json", "base_url": "http://x"}
+
+
+def test_client_keys_go_to_the_client_and_numbers_are_seconds() -> None:
+    options = parse_options(
+        {"allow_http": True, "AWS_ALLOW_HTTP": "true", "timeout": 30, "connect_timeout": "1.5", "read_timeout": "2m"},
+        Cloud.S3,
+    )
+    assert dict(options.client) == {
+        "allow_http": "true",
+        "timeout": timedelta(seconds=30),
+        "connect_timeout": timedelta(seconds=1.5),
+        "read_timeout": "2m",
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"), [("10s", 10), ("500ms", 0.5), ("2 min", 120), ("3", 3), (4, 4), ("1h", 3600)]
+)
+def test_retry_keys_are_understood(value: object, seconds: float) -> None:
+    options = parse_options({"max_retries": "7", "retry_timeout": value}, Cloud.S3)
+    assert options.max_retries == 7
+    assert options.retry_timeout == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [("aws_regoin", "region"), ("AWS_SECRET_KEY", "secret_access_key"), ("alow_http", "allow_http")],
+)
+def test_an_unknown_key_is_refused_with_the_nearest_known_one(key: str, nearest: str) -> None:
+    with pytest.raises(InvalidInputError, match=nearest):
+        parse_options({key: "value"}, Cloud.S3)
+
+
+@pytest.mark.parametrize("cloud", [Cloud.AZURE, Cloud.GCS])
+def test_a_key_of_another_cloud_is_unknown(cloud: Cloud) -> None:
+    with pytest.raises(InvalidInputError, match="aws_region"):
+        parse_options({"aws_region": "x"}, cloud)
+
+
+def test_unsafe_rename_is_ignored_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="txlog"):
+        options = parse_options({"AWS_S3_ALLOW_UNSAFE_RENAME": "true"}, Cloud.S3)
+    assert dict(options.config) == {}
+    assert "AWS_S3_ALLOW_UNSAFE_RENAME is ignored" in caplog.text
+
+
+def test_locking_through_dynamodb_is_refused_and_says_why() -> None:
+    with pytest.raises(InvalidInputError, match="would overwrite them"):
+        parse_options({"AWS_S3_LOCKING_PROVIDER": "dynamodb"}, Cloud.S3)
+
+
+def test_conditional_puts_cannot_be_switched_off() -> None:
+    with pytest.raises(InvalidInputError, match="conditional put"):
+        parse_options({"aws_conditional_put": "disabled"}, Cloud.S3)
+    assert dict(parse_options({"aws_conditional_put": "etag"}, Cloud.S3).config) == {"conditional_put": "etag"}
+
+
+@pytest.mark.parametrize("key", ["AWS_PROFILE", "bucket", "aws_iam_role_arn"])
+def test_a_key_that_belongs_elsewhere_says_where(key: str) -> None:
+    with pytest.raises(InvalidInputError, match=r"URI|credential_provider="):
+        parse_options({key: "x"}, Cloud.S3)
+
+
+def test_two_spellings_of_one_key_must_agree() -> None:
+    assert dict(parse_options({"region": "a", "AWS_REGION": "a"}, Cloud.S3).config) == {"region": "a"}
+    with pytest.raises(InvalidInputError, match="second, different value"):
+        parse_options({"region": "a", "AWS_REGION": "b"}, Cloud.S3)
+
+
+def test_a_local_table_takes_any_known_key_and_uses_none() -> None:
+    options = parse_options({"AWS_REGION": "x", "account_key": "y", "timeout": "1s"}, Cloud.LOCAL)
+    assert not options.config
+    assert not options.client
+    with pytest.raises(InvalidInputError, match="region"):
+        parse_options({"AWS_REGOIN": "x"}, Cloud.LOCAL)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"timeout": "soon"},
+        {"allow_http": "perhaps"},
+        {"skip_signature": "perhaps"},
+        {"server_side_encryption": "rot13"},
+        {"root_certificate": "junk"},
+        {"max_retries": "-1"},
+        {"timeout": []},
+        {"region": 1.5},
+        {"default_headers": "x"},
+        {"proxy_url": "::::"},
+        {"user_agent": "two\nlines"},
+        {1: "x"},
+    ],
+)
+def test_a_bad_value_is_reported_when_the_table_is_opened(options: dict[str, object]) -> None:
+    with pytest.raises(InvalidInputError, match="storage_options"):
+        open_store("s3://bucket/table", options)
+
+
+def test_no_message_and_no_text_of_the_options_shows_a_secret() -> None:
+    options = parse_options({"secret_access_key": "hush-hush", "access_key_id": "AKIA1234"}, Cloud.S3)
+    assert "hush" not in repr(options)
+    text = "PUT https://me:pw@host/k?X-Amz-Signature=abcdef&sig=qwerty hush-hush AKIA1234 Authorization: Bearer tok"
+    shown = redact(text, options.secrets())
+    for secret in ("hush", "AKIA", "me:pw", "abcdef", "qwerty", "tok"):
+        assert secret not in shown
+    assert "https://***@host/k" in shown
+
+
+def test_a_secret_in_a_bad_value_is_not_repeated() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        open_store("az://container/table", {"account_name": "account", "account_key": "not base64!!"})
+    assert "not base64!!" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("s3://bucket/a/b/", "s3://bucket/a/b"),
+        ("s3a://bucket", "s3a://bucket"),
+        ("S3://bucket/x%20y", "s3://bucket/x y"),
+        ("gs://bucket/t", "gs://bucket/t"),
+        ("az://container/t", "az://container/t"),
+        ("abfss://container@account.dfs.core.windows.net/t", "abfss://container@account.dfs.core.windows.net/t"),
+    ],
+)
+def test_each_kind_of_uri_opens_and_is_shown_without_more(uri: str, shown: str) -> None:
+    options = {"account_name": "account"} if uri.startswith("az:") else {}
+    assert open_store(uri, {**options, "skip_signature": True}).uri == shown
+
+
+@pytest.mark.parametrize(
+    ("host", "config"),
+    [
+        ("acc.dfs.core.windows.net", {"account_name": "acc"}),
+        ("acc.blob.core.windows.net", {"account_name": "acc"}),
+        (
+            "acc.dfs.core.chinacloudapi.cn",
+            {"account_name": "acc", "endpoint": "https://acc.blob.core.chinacloudapi.cn"},
+        ),
+        ("onelake.dfs.fabric.microsoft.com", {"account_name": "onelake", "use_fabric_endpoint": "true"}),
+    ],
+)
+def test_an_azure_host_says_which_account_and_cloud(host: str, config: dict[str, str]) -> None:
+    store = open_store(f"abfss://container@{host}/t", {"skip_signature": True})
+    client = store.log._client  # type: ignore[attr-defined]
+    assert isinstance(client, ObjectClient)
+    assert dict(client.location.config) == config
+    assert client.location.bucket == "container"
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "s3://key:secret@bucket/t",
+        "s3://bucket/t?sig=secret",
+        "s3://bucket/t#secret",
+        "s3:///t",
+        "s3://bucket/a/../b",
+        "s3://bucket/a//b",
+        "hdfs://secret/x",
+        "file://secret/x",
+        "abfss://container@secret/x",
+        "",
+        "a\0b",
+    ],
+)
+def test_a_uri_that_cannot_be_used_is_refused_without_repeating_a_secret(uri: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        open_store(uri)
+    assert "key:secret" not in str(caught.value)
+    assert "sig=" not in str(caught.value)
+
+
+@pytest.mark.parametrize("form", ["{}", "file://{}", "file:{}", "file://localhost{}"])
+def test_each_way_to_name_a_local_path_is_the_same_table(form: str, tmp_path: object) -> None:
+    assert open_store(form.format(tmp_path)).uri == str(tmp_path)
+
+
+def test_a_file_uri_is_decoded_and_a_plain_path_is_not() -> None:
+    assert open_store("file:///tmp/a%20b").uri == "/tmp/a b"
+    assert open_store("/tmp/a%20b").uri == "/tmp/a%20b"
