@@ -8,7 +8,8 @@ leave the maximum out. PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -136,13 +137,11 @@ def prune_files(
     if not pruner.needs_statistics:
         return mask
     survivors = pc.indices_nonzero(mask)
-    chosen = files.select(["partitionValues", "stats"]).take(survivors)
-    verdicts = [
-        pruner.may_match(dict(partition), stats)
-        for partition, stats in zip(
-            chosen.column("partitionValues").to_pylist(), chosen.column("stats").to_pylist(), strict=True
-        )
-    ]
+    stats = files.column("stats").take(survivors).to_pylist()
+    partitions: Iterable[Mapping[str, str | None]] = itertools.repeat({}, len(stats))
+    if pruner.partition_columns:
+        partitions = map(dict, files.column("partitionValues").take(survivors).to_pylist())
+    verdicts = [pruner.may_match(*file) for file in zip(partitions, stats, strict=True)]
     return pc.replace_with_mask(mask, mask, pa.array(verdicts, pa.bool_()))
 
 
@@ -155,35 +154,24 @@ def is_partition_predicate(predicate: Predicate, partition_columns: tuple[str, .
 
 
 def _partition_mask(files: pa.Table, pruner: Pruner) -> pa.BooleanArray:
-    """Combines the dictionary codes of the columns into one code for each combination of values."""
+    """Numbers the combinations of values, a column at a time, so that each is judged once."""
     import pyarrow.compute as pc
 
-    names = pruner.partition_columns
     maps = files.column("partitionValues")
-    codes = pa.array([0] * files.num_rows, pa.int64())
-    dictionaries: list[list[str | None]] = []
-    for name in names:
-        texts = pc.dictionary_encode(pc.map_lookup(maps, name, "first"), null_encoding="encode").unify_dictionaries()
-        encoded = (
-            pa.chunked_array(texts).combine_chunks()
-            if not isinstance(texts, pa.ChunkedArray)
-            else texts.combine_chunks()
-        )
-        dictionaries.append(encoded.dictionary.to_pylist() if files.num_rows else [])
-        codes = pc.add(pc.multiply(codes, len(dictionaries[-1])), pc.cast(encoded.indices, pa.int64()))
-    distinct = codes.dictionary_encode()
-    verdicts = [
-        pruner.partition_may_match(_combination(code, names, dictionaries)) for code in distinct.dictionary.to_pylist()
-    ]
-    return pc.take(pa.array(verdicts, pa.bool_()), distinct.indices)
-
-
-def _combination(code: int, names: tuple[str, ...], dictionaries: list[list[str | None]]) -> dict[str, str | None]:
-    texts: dict[str, str | None] = {}
-    for name, dictionary in zip(reversed(names), reversed(dictionaries), strict=True):
-        code, index = divmod(code, len(dictionary))
-        texts[name] = dictionary[index]
-    return texts
+    numbers = pa.array([0] * files.num_rows, pa.int64())
+    combinations: list[dict[str, str | None]] = [{}]
+    for name in pruner.partition_columns:
+        texts = pc.map_lookup(maps, name, "first").combine_chunks()
+        encoded = pc.dictionary_encode(texts, null_encoding="encode")
+        values = encoded.dictionary.to_pylist()
+        pairs = pc.add(pc.multiply(numbers, len(values)), pc.cast(encoded.indices, pa.int64())).dictionary_encode()
+        combinations = [
+            combinations[pair // len(values)] | {name: values[pair % len(values)]}
+            for pair in pairs.dictionary.to_pylist()
+        ]
+        numbers = pc.cast(pairs.indices, pa.int64())
+    verdicts = pa.array([pruner.partition_may_match(combination) for combination in combinations], pa.bool_())
+    return pc.take(verdicts, numbers)
 
 
 # --- one file -----------------------------------------------------------------------------------------------

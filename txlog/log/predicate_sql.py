@@ -32,7 +32,6 @@ from txlog.log.predicates import (
     Predicate,
     StartsWith,
     bind,
-    boolean_column,
     type_of,
 )
 from txlog.protocol.schema import Struct
@@ -105,7 +104,7 @@ class _Reader:
             case exp.Null():
                 return Constant(None)
             case exp.Column() | exp.Dot():
-                return boolean_column(self._path(node))
+                return Comparison(self._path(node), "=", True)
             case exp.Between():
                 self._takes(node, "this", "low", "high")
                 low, high = exp.GTE(this=node.this, expression=node.args["low"]), node.args["high"]
@@ -138,6 +137,7 @@ class _Reader:
         if not _is_column(column):
             column, literal, operator = literal, column, exchanged
         if not _is_column(column):
+            self._literal(column), self._literal(literal)  # whatever is no literal is the better thing to name
             raise self._refused(node, "a comparison without a column (for every row, write TRUE)")
         if _is_column(literal):
             raise self._refused(node, "a comparison of two columns")

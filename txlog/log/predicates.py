@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from txlog.errors import InvalidInputError
 from txlog.log.predicate_values import Ordered, fit, value_text
-from txlog.protocol.schema import BOOLEAN, STRING, DataType, Struct, type_name
+from txlog.protocol.schema import STRING, DataType, Struct, type_name
 
 __all__ = [
     "And",
@@ -33,7 +33,6 @@ __all__ = [
     "StartsWith",
     "bind",
     "bind_predicate",
-    "boolean_column",
     "col",
     "paths_of",
     "type_of",
@@ -242,25 +241,10 @@ def bind(predicate: Predicate, schema: Struct) -> Predicate:
     its column's type (``id > 1.5`` where id is an integer) is rewritten without loss. Raises
     ``InvalidInputError`` naming the column that is absent or that cannot be compared with its value.
     """
-    match predicate:
-        case And(left, right):
-            return And(bind(left, schema), bind(right, schema))
-        case Or(left, right):
-            return Or(bind(left, schema), bind(right, schema))
-        case Not(operand):
-            return Not(bind(operand, schema))
-        case IsNull(path, None):
-            return IsNull(*_resolved(path, schema))
-        case Comparison(path, operator, value, None):
-            return _bind_comparison(*_resolved(path, schema), operator, value)
-        case In(path, values, has_null, None):
-            return _bind_in(*_resolved(path, schema), values, has_null)
-        case StartsWith(path, prefix, None):
-            found, data_type = _resolved(path, schema)
-            if data_type != STRING:
-                raise _cannot_compare(found, data_type, prefix + "%", "LIKE takes a string column")
-            return StartsWith(found, prefix, data_type)
-    return predicate
+    try:
+        return _bind(predicate, schema)
+    except RecursionError:
+        raise InvalidInputError("the predicate is nested too deeply: compare with many values by isin()") from None
 
 
 def paths_of(predicate: Predicate) -> frozenset[Path]:
@@ -282,12 +266,29 @@ def type_of(path: Path, schema: Struct) -> DataType:
     return _resolved(path, schema)[1]
 
 
-def boolean_column(path: Path) -> Predicate:
-    """A bare boolean column as a condition."""
-    return Comparison(path, "=", True, BOOLEAN)
-
-
 # --- binding ------------------------------------------------------------------------------------------------
+
+
+def _bind(predicate: Predicate, schema: Struct) -> Predicate:
+    match predicate:
+        case And(left, right):
+            return And(_bind(left, schema), _bind(right, schema))
+        case Or(left, right):
+            return Or(_bind(left, schema), _bind(right, schema))
+        case Not(operand):
+            return Not(_bind(operand, schema))
+        case IsNull(path, None):
+            return IsNull(*_resolved(path, schema))
+        case Comparison(path, operator, value, None):
+            return _bind_comparison(*_resolved(path, schema), operator, value)
+        case In(path, values, has_null, None):
+            return _bind_in(*_resolved(path, schema), values, has_null)
+        case StartsWith(path, prefix, None):
+            found, data_type = _resolved(path, schema)
+            if data_type != STRING:
+                raise _cannot_compare(found, data_type, prefix + "%", "LIKE takes a string column")
+            return StartsWith(found, prefix, data_type)
+    return predicate
 
 
 def _resolved(path: Path, schema: Struct) -> tuple[Path, DataType]:
