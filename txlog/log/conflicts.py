@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from txlog import errors
-from txlog.errors import ConflictError, ConflictReason
+from txlog.errors import ConflictReason
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
 from txlog.log.predicate_pruning import Pruner
 from txlog.log.transaction import Isolation, Proposal
@@ -46,13 +45,6 @@ class Conflict:
     """The proposal is not valid on top of the winners; at least one reason, by ascending winner."""
 
     reasons: tuple[ConflictReason, ...]
-
-    def to_error(self, *, table: str, operation: str) -> ConflictError:
-        """The exception for the edge to raise: of the first reason's class, its message lists every reason."""
-        kind: type[ConflictError] = getattr(errors, self.reasons[0].rule)
-        told = "; ".join(map(str, self.reasons))
-        message = f"{told}. This {operation} was planned on an older version. Nothing landed; run it again."
-        return kind(message, table=table, reasons=self.reasons)
 
 
 Decision: TypeAlias = Rebase | Conflict | Committed | AlreadyCommitted
@@ -158,11 +150,15 @@ def _added_files(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) 
             return
     adds = [action for action in winner.actions if type(action) is AddFile]
     if read.whole_table and adds:
-        yield _reason(winner, "ConcurrentAppendError", f"added {_files(adds)} to the table, all of which was read")
+        yield _reason(
+            winner,
+            "ConcurrentAppendError",
+            f"added {_files(adds)} to the table, which this {proposal.operation} read whole",
+        )
     for predicate, pruner in zip(read.predicates, pruners, strict=True):
         matching = [add for add in adds if pruner.may_match(add.partition_values, add.stats)]
         if matching:
-            detail = f"added {_files(matching)} that may match {predicate}, which was read"
+            detail = f"added {_files(matching)} that may match {predicate}, which this {proposal.operation} read"
             yield _reason(winner, "ConcurrentAppendError", detail)
 
 
@@ -172,18 +168,22 @@ def _removed_files_read(
     read = proposal.read_set
     if read.whole_table:
         yield _reason(
-            winner, "ConcurrentDeleteReadError", f"removed {_files(removes)} of the table, all of which was read"
+            winner,
+            "ConcurrentDeleteReadError",
+            f"removed {_files(removes)} of the table, which this {proposal.operation} read whole",
         )
     elif read.files is not None:
         paths = {canonical_path(path) for path in read.files}
         gone = [remove for remove in removes if canonical_path(remove.path) in paths]
         if gone:
-            yield _reason(winner, "ConcurrentDeleteReadError", f"removed {_files(gone)}, which was read")
+            yield _reason(
+                winner, "ConcurrentDeleteReadError", f"removed {_files(gone)}, which this {proposal.operation} read"
+            )
     else:
         for predicate, pruner in zip(read.predicates, pruners, strict=True):
             gone = [r for r in removes if r.partition_values is None or pruner.may_match(r.partition_values, r.stats)]
             if gone:
-                detail = f"removed {_files(gone)} that may match {predicate}, which was read"
+                detail = f"removed {_files(gone)} that may match {predicate}, which this {proposal.operation} read"
                 yield _reason(winner, "ConcurrentDeleteReadError", detail)
 
 
@@ -194,7 +194,7 @@ def _removed_files_removed(
     ours = {canonical_path(remove.path) for remove in proposal.removes}
     gone = [remove for remove in removes if canonical_path(remove.path) in ours]
     if gone:
-        detail = f"removed {_files(gone)}, which this transaction removes too"
+        detail = f"removed {_files(gone)}, which this {proposal.operation} removes too"
         yield _reason(winner, "ConcurrentDeleteDeleteError", detail)
 
 
