@@ -265,7 +265,12 @@ class _Run:
     # --- durability and acknowledgement ---------------------------------------------------------------------
 
     def _body(self) -> bytes:
-        return commit_bytes(self.proposal, timestamp_ms=ambient.now_ms(), engine_info=self.committer.engine_info)
+        return commit_bytes(
+            self.proposal,
+            timestamp_ms=ambient.now_ms(),
+            engine_info=self.committer.engine_info,
+            attempts=self.lost_races + 1,
+        )
 
     def _make_predecessor_durable(self) -> None:
         """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours."""

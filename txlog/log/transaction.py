@@ -187,15 +187,19 @@ def commit_bytes(
     timestamp_ms: int,
     engine_info: str,
     in_commit_timestamp: int | None = None,
+    attempts: int | None = None,
 ) -> bytes:
     """The commit as newline-delimited JSON; line 1 is ``commitInfo``, with the number of all lines in it.
 
-    A ``txn`` without ``lastUpdated`` gets ``timestamp_ms``: where the table limits how long transactions are
-    kept, Spark forgets one without it at once.
+    ``attempts`` is how many versions were tried for, this one included; None leaves it out. A ``txn`` without
+    ``lastUpdated`` gets ``timestamp_ms``: where the table limits how long transactions are kept, Spark forgets one
+    without it at once.
     """
     body, lines = proposal._serialized
     dated = [replace(action, last_updated=timestamp_ms) for action in proposal.set_transactions if _is_undated(action)]
     own: dict[str, Any] = {"actions": 1 + len(dated) + lines}
+    if attempts is not None:
+        own["attempts"] = attempts
     if proposal.fingerprint is not None:
         own["fingerprint"] = proposal.fingerprint
     info = _commit_info(proposal, timestamp_ms, engine_info, in_commit_timestamp)

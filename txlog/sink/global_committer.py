@@ -96,7 +96,8 @@ class GlobalCommitter:
         An append depends on the definition of the table alone, so the newest version with the same definition
         serves; an overwrite depends on what it replaces, so it stays on the version it was planned on.
         """
-        head = self._engine.log.head()
+        # What landed since the planning is the committer's to judge; asking the log again would cost a request.
+        head = self._engine.log.head(refresh=False)
         if head.version == job.read_version:
             return head
         if job.mode == "append" and job.new_metadata is None:
