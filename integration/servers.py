@@ -1,0 +1,203 @@
+"""S3 servers on loopback for the integration tests: localbucket always, versitygw and MinIO where they can be had.
+
+The two Go servers are taken from ``TXLOG_GOBIN`` (default: ~/.cache/txlog/gobin), or built into it once by
+`go install` at the versions below. Without the binary and without Go their tests are skipped, saying so.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from txlog import ambient
+
+__all__ = ["S3Location", "S3Server", "any_s3_location", "any_s3_server", "s3_location", "s3_server", "start_server"]
+
+GO_PACKAGES = {
+    "versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
+    "minio": "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c",
+}
+SERVERS = ("localbucket", *GO_PACKAGES)
+
+ACCESS_KEY = "txlog-test-access"
+SECRET_KEY = "txlog-test-secret"
+BUCKET = "tables"
+START_TIMEOUT_S = 60.0
+BUILD_TIMEOUT_S = 1200.0
+
+_locations = itertools.count()
+
+
+class ServerUnavailable(Exception):
+    """Neither the binary nor a way to build it is on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    """A running server with one empty bucket."""
+
+    name: str
+    url: str
+    bucket: str = BUCKET
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        return {
+            "endpoint_url": self.url,
+            "allow_http": "true",
+            "access_key_id": ACCESS_KEY,
+            "secret_access_key": SECRET_KEY,
+            "region": "us-east-1",
+        }
+
+    def new_location(self) -> S3Location:
+        """A place of its own for one test."""
+        return S3Location(f"s3://{self.bucket}/test-{next(_locations)}/a table", self.storage_options)
+
+
+@dataclass(frozen=True, slots=True)
+class S3Location:
+    """Where one test's table goes, and how to get there."""
+
+    uri: str
+    storage_options: dict[str, str]
+
+
+@contextmanager
+def start_server(name: str, directory: Path) -> Iterator[S3Server]:
+    """The server called ``name``, its objects below ``directory``, ended with the block. Raises ServerUnavailable."""
+    port = _free_port()
+    objects = directory / "objects"
+    (objects / BUCKET).mkdir(parents=True)
+    with ExitStack() as stack:
+        log = stack.enter_context((directory / "server.log").open("wb"))
+        process = subprocess.Popen(
+            _command(name, objects, port),
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "MINIO_ROOT_USER": ACCESS_KEY, "MINIO_ROOT_PASSWORD": SECRET_KEY},
+        )
+        stack.callback(_end, process)
+        url = f"http://127.0.0.1:{port}"
+        _wait_until(lambda: _is_ready(process, url), f"{name} did not start; see {directory / 'server.log'}")
+        yield S3Server(name, url)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """localbucket: there wherever the tests are."""
+    with start_server("localbucket", tmp_path_factory.mktemp("localbucket")) as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=SERVERS)
+def any_s3_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """Each of the servers in turn."""
+    try:
+        with start_server(request.param, tmp_path_factory.mktemp(request.param)) as server:
+            yield server
+    except ServerUnavailable as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture
+def s3_location(s3_server: S3Server) -> S3Location:
+    return s3_server.new_location()
+
+
+@pytest.fixture
+def any_s3_location(any_s3_server: S3Server) -> S3Location:
+    return any_s3_server.new_location()
+
+
+def _command(name: str, objects: Path, port: int) -> list[str]:
+    if name == "localbucket":
+        code = "from localbucket.cli import main; main()"
+        script = Path(sys.executable).with_name("localbucket")
+        starter = [str(script)] if script.exists() else [sys.executable, "-c", code]
+        return [*starter, str(objects), "--host", "127.0.0.1", "--port", str(port)]
+    binary = str(_go_binary(name))
+    if name == "versitygw":
+        return [
+            binary,
+            "--access",
+            ACCESS_KEY,
+            "--secret",
+            SECRET_KEY,
+            "--port",
+            f"127.0.0.1:{port}",
+            "posix",
+            str(objects),
+        ]
+    return [binary, "server", "--quiet", "--address", f"127.0.0.1:{port}", str(objects)]
+
+
+def _go_binary(name: str) -> Path:
+    cache = Path(os.environ.get("TXLOG_GOBIN") or Path.home() / ".cache" / "txlog" / "gobin")
+    binary = cache / name
+    if binary.exists():
+        return binary
+    go = shutil.which("go")
+    if go is None:
+        raise ServerUnavailable(f"{name} is not in {cache}, and there is no Go to build it with")
+    cache.mkdir(parents=True, exist_ok=True)
+    built = subprocess.run(
+        [go, "install", GO_PACKAGES[name]],
+        env={**os.environ, "GOBIN": str(cache), "CGO_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
+    if built.returncode != 0:
+        raise ServerUnavailable(f"go install {GO_PACKAGES[name]} failed: {built.stderr.strip()[-500:]}")
+    return binary
+
+
+def _free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def _is_ready(process: subprocess.Popen[bytes], url: str) -> bool:
+    if process.poll() is not None:
+        raise RuntimeError(f"the server ended with code {process.returncode}")
+    try:
+        urllib.request.urlopen(url, timeout=2).close()
+    except urllib.error.HTTPError as error:
+        return error.code < 500  # refusing an unsigned request is an answer; 503 is a server still starting
+    except OSError:
+        return False
+    return True
+
+
+def _wait_until(is_so: Callable[[], bool], otherwise: str) -> None:
+    deadline_s = ambient.monotonic_s() + START_TIMEOUT_S
+    while not is_so():
+        if ambient.monotonic_s() > deadline_s:
+            raise TimeoutError(otherwise)
+        ambient.sleep(0.05)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
