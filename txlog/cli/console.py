@@ -7,6 +7,7 @@ errors for people) to stderr, so that a pipe gets nothing but the result.
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -22,6 +23,7 @@ __all__ = ["FAILED", "Output", "error_to_json"]
 
 FAILED = 1
 INTERRUPTED = 130
+PIPE_WIDTH = 400
 
 Advance = Callable[[int], None]
 
@@ -31,7 +33,8 @@ class Output:
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-        self.stdout = Console(highlight=False)
+        # A pipe has no width: nothing is wrapped for it.
+        self.stdout = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
         self.stderr = Console(stderr=True, highlight=False)
 
     def result(self, data: Any, *shown: RenderableType) -> None:

@@ -105,7 +105,8 @@ class _DataFile:
                 yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
         except pa.ArrowException as error:
             hint = " (each line must be one JSON object)" if self.format == "json" else ""
-            raise InvalidInputError(f"cannot be read as {self.format}{hint}: {error}", path=str(self.path)) from None
+            message = f"{self.path} cannot be read as {self.format}{hint}: {error}"
+            raise InvalidInputError(message, path=str(self.path)) from None
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
         import pyarrow.parquet as pq

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -64,11 +64,11 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
 
 
 def snapshot_shown(facts: Facts) -> list[RenderableType]:
-    rows = "an unknown number of rows" if facts["rows"] is None else f"{facts['rows']:,} rows"
+    rows = "an unknown number of rows" if facts["rows"] is None else _count(facts["rows"], "row")
     lines = {
         "table": facts["table"],
         "version": f"{facts['version']}, of {_time(facts['timestamp'])}",
-        "holds": f"{rows}, {facts['files']:,} files, {human_size(facts['size'])}",
+        "holds": f"{rows}, {_count(facts['files'], 'file')}, {human_size(facts['size'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         "protocol": _protocol(facts["protocol"]),
         **{f"  {key}": value for key, value in sorted(facts["properties"].items())},
@@ -123,12 +123,13 @@ def file_facts(files: pa.Table) -> list[Facts]:
 
 
 def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
-    table = _table("path", "partition", "size", "rows", "modified (UTC)", numbers="size rows")
+    names = ("path", "partition", "size", "rows", "modified (UTC)")
+    table = _table(*names, numbers=("size", "rows"), unbroken=("size", "modified (UTC)"))
     for file in files:
         partition = ", ".join(f"{name}={value}" for name, value in file["partition"].items())
         cells = (file["path"], partition, human_size(file["size"]), _number(file["rows"]), _time(file["modified"]))
         table.add_row(*map(Text, cells))
-    total = f"{found:,} files" if len(files) == found else f"{len(files):,} of {found:,} files"
+    total = _count(found, "file") if len(files) == found else f"{len(files):,} of {_count(found, 'file')}"
     return [table, Text(f"{total}, {human_size(sum(file['size'] for file in files))}")]
 
 
@@ -173,10 +174,10 @@ def verification_shown(verification: Verification) -> list[RenderableType]:
             )
         shown.append(table)
     errors = sum(finding.severity == "error" for finding in verification.findings)
-    verdict = ("sound", "green") if verification.is_sound else (f"{errors} error{'s' * (errors != 1)}", "bold red")
+    verdict = ("sound", "green") if verification.is_sound else (_count(errors, "error"), "bold red")
     seen = (
-        f": version {verification.version}; looked at {verification.commits:,} commits,"
-        f" {verification.checkpoints:,} checkpoints, {verification.data_files:,} data files"
+        f": version {verification.version}; looked at {_count(verification.commits, 'commit')},"
+        f" {_count(verification.checkpoints, 'checkpoint')}, {_count(verification.data_files, 'data file')}"
     )
     return [*shown, Text.assemble(verdict, seen)]
 
@@ -196,11 +197,16 @@ def probe_shown(report: ProbeReport) -> list[RenderableType]:
 # --- small things -------------------------------------------------------------------------------------------
 
 
-def _table(*names: str, numbers: str = "") -> Table:
+def _table(*names: str, numbers: Sequence[str] = (), unbroken: Sequence[str] = ()) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
-        table.add_column(name, justify="right" if name in numbers.split() else "left", overflow="fold")
+        justify: Literal["left", "right"] = "right" if name in numbers else "left"
+        table.add_column(name, justify=justify, overflow="fold", no_wrap=name in unbroken)
     return table
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _grid(lines: Mapping[str, str]) -> Table:

@@ -1,0 +1,305 @@
+"""The command line end to end, on local disk: what it prints, its exit codes, and what deltalake then reads."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner, Result
+
+from txlog.cli.app import app
+
+COMMANDS = ["create", "append", "show", "history", "files", "verify", "probe-store"]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """An empty table, partitioned by day."""
+    path = tmp_path / "table"
+    assert txlog("create", path, "--columns", "id bigint not null, name string, day date", "-p", "day").exit_code == 0
+    return path
+
+
+@pytest.fixture
+def csv_file(tmp_path: Path) -> Path:
+    path = tmp_path / "rows.csv"
+    path.write_text('id,name,day\n1,ann,2026-11-20\n2,"",2026-11-21\n3,,2026-11-21\n')
+    return path
+
+
+# --- create -----------------------------------------------------------------------------------------------------
+
+
+def test_create_makes_the_columns_partitions_and_properties_that_were_asked_for(tmp_path: Path) -> None:
+    columns = "id bigint not null, price decimal(12,2), tags array<string>, spot struct<x: double>, at timestamp_ntz"
+    created = txlog("create", tmp_path / "t", "--columns", columns, "-p", "id", "--property", "delta.appendOnly=true")
+    assert created.exit_code == 0, created.output
+    read = deltalake.DeltaTable(tmp_path / "t")
+    fields = json.loads(read.schema().to_json())["fields"]
+    assert [field["name"] for field in fields] == ["id", "price", "tags", "spot", "at"]
+    assert [field["nullable"] for field in fields] == [False, True, True, True, True]
+    assert (fields[1]["type"], fields[4]["type"]) == ("decimal(12,2)", "timestamp_ntz")
+    assert read.metadata().partition_columns == ["id"]
+    assert read.metadata().configuration == {"delta.appendOnly": "true"}
+
+
+def test_create_takes_the_columns_of_a_data_file_or_of_a_schema_file(tmp_path: Path, table: Path) -> None:
+    pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "like.parquet")
+    assert txlog("create", tmp_path / "t1", "--like", tmp_path / "like.parquet").exit_code == 0
+    (tmp_path / "schema.json").write_text(deltalake.DeltaTable(table).schema().to_json())
+    assert txlog("create", tmp_path / "t2", "--schema", tmp_path / "schema.json").exit_code == 0
+    assert [field.name for field in deltalake.DeltaTable(tmp_path / "t1").schema().fields] == ["a", "b"]
+    assert deltalake.DeltaTable(tmp_path / "t2").schema() == deltalake.DeltaTable(table).schema()
+
+
+def test_create_refuses_a_table_that_exists_unless_that_is_fine(table: Path) -> None:
+    again = txlog("create", table, "--columns", "id bigint")
+    assert (again.exit_code, again.stdout) == (1, "")
+    assert again.stderr.startswith("TableExistsError: ")
+    assert len(again.stderr.splitlines()) == 1
+    assert txlog("create", table, "--columns", "id bigint", "--exist-ok").exit_code == 0
+    assert deltalake.DeltaTable(table).version() == 0
+
+
+@pytest.mark.parametrize(
+    "columns", ["id", "id foo", "id bigint primary key", "id varchar(10)", "price decimal(50,2)", "", "id 'x"]
+)
+def test_columns_that_cannot_be_are_refused_and_nothing_is_made(tmp_path: Path, columns: str) -> None:
+    refused = txlog("create", tmp_path / "t", "--columns", columns)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("InvalidInputError: ")
+    assert not (tmp_path / "t").exists()
+
+
+# --- append -----------------------------------------------------------------------------------------------------
+
+
+def test_append_reads_csv_by_the_tables_types(table: Path, csv_file: Path) -> None:
+    appended = txlog("append", table, csv_file)
+    assert appended.exit_code == 0, appended.output
+    assert appended.stdout.startswith("WriteResult(version=1, committed, 3 rows, 2 files")
+    assert [(row["id"], row["name"], str(row["day"])) for row in rows_of(table)] == [
+        (1, "ann", "2026-11-20"),
+        (2, "", "2026-11-21"),
+        (3, None, "2026-11-21"),
+    ]
+
+
+def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_file: Path, tmp_path: Path) -> None:
+    pq.write_table(
+        pa.table({"day": pa.array([20000], pa.int32()).cast(pa.date32()), "id": [4]}), tmp_path / "a.parquet"
+    )
+    (tmp_path / "b.jsonl").write_text('{"id": 5, "day": "2026-11-22"}\n{"id": 6, "name": "eve"}\n')
+    with gzip.open(tmp_path / "c.tsv.gz", "wt") as file:
+        file.write("name\tid\nfay\t7\n")
+    appended = txlog("append", table, csv_file, tmp_path / "a.parquet", tmp_path / "b.jsonl", tmp_path / "c.tsv.gz")
+    assert appended.exit_code == 0, appended.output
+    assert deltalake.DeltaTable(table).version() == 1
+    assert [(row["id"], row["name"]) for row in rows_of(table)] == [
+        (1, "ann"),
+        (2, ""),
+        (3, None),
+        (4, None),
+        (5, None),
+        (6, "eve"),
+        (7, "fay"),
+    ]
+
+
+def test_append_creates_the_table_when_told_to(tmp_path: Path, csv_file: Path) -> None:
+    assert txlog("append", tmp_path / "new", csv_file).exit_code == 1
+    assert txlog("append", tmp_path / "new", csv_file, "--create", "-p", "day").exit_code == 0
+    assert txlog("append", tmp_path / "new", csv_file, "--create").exit_code == 0
+    assert deltalake.DeltaTable(tmp_path / "new").metadata().partition_columns == ["day"]
+    assert len(rows_of(tmp_path / "new")) == 6
+
+
+def test_append_is_exactly_once_with_an_app_id(table: Path, csv_file: Path) -> None:
+    arguments = ["append", table, csv_file, "--app-id", "nightly", "--checkpoint-id", "7", "--json"]
+    first, second = txlog(*arguments), txlog(*arguments)
+    assert (json.loads(first.stdout)["outcome"], json.loads(second.stdout)["outcome"]) == (
+        "committed",
+        "already_committed",
+    )
+    assert len(rows_of(table)) == 3
+
+
+def test_a_new_column_is_refused_by_name_and_added_on_request(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "wider.csv").write_text("id,day,extra\n1,2026-11-20,9\n")
+    refused = txlog("append", table, tmp_path / "wider.csv")
+    assert refused.exit_code == 1
+    assert "extra" in refused.stderr
+    assert txlog("append", table, tmp_path / "wider.csv", "--merge-schema").exit_code == 0
+    assert rows_of(table)[0]["extra"] == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("bad.csv", "id,name,day\nx,ann,2026-11-20\n"),
+        ("torn.csv", 'id,name,day\n1,"ann,2026-11-20\n'),
+        ("bad.json", '[{"id": 1}]'),
+        ("bad.parquet", "no parquet"),
+        ("rows.dat", "id\n1\n"),
+        ("empty.csv", ""),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_and_nothing_is_written(
+    table: Path, tmp_path: Path, name: str, text: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    refused = txlog("append", table, tmp_path / name)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("InvalidInputError: ")
+    assert name in refused.stderr
+    assert deltalake.DeltaTable(table).version() == 0
+
+
+def test_a_bad_row_late_in_the_last_file_leaves_nothing_behind(table: Path, csv_file: Path, tmp_path: Path) -> None:
+    rows = "".join(f"{number},n,2026-11-20\n" for number in range(200_000))
+    (tmp_path / "late.csv").write_text(f"id,name,day\n{rows}oops,n,2026-11-20\n")
+    refused = txlog("append", table, csv_file, tmp_path / "late.csv")
+    assert refused.exit_code == 1
+    assert "late.csv" in refused.stderr
+    assert not list(table.rglob("*.parquet"))
+
+
+def test_what_stands_for_null_in_csv_can_be_named(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "na.csv").write_text("id,name,day\n1,NA,2026-11-20\n2,NA,NA\n")
+    assert txlog("append", table, tmp_path / "na.csv").exit_code == 1
+    assert txlog("append", table, tmp_path / "na.csv", "--null", "NA").exit_code == 0
+    assert [(row["name"], row["day"] is None) for row in rows_of(table)] == [(None, False), (None, True)]
+
+
+# --- show, history, files ---------------------------------------------------------------------------------------
+
+
+def test_show_tells_a_version_in_text_and_in_json(table: Path, csv_file: Path) -> None:
+    txlog("append", table, csv_file)
+    text = txlog("show", table).stdout
+    for said in ("3 rows, 2 files", "partitioned by  day", "reader 1, writer 2", "not null"):
+        assert said in text
+    facts = json.loads(txlog("show", table, "--json").stdout)
+    assert (facts["version"], facts["rows"], facts["files"], facts["partition_columns"]) == (1, 3, 2, ["day"])
+    assert facts["size"] == sum(path.stat().st_size for path in table.rglob("*.parquet"))
+    assert facts["columns"][0] == {"name": "id", "type": "bigint", "nullable": False}
+    assert json.loads(txlog("show", table, "--version", "0", "--json").stdout)["rows"] == 0
+
+
+def test_history_lists_the_newest_first_with_what_each_did(table: Path, csv_file: Path) -> None:
+    txlog("append", table, csv_file, "--user-metadata", "first load")
+    entries = json.loads(txlog("history", table, "--json").stdout)
+    assert [entry["version"] for entry in entries] == [1, 0]
+    assert entries[0]["operationMetrics"]["numOutputRows"] == "3"
+    text = txlog("history", table, "-n", "1").stdout
+    assert "first load" in text
+    assert "CREATE TABLE" not in text
+
+
+def test_files_lists_what_a_version_holds_and_a_predicate_leaves_out_the_rest(table: Path, csv_file: Path) -> None:
+    txlog("append", table, csv_file)
+    listed = json.loads(txlog("files", table, "--json").stdout)
+    assert {file["path"] for file in listed} == {
+        str(path.relative_to(table)) for path in table.rglob("*.parquet") if "_delta_log" not in path.parts
+    }
+    assert sorted(file["rows"] for file in listed) == [1, 2]
+    kept = json.loads(txlog("files", table, "--where", "day = DATE '2026-11-20'", "--json").stdout)
+    assert [file["partition"] for file in kept] == [{"day": "2026-11-20"}]
+    assert txlog("files", table, "--limit", "1").stdout.splitlines()[-1].startswith("1 of 2 files")
+
+
+# --- verify, probe-store ----------------------------------------------------------------------------------------
+
+
+def test_verify_passes_a_sound_table_and_fails_a_broken_one_with_file_and_line(table: Path, csv_file: Path) -> None:
+    txlog("append", table, csv_file)
+    sound = txlog("verify", table)
+    assert (sound.exit_code, sound.stdout.split(":")[0]) == (0, "sound")
+    commit = table / "_delta_log" / "00000000000000000001.json"
+    commit.write_text(
+        commit.read_text() + '{"remove":{"path":"gone.parquet","dataChange":true,"deletionTimestamp":1}}\n'
+    )
+    broken = txlog("verify", table)
+    assert broken.exit_code == 1
+    assert f"{commit.name}:{len(commit.read_text().splitlines())}" in broken.stdout
+    facts = json.loads(txlog("verify", table, "--json").stdout)
+    assert not facts["sound"]
+    assert facts["findings"][0]["path"] == commit.name
+
+
+def test_verify_can_leave_out_data_files_and_be_told_what_was_acknowledged(table: Path, csv_file: Path) -> None:
+    acknowledged = json.loads(txlog("append", table, csv_file, "--json").stdout)["txn_id"]
+    next(table.rglob("*.parquet")).unlink()
+    assert txlog("verify", table).exit_code == 1
+    assert txlog("verify", table, "--no-data-files", "--acknowledged", f"1={acknowledged}").exit_code == 0
+    assert txlog("verify", table, "--no-data-files", "--acknowledged", "1=another").exit_code == 1
+
+
+def test_probe_store_finds_the_local_disk_safe_and_leaves_nothing(tmp_path: Path) -> None:
+    facts = json.loads(txlog("probe-store", tmp_path / "t", "--json").stdout)
+    assert (facts["safe"], facts["winners"]) == (True, 1)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+# --- errors -----------------------------------------------------------------------------------------------------
+
+
+def test_an_error_in_json_has_kind_message_and_place(tmp_path: Path) -> None:
+    failed = txlog("show", tmp_path / "none", "--json")
+    error = json.loads(failed.stdout)["error"]
+    assert (failed.exit_code, failed.stderr) == (1, "")
+    assert (error["kind"], error["table"]) == ("TableNotFoundError", str(tmp_path / "none"))
+    assert error["message"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["create", "t"],
+        ["create", "t", "--columns", "a int", "--schema", __file__],
+        ["append", "t"],
+        ["append", "t", "no-such-file.csv"],
+        ["append", "t", __file__, "--app-id", "a"],
+        ["append", "t", __file__, "--format", "orc"],
+        ["append", "t", __file__, "-p", "day"],
+        ["show", "t", "--version", "-1"],
+        ["show", "t", "--version", "1", "--timestamp", "2026-11-20"],
+        ["show", "t", "-o", "region"],
+        ["verify", "t", "--acknowledged", "x=y"],
+        ["no-such-command"],
+    ],
+)
+def test_a_wrong_call_exits_with_2(arguments: list[str]) -> None:
+    assert txlog(*arguments).exit_code == 2
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself_and_takes_json(command: str) -> None:
+    explained = txlog(command, "--help")
+    assert explained.exit_code == 0
+    assert "--json" in explained.stdout
+
+
+def test_python_m_txlog_is_the_command_and_a_failure_is_one_line(tmp_path: Path) -> None:
+    run = [sys.executable, "-m", "txlog", "history", str(tmp_path / "none")]
+    failed = subprocess.run(run, cwd=Path(__file__).parent.parent.parent, capture_output=True, text=True)
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("TableNotFoundError: ")
+    assert len(failed.stderr.splitlines()) == 1
+
+
+def txlog(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def rows_of(table: Path) -> list[dict[str, Any]]:
+    rows = pa.table(deltalake.DeltaTable(table).to_pyarrow_table()).sort_by("id")
+    return [dict(row) for row in rows.to_pylist()]
