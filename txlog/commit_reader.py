@@ -87,10 +87,13 @@ class CommitReader:
         parsed = parse_actions(
             body, file.name, version=file.version, table=self._store.uri, limits=self._limits, files=files
         )
-        actions = tuple(action for action in parsed if action is not None and type(action) is not CommitInfo)
+        actions = [action for action in parsed if action is not None and type(action) is not CommitInfo]
+        # Reconciled, no two speak of one file. Where they do all the same, they stand newest first, as the
+        # Delta kernel reads and some writers write them; the newest is to be applied last.
+        actions.reverse()
         if not body.strip():
             raise CorruptLogError(f"{file.name} is empty", table=self._store.uri, path=file.name)
-        return Commit(file.version, actions, None, len(body), not files)
+        return Commit(file.version, tuple(actions), None, len(body), not files)
 
     def _map(self, read: Callable[[T], R], wanted: Sequence[T]) -> Iterator[R]:
         """In order; in parallel where each read is a request and there are many. A window bounds the memory."""

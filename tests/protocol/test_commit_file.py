@@ -1,8 +1,8 @@
 from __future__ import annotations
 
+import json
 import pickle
 
-import orjson
 import pytest
 
 from txlog.errors import CorruptLogError
@@ -19,7 +19,7 @@ def info(actions: int) -> dict[str, object]:
 
 
 def body(*lines: object) -> bytes:
-    return b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    return b"".join(json.dumps(line).encode() + b"\n" for line in lines)
 
 
 def test_actions_come_in_file_order_and_commit_info_stands_apart() -> None:

@@ -1,0 +1,237 @@
+"""Every golden table's log, replayed: against deltalake, and against the rows Spark expects in the live files."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from txlog.delta_log import DeltaLog
+from txlog.errors import CorruptLogError, TableNotFoundError
+from txlog.log.checkpoint import build_checkpoint
+from txlog.log.state import TableHead
+from txlog.protocol.actions import SetTransaction
+from txlog.protocol.paths import resolve_data_path
+from txlog.store.local import local_table_store
+
+GOLDEN = Path(os.environ.get("TXLOG_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden"))
+NAMES = sorted(path.name.removesuffix(".tar.zst") for path in GOLDEN.glob("*.tar.zst"))
+REFUSED = {
+    "crc-malformed": TableNotFoundError,  # a checksum file and nothing else
+    "data-reader-absolute-paths-escaped-chars": CorruptLogError,  # no metaData at all
+    "deltalog-commit-info": CorruptLogError,  # metaData without schemaString
+    "deltalog-state-reconstruction-from-checkpoint-missing-protocol": CorruptLogError,
+    "deltalog-state-reconstruction-without-metadata": CorruptLogError,
+    "no-delta-log-folder": TableNotFoundError,
+    "versions-not-contiguous": CorruptLogError,
+}
+# deltalake leaves the add in place; PROTOCOL.md and Spark take the two spellings for one file.
+SPELLED_TWICE = {"canonicalized-paths-normal-a", "canonicalized-paths-normal-b"}
+REFUSED_BY_PROTOCOL_VERSION = {"deltalog-invalid-protocol-version"}
+
+pytestmark = pytest.mark.skipif(not NAMES, reason=f"no golden tables at {GOLDEN}; TXLOG_GOLDEN names another folder")
+
+
+@pytest.fixture(scope="module")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Unpacks one golden table, once, and gives its folder (that of the Delta table, and that of the archive)."""
+    import zstandard
+
+    target = tmp_path_factory.mktemp("golden")
+
+    def unpack(name: str) -> list[Path]:
+        if not (target / name).exists():
+            with (
+                open(GOLDEN / f"{name}.tar.zst", "rb") as file,
+                zstandard.ZstdDecompressor().stream_reader(file) as stream,
+                tarfile.open(fileobj=stream, mode="r|") as archive,
+            ):
+                archive.extractall(target, filter="data")
+        root = target / name
+        return sorted({log.parent for log in root.rglob("_delta_log")} or {root / "delta"})
+
+    return unpack
+
+
+def loaded(root: Path) -> tuple[DeltaLog, TableHead]:
+    log = DeltaLog(local_table_store(str(root)))
+    return log, log.head()
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - REFUSED.keys() - SPELLED_TWICE - REFUSED_BY_PROTOCOL_VERSION))
+def test_a_golden_table_has_the_live_files_that_deltalake_sees(name: str, unpacked: Any) -> None:
+    for root in unpacked(name):
+        log, head = loaded(root)
+        theirs = deltalake.DeltaTable(str(root))
+        expected = theirs.get_add_actions().to_struct_array().to_pylist()
+        ours = log.files(head).to_pylist()
+        assert head.version == theirs.version()
+        assert {(f["size"], f["modificationTime"]) for f in ours} == {
+            (f["size_bytes"], f["modification_time"]) for f in expected
+        }
+        assert len(ours) == len(expected)
+        assert (head.metadata.id, list(head.partition_columns)) == (
+            str(theirs.metadata().id),
+            theirs.metadata().partition_columns,
+        )
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) & REFUSED.keys()))
+def test_a_broken_golden_table_is_refused(name: str, unpacked: Any) -> None:
+    for root in unpacked(name):
+        with pytest.raises(REFUSED[name]):
+            loaded(root)
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) & SPELLED_TWICE))
+def test_two_spellings_of_a_path_are_one_file(name: str, unpacked: Any) -> None:
+    (root,) = unpacked(name)
+    log, head = loaded(root)
+    assert log.files(head).num_rows == 0
+
+
+def rows_expected(root: Path) -> int | None:
+    files = list((root.parent / "expected").rglob("*.parquet"))
+    return sum(pq.read_metadata(file).num_rows for file in files) if files else None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_live_files_hold_as_many_rows_as_spark_expects(name: str, unpacked: Any) -> None:
+    if name in REFUSED:
+        return
+    for root in unpacked(name):
+        expected = rows_expected(root)
+        if expected is None:
+            continue
+        log, head = loaded(root)
+        rows = 0
+        for file in log.files(head).to_pylist():
+            deleted = file["deletionVector"]["cardinality"] if file["deletionVector"] else 0
+            rows += pq.read_metadata(root / resolve_data_path(file["path"]).path).num_rows - deleted
+        assert rows == expected
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - REFUSED.keys()))
+def test_every_version_is_the_plain_fold_of_its_commits(name: str, unpacked: Any) -> None:
+    for root in unpacked(name):
+        log, head = loaded(root)
+        commits = {int(p.name[:20]): p for p in (root / "_delta_log").glob("*.json") if len(p.name) == 25}
+        if sorted(commits) != list(range(head.version + 1)) or name in SPELLED_TWICE:
+            continue  # cleaned up: there is nothing to fold from
+        live: dict[tuple[str, str | None], int] = {}
+        txns: dict[str, int] = {}
+        for version in range(head.version + 1):
+            for line in filter(None, commits[version].read_bytes().splitlines()):
+                action = orjson.loads(line)
+                file = action.get("add") or action.get("remove")
+                if file:
+                    vector = file.get("deletionVector")
+                    key = (file["path"], orjson.dumps(vector).decode() if vector else None)
+                    live.pop(key, None)
+                    if "add" in action:
+                        live[key] = file["size"]
+                if "txn" in action:
+                    txns[action["txn"]["appId"]] = action["txn"]["version"]
+            try:
+                at = log.head_at(version)
+            except CorruptLogError:
+                assert version < head.version  # some golden logs get their metadata late
+                continue
+            files = log.files(at)
+            assert sorted(files["size"].to_pylist()) == sorted(live.values())
+            assert set(files["path"].to_pylist()) == {path for path, _ in live}
+            assert {app_id: at.transaction_version(app_id) for app_id in at.transactions} == txns
+
+
+def test_statistics_survive_checkpoints_that_keep_them_typed_only(unpacked: Any) -> None:
+    seen = 0
+    for name in ("v1-single-part-struct-stats-only", "v2-parquet-sidecars-struct-stats-only"):
+        (root,) = unpacked(name)
+        log, head = loaded(root)
+        told = {}
+        for commit in sorted((root / "_delta_log").glob("0*.json")):
+            for line in commit.read_bytes().splitlines():
+                add = orjson.loads(line).get("add")
+                if add:
+                    told[add["path"]] = orjson.loads(add["stats"])
+        for file in log.files(head).to_pylist():
+            stats = orjson.loads(file["stats"])
+            assert stats["numRecords"] == told[file["path"]]["numRecords"]
+            assert stats["minValues"] == told[file["path"]]["minValues"]
+            assert stats["nullCount"] == told[file["path"]]["nullCount"]
+            seen += 1
+    assert seen == 10
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMES) - REFUSED.keys() - REFUSED_BY_PROTOCOL_VERSION - SPELLED_TWICE))
+def test_deltalake_reads_our_checkpoint_of_a_golden_table(name: str, unpacked: Any, tmp_path: Path) -> None:
+    for number, root in enumerate(unpacked(name)):
+        log, head = loaded(root)
+        before = deltalake.DeltaTable(str(root)).get_add_actions(flatten=True).to_struct_array().to_pylist()
+        copy = tmp_path / str(number) / "_delta_log"
+        copy.mkdir(parents=True)
+        # Nothing but the last commit, so that the checkpoint must be read.
+        last = f"{head.version:020d}.json"
+        (copy / last).write_bytes((root / "_delta_log" / last).read_bytes())
+        store = local_table_store(str(copy.parent))
+        live, tombstones = log.files(head), log.tombstones(head)
+        checkpoint = build_checkpoint(head, live, tombstones, now_ms=0)
+        store.log.put(f"{head.version:020d}.checkpoint.parquet", checkpoint.body)
+        store.log.put("_last_checkpoint", checkpoint.hint)
+        after = deltalake.DeltaTable(str(copy.parent)).get_add_actions(flatten=True).to_struct_array().to_pylist()
+        assert by_path(after) == by_path(before)
+        again = DeltaLog(store)
+        assert again.head().transactions == retained(head)
+        assert again.head().metadata == head.metadata
+        assert again.head().protocol == head.protocol
+        assert by_path(parsed(again.files(again.head()))) == by_path(
+            [{**file, "dataChange": False} for file in parsed(live)]
+        )
+        assert again.tombstones(again.head()).num_rows == tombstones.num_rows
+
+
+def retained(head: TableHead) -> dict[str, SetTransaction]:
+    """At the epoch nothing is old yet; where the table asks for expiry, what carries no time is expired."""
+    expires = "delta.setTransactionRetentionDuration" in head.metadata.configuration
+    return {k: txn for k, txn in head.transactions.items() if txn.last_updated is not None or not expires}
+
+
+def parsed(files: pa.Table) -> list[dict[str, Any]]:
+    return [{**file, "stats": file["stats"] and orjson.loads(file["stats"])} for file in files.to_pylist()]
+
+
+def by_path(files: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(files, key=lambda file: (file["path"], str(file.get("deletionVector"))))
+
+
+def test_damage_to_any_checkpoint_costs_a_warning_and_no_file(
+    unpacked: Any, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    for name in ("checkpoint", "v2-checkpoint-json", "v2-checkpoints-parquet-with-sidecars", "125-iterator-bug"):
+        (root,) = unpacked(name)
+        log, head = loaded(root)
+        expected = sorted(log.files(head)["path"].to_pylist())
+        victims = [p for p in (root / "_delta_log").rglob("*") if ".checkpoint." in p.name]
+        assert victims
+        if not (root / "_delta_log" / f"{0:020d}.json").exists():
+            continue
+        for victim in victims:
+            whole = victim.read_bytes()
+            for damage in (b"", whole[: len(whole) // 2], b"\0" * len(whole)):
+                victim.write_bytes(damage)
+                caplog.clear()
+                with caplog.at_level(logging.WARNING, logger="txlog"):
+                    again, found = loaded(root)
+                    assert sorted(again.files(found)["path"].to_pylist()) == expected
+            victim.unlink()
+            again, found = loaded(root)
+            assert sorted(again.files(found)["path"].to_pylist()) == expected
+            victim.write_bytes(whole)
