@@ -6,6 +6,7 @@ Arrow schema, or SchemaMismatchError listing every column that differs. ``conver
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -14,7 +15,15 @@ from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.sink.convert import BadRow, Convert, Difference, conversion, match_fields, required
 
-__all__ = ["Conformer"]
+__all__ = ["Conformer", "conformer_for"]
+
+
+@functools.lru_cache(maxsize=64)
+def conformer_for(
+    table_schema: Struct, data_schema: pa.Schema, table: str | None = None, version: int | None = None
+) -> Conformer:
+    """A `Conformer`, built once for many small writes of the same shape: it holds no rows and is thread-safe."""
+    return Conformer(table_schema, data_schema, table=table, version=version)
 
 
 class Conformer:
@@ -49,7 +58,7 @@ class Conformer:
             found.sort(key=lambda difference: order.get(difference.column.partition(".")[0], len(order)))
             raise SchemaMismatchError(_listed(found), table=table, version=version)
         self._columns = list(zip(self.schema, positions, converts, strict=True))
-        self._is_identity = data_schema.equals(self.schema, check_metadata=True) and not any(
+        self._is_identity = data_schema.equals(self.schema) and not any(
             convert or not field.nullable for field, _, convert in self._columns
         )
 
@@ -58,7 +67,7 @@ class Conformer:
         return data_schema is self._data_schema or bool(data_schema.equals(self._data_schema))
 
     def conform(self, batch: pa.RecordBatch, first_row: int = 0) -> pa.RecordBatch:
-        """The same rows in the table's schema; columns that fit already are shared, not copied.
+        """The same rows in the table's schema (its Arrow metadata apart); columns that fit are shared, not copied.
 
         ``first_row`` is the number of rows before this batch, for messages. Raises InvalidInputError naming the
         column, the row (from 0) and the value where a row holds what the table cannot.
@@ -73,8 +82,6 @@ class Conformer:
             ) from None
         except (pa.ArrowException, OverflowError) as error:
             raise InvalidInputError(f"the data cannot be converted: {error}", table=self._table) from error
-        if not columns:
-            return batch.select([])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     @staticmethod

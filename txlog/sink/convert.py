@@ -35,7 +35,7 @@ from txlog.protocol.schema import (
     type_to_arrow,
 )
 
-__all__ = ["BadRow", "Convert", "Difference", "conversion", "match_fields", "required"]
+__all__ = ["BadRow", "Convert", "Difference", "as_list_of_entries", "conversion", "match_fields", "required"]
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 """From an array of the data's type to one of the table's, of equal length. Raises `BadRow`."""
@@ -341,7 +341,7 @@ def _map_conversion(target: Map, source: pa.DataType, column: str, found: list[D
     values_inner = conversion(target.value, entry[1].type, value_column, found)
 
     def convert(array: pa.Array) -> pa.Array:
-        array = _as_list_of_entries(array)
+        array = as_list_of_entries(array)
         offsets, mask = _offsets_and_mask(array)
         entries = array.flatten()
         keys, values = entries.field(0), entries.field(1)
@@ -380,7 +380,7 @@ def _offsets_and_mask(array: pa.Array) -> tuple[pa.Array, pa.Array | None]:
     return pa.array(offsets).cast(pa.int32()), mask
 
 
-def _as_list_of_entries(array: pa.Array) -> pa.Array:
+def as_list_of_entries(array: pa.Array) -> pa.Array:
     """A map as a list of (key, value) structs, since Arrow flattens only lists."""
     if not pa.types.is_map(array.type):
         return array
@@ -421,10 +421,10 @@ def _without_null_marks(array: pa.Array) -> pa.Array:
         children = [array.field(position) for position in range(array.type.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(array.type))
     if pa.types.is_map(array.type) or pa.types.is_list(array.type):
-        offsets, _ = _offsets_and_mask(_as_list_of_entries(array))
+        offsets, _ = _offsets_and_mask(as_list_of_entries(array))
         if pa.types.is_list(array.type):
             return pa.ListArray.from_arrays(offsets, array.flatten(), type=array.type)
-        entries = _as_list_of_entries(array).flatten()
+        entries = as_list_of_entries(array).flatten()
         return pa.MapArray.from_arrays(offsets, entries.field(0), entries.field(1), type=array.type)
     if pa.types.is_null(array.type):
         return array

@@ -6,7 +6,6 @@ was just written, without a second pass. Threads, rolling and names are not know
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,16 +14,10 @@ import pyarrow as pa
 from txlog.errors import StorageError
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
 from txlog.sink.committable import PendingFile
+from txlog.sink.dictionary import DICTIONARY_PAGE_BYTES
 from txlog.store.base import FileStore, OutputFile
 
-__all__ = ["DataFileWriter", "FileFormat", "dictionary_columns"]
-
-DICTIONARY_PAGE_BYTES = 8 << 20
-"""Past this a column chunk falls back to plain encoding. Parquet's usual 1 MiB is too small for large row groups."""
-
-_SAMPLE_ROWS = 20_000
-_SAMPLE_ROWS_MIN = 1_000
-"""A dictionary saves next to nothing on a file smaller than this, and costs time."""
+__all__ = ["DataFileWriter", "FileFormat"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,56 +113,3 @@ def _arrow_sink(output: OutputFile) -> Any:
     """Arrow's own file, which knows its position; a Python file is wrapped."""
     sink = output.sink
     return sink if isinstance(sink, pa.NativeFile) else pa.PythonFile(sink, mode="w")
-
-
-# --- which columns a dictionary pays for ---------------------------------------------------------------------------
-
-
-def dictionary_columns(sample: pa.Table) -> tuple[str, ...]:
-    """Parquet paths of the columns to encode with a dictionary, judged by the first rows of ``sample``.
-
-    Text and bytes where values repeat, narrow integers and dates where there are very few. Never floats, timestamps,
-    decimals or wide integers: for them the hashing costs more time than the file gets smaller.
-    """
-    if sample.num_rows < _SAMPLE_ROWS_MIN:
-        return ()
-    head = sample.slice(0, _SAMPLE_ROWS).combine_chunks()
-    return tuple(
-        path
-        for position, name in enumerate(head.column_names)
-        for path, values in _leaves(name, _one_chunk(head.column(position)))
-        if _is_repetitive(values)
-    )
-
-
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
-
-
-def _leaves(path: str, values: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-    """The leaf columns below ``values`` by the paths that Parquet gives them."""
-    kind = values.type
-    if pa.types.is_struct(kind):
-        for position, member in enumerate(kind):
-            yield from _leaves(f"{path}.{member.name}", values.field(position))
-    elif pa.types.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", values.keys)
-        yield from _leaves(f"{path}.key_value.value", values.items)
-    elif pa.types.is_list(kind):
-        yield from _leaves(f"{path}.list.element", values.flatten())
-    else:
-        yield path, values
-
-
-def _is_repetitive(values: pa.Array) -> bool:
-    import pyarrow.compute as pc
-
-    values = values.slice(0, _SAMPLE_ROWS)
-    kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        most = len(values) // 2
-    elif (pa.types.is_integer(kind) and kind.bit_width <= 32) or pa.types.is_date32(kind):
-        most = len(values) // 256
-    else:
-        return False
-    return bool(pc.count_distinct(values).as_py() <= most)

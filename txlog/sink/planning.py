@@ -14,7 +14,7 @@ import pyarrow as pa
 from txlog import ambient
 from txlog.alter import Definition, new_table, with_columns
 from txlog.engine import Engine
-from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.log.state import TableHead
 from txlog.protocol.actions import INT64_MAX, Metadata
 from txlog.protocol.features import check_can_write
@@ -65,13 +65,15 @@ def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) ->
     if head is None:
         if not options.create:
             raise TableNotFoundError("there is no Delta table here; create it first", table=engine.uri)
-        metadata, protocol = new_table(data_schema, options.partition_by or (), options.properties)
+        with TxlogError.located(engine.uri):
+            metadata, protocol = new_table(data_schema, options.partition_by or (), options.properties)
         return _job(engine, options, None, Definition(metadata, protocol))
     if options.must_create:
         raise TableExistsError("there is a table here already", table=engine.uri, version=head.version)
-    check_can_write(head.protocol, head.metadata)
-    _check_partitioning(engine, head, options)
-    definition = with_columns(head, _new_columns(head, data_schema)) if options.schema_mode == "merge" else None
+    with TxlogError.located(engine.uri, head.version):
+        check_can_write(head.protocol, head.metadata)
+        _check_partitioning(engine, head, options)
+        definition = with_columns(head, _new_columns(head, data_schema)) if options.schema_mode == "merge" else None
     job = _job(engine, options, head, definition)
     Conformer(job.plan.schema, data_schema, table=engine.uri, version=head.version)
     return job

@@ -22,11 +22,12 @@ import pyarrow as pa
 from txlog.errors import InvalidInputError
 from txlog.protocol.paths import partition_directory
 from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import VOID, fold_name, to_arrow
+from txlog.protocol.schema import VOID, Struct, fold_name, to_arrow
 from txlog.protocol.statistics import StatisticsPolicy
 from txlog.sink.committable import PendingFile
-from txlog.sink.conform import Conformer
-from txlog.sink.data_file import FileFormat, dictionary_columns
+from txlog.sink.conform import Conformer, conformer_for
+from txlog.sink.data_file import FileFormat
+from txlog.sink.dictionary import SAMPLE_ROWS_MIN, dictionary_columns
 from txlog.sink.encoder_pool import ENCODERS, EncoderPool
 from txlog.sink.input import open_data
 from txlog.sink.lane import FileLayout, Lane
@@ -44,7 +45,6 @@ ROW_GROUP_ROWS = 1 << 20
 INLINE_BYTES = 4 * MIB
 INLINE_LANES = 3
 """Up to this a task is written where it is called: threads would cost more than they save."""
-DICTIONARY_ROWS_MIN = 1_000
 
 
 class TaskWriter:
@@ -145,23 +145,27 @@ class TaskWriter:
         conformer = self._conformer
         if conformer is None or not conformer.accepts(batch.schema):
             plan = self._plan
-            conformer = Conformer(plan.schema, batch.schema, table=plan.table, version=plan.read_version)
+            conformer = conformer_for(plan.schema, batch.schema, plan.table, plan.read_version)
             self._conformer = conformer
-        step = min(ROUTE_ROWS, max(1, batch.num_rows * self._unit_bytes // max(batch.nbytes, 1)))
+        size_bytes = batch.nbytes
+        step = min(ROUTE_ROWS, max(1, batch.num_rows * self._unit_bytes // max(size_bytes, 1)))
         for start in range(0, batch.num_rows, step):
-            self._gather(conformer.conform(batch.slice(start, step), self.num_rows))
+            piece = batch if step >= batch.num_rows else batch.slice(start, step)
+            rows = conformer.conform(piece, self.num_rows)
+            self._gather(rows, size_bytes if rows is batch else rows.nbytes)
 
-    def _gather(self, rows: pa.RecordBatch) -> None:
-        size_bytes = rows.nbytes
+    def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
         self._make_room(size_bytes)
         self.num_rows += rows.num_rows
         if self._router is None:
-            self._add(self._flat_lane(), rows.select(self._data_columns), size_bytes)
+            if rows.num_columns != len(self._data_columns):
+                rows = rows.select(self._data_columns)
+            self._add(self._flat_lane(), rows, size_bytes)
         else:
             self._unrouted.append(rows)
             self._unrouted_rows += rows.num_rows
             self._unrouted_bytes += size_bytes
-            if self._unrouted_rows >= ROUTE_ROWS or self._unrouted_bytes >= self._unit_bytes:
+            if self._unrouted_rows >= ROUTE_ROWS // 2 or self._unrouted_bytes >= self._unit_bytes // 2:
                 self._route()
         self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
 
@@ -275,7 +279,7 @@ class TaskWriter:
 
     def _dictionary_for(self, table: pa.Table) -> tuple[str, ...]:
         """Columns to encode with a dictionary: judged once a task, by the first table that is large enough."""
-        if table.num_rows < DICTIONARY_ROWS_MIN:
+        if table.num_rows < SAMPLE_ROWS_MIN:
             return ()
         if self._dictionary is None:
             self._dictionary = dictionary_columns(table)
@@ -283,20 +287,31 @@ class TaskWriter:
 
 
 def _layout(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout:
-    left_out = {fold_name(name) for name in plan.partition_columns}
-    left_out.update(fold_name(field.name) for field in plan.schema.fields if field.type == VOID)
-    schema = pa.schema([field for field in to_arrow(plan.schema) if fold_name(field.name) not in left_out])
-    if not len(schema):
-        raise InvalidInputError("the table has no column besides its partition columns to store", table=plan.table)
-    properties = TableProperties.of(plan.configuration)
-    statistics = StatisticsPolicy.of(plan.schema, properties, plan.partition_columns)
+    configuration = tuple(sorted(plan.configuration.items()))
     return FileLayout(
         files=files,
-        file_format=FileFormat(schema.remove_metadata(), plan.compression, statistics),
+        file_format=_file_format(plan.schema, plan.partition_columns, configuration, plan.compression, plan.table),
         target_file_size_bytes=plan.target_file_size_bytes,
         max_records_per_file=plan.max_records_per_file,
         names=FileNames.of(task, plan),
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _file_format(
+    schema: Struct,
+    partition_columns: tuple[str, ...],
+    configuration: tuple[tuple[str, str], ...],
+    compression: str,
+    table: str,
+) -> FileFormat:
+    left_out = {fold_name(name) for name in partition_columns}
+    left_out.update(fold_name(field.name) for field in schema.fields if field.type == VOID)
+    stored = pa.schema([field for field in to_arrow(schema) if fold_name(field.name) not in left_out])
+    if not len(stored):
+        raise InvalidInputError("the table has no column besides its partition columns to store", table=table)
+    statistics = StatisticsPolicy.of(schema, TableProperties.of(dict(configuration)), partition_columns)
+    return FileFormat(stored, compression, statistics)
 
 
 def _files_at_once(wanted: int) -> int:
