@@ -12,7 +12,7 @@ from txlog import __version__, ambient
 from txlog.alter import Definition
 from txlog.committer import CommitOutcome, Committer
 from txlog.delta_log import DeltaLog
-from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError
+from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.log.exactly_once import AlreadyCommitted, check_replay
 from txlog.log.state import TableHead
 from txlog.log.transaction import Isolation, Proposal, ReadSet, validate_proposal
@@ -57,7 +57,8 @@ class Engine:
         Raises ``TableNotFoundError``, and ``UnsupportedFeatureError`` before anything is written.
         """
         head = self.log.head()
-        check_can_write(head.protocol, head.metadata)
+        with TxlogError.located(self.uri, head.version):
+            check_can_write(head.protocol, head.metadata)
         return head
 
     def isolation(self, head: TableHead, asked: Isolation | None = None) -> Isolation:

@@ -19,6 +19,8 @@ happened, why, and what to do next. Errors pickle whole, since Spark moves them 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,6 +69,17 @@ class TxlogError(Exception):
         self.path = path
         for name, value in details.items():
             setattr(self, name, value)
+
+    @classmethod
+    @contextmanager
+    def located(cls, table: str, version: int | None = None) -> Iterator[None]:
+        """What the block raises names its table: pure code decides without knowing where, and leaves that open."""
+        try:
+            yield
+        except cls as error:
+            if error.table is None:
+                error.table, error.version = table, version if error.version is None else error.version
+            raise
 
     @property
     def kind(self) -> str:

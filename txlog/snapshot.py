@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.delta_log import DeltaLog
+from txlog.errors import TxlogError
 from txlog.log.state import TableHead
 from txlog.protocol.actions import Protocol
 from txlog.protocol.schema import Struct, to_arrow
@@ -127,7 +128,8 @@ class Snapshot:
         from txlog.protocol.features import check_can_read
         from txlog.scan import Scan
 
-        check_can_read(self._head.protocol, self._head.metadata)
+        with TxlogError.located(self._log.table, self.version):
+            check_can_read(self._head.protocol, self._head.metadata)
         return Scan(self._log.store, self._head, None if columns is None else tuple(columns), predicate)
 
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
@@ -135,7 +137,8 @@ class Snapshot:
             return None
         from txlog.log.predicates import bind_predicate
 
-        return bind_predicate(where, self._head.schema)
+        with TxlogError.located(self._log.table, self.version):
+            return bind_predicate(where, self._head.schema)
 
     def __repr__(self) -> str:
         return f"Snapshot({self._log.table}, version={self.version})"

@@ -16,6 +16,7 @@ from txlog.errors import (
     MetadataChangedError,
     ProtocolChangedError,
     TableExistsError,
+    TxlogError,
     UnsupportedFeatureError,
 )
 from txlog.log.transaction import operation_parameters
@@ -119,7 +120,8 @@ class Table:
         (a store that ignores the condition of a conditional put is refused).
         """
         engine = _engine(uri, storage_options, retry, credential_provider)
-        definition = Definition(*new_table(schema, _names(partition_by), properties))
+        with TxlogError.located(engine.uri):
+            definition = Definition(*new_table(schema, _names(partition_by), properties))
         if not engine.log.exists():
             _probe_new_location(engine)
             try:
@@ -152,7 +154,8 @@ class Table:
 
         engine = _engine(uri, storage_options, retry, credential_provider)
         head = engine.log.head()
-        check_can_read(head.protocol, head.metadata)
+        with TxlogError.located(engine.uri, head.version):
+            check_can_read(head.protocol, head.metadata)
         return cls(engine)
 
     @staticmethod
@@ -300,7 +303,8 @@ class Table:
         """Set table properties. Raises ``InvalidInputError`` naming an unknown key or a value that is not valid."""
         head = self._engine.writable_head()
         parameters = operation_parameters(properties=dict(properties))
-        definition = with_properties(head, properties)
+        with TxlogError.located(self.uri, head.version):
+            definition = with_properties(head, properties)
         return self._engine.commit_definition(head, definition, "SET TBLPROPERTIES", parameters, user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
@@ -308,7 +312,8 @@ class Table:
         head = self._engine.writable_head()
         keys = _names(keys)
         parameters = operation_parameters(properties=list(keys), ifExists=False)
-        definition = without_properties(head, keys)
+        with TxlogError.located(self.uri, head.version):
+            definition = without_properties(head, keys)
         return self._engine.commit_definition(head, definition, "UNSET TBLPROPERTIES", parameters, user_metadata)
 
     def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
@@ -320,7 +325,8 @@ class Table:
         head = self._engine.writable_head()
         new = from_any(schema)
         parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
-        definition = with_columns(head, new)
+        with TxlogError.located(self.uri, head.version):
+            definition = with_columns(head, new)
         return self._engine.commit_definition(head, definition, "ADD COLUMNS", parameters, user_metadata)
 
     # --- the log ------------------------------------------------------------------------------------------------
