@@ -30,7 +30,7 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -m pytest tests
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
