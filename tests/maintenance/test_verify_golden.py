@@ -1,0 +1,59 @@
+"""Tables by other writers: verification raises no false alarm, and names what is truly wrong with some of them."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from txlog.errors import TableNotFoundError
+from txlog.maintenance.verify import verify_table
+from txlog.store.local import local_table_store
+
+GOLDEN = Path(os.environ.get("TXLOG_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden"))
+NAMES = sorted(path.name.removesuffix(".tar.zst") for path in GOLDEN.glob("*.tar.zst"))
+WITHOUT_A_LOG = {"crc-malformed", "no-delta-log-folder"}
+BROKEN = {
+    "data-reader-absolute-paths-escaped-chars": {"incomplete-start", "missing-file", "unsafe-path"},
+    "deltalog-commit-info": {"corrupt-commit"},
+    "deltalog-state-reconstruction-from-checkpoint-missing-protocol": {"corrupt-checkpoint", "corrupt-commit"},
+    "deltalog-state-reconstruction-without-metadata": {"incomplete-start", "missing-file"},
+    "versions-not-contiguous": {"corrupt-commit", "missing-version"},
+}
+# Logs of which only the actions matter: their data files never were.
+LOG_ONLY = {
+    "app-txn-with-last-updated",
+    "checkpoint",
+    "delete-re-add-same-file-different-transactions",
+    "deltalog-invalid-protocol-version",
+    "with_checkpoint_no_last_checkpoint",
+}
+
+pytestmark = pytest.mark.skipif(not NAMES, reason=f"no golden tables at {GOLDEN}; TXLOG_GOLDEN names another folder")
+
+
+def unpack(name: str, target: Path) -> list[Path]:
+    import zstandard
+
+    with zstandard.open(GOLDEN / f"{name}.tar.zst", "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+        archive.extractall(target, filter="data")
+    return sorted(log.parent for log in target.rglob("_delta_log"))
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_A_LOG])
+def test_a_golden_table_is_sound_or_named_for_what_is_wrong(name: str, tmp_path: Path) -> None:
+    tables = unpack(name, tmp_path)
+    assert tables
+    for table in tables:
+        verification = verify_table(local_table_store(str(table)))
+        errors = {finding.rule for finding in verification.findings if finding.severity == "error"}
+        assert errors == BROKEN.get(name, {"missing-file"} if name in LOG_ONLY else set())
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name in WITHOUT_A_LOG])
+def test_a_folder_without_a_log_is_no_table(name: str, tmp_path: Path) -> None:
+    unpack(name, tmp_path)
+    with pytest.raises(TableNotFoundError):
+        verify_table(local_table_store(str(tmp_path / name)))
