@@ -7,7 +7,7 @@ that a test, or a schedule explorer, can own all of them: ``with ambient.use(my_
 from __future__ import annotations
 
 import contextlib
-import random
+import random  # noqa: TID251
 import time
 import uuid
 from collections.abc import Iterator
