@@ -8,14 +8,14 @@ PROTOCOL.md, "Checkpoints", "Checkpoint Schema".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 
 from txlog.errors import CorruptLogError
-from txlog.log.checkpoint_order import in_partition_order
+from txlog.log.checkpoint_order import row_groups_by_partition
 from txlog.log.files import FILES_SCHEMA, STRING_MAP, TOMBSTONES_SCHEMA, partition_column
 from txlog.log.last_checkpoint import last_checkpoint_bytes
 from txlog.log.retention import retained_tombstones, retained_transactions
@@ -123,9 +123,9 @@ def build_checkpoint(head: TableHead, live: pa.Table, tombstones: pa.Table, *, n
         store_schema=False,
     ) as writer:
         writer.write_batch(_row_group(schema, len(small), {root: _small_column(small, root) for root in _SMALL_TYPES}))
-        for files in _slices(in_partition_order(live, physical_partition_columns(head))):
+        for files in row_groups_by_partition(live, _physical_partition_columns(head), _ROW_GROUP_ROWS):
             writer.write_batch(_row_group(schema, files.num_rows, {"add": adds.column(files)}))
-        for removed in _slices(kept):
+        for removed in row_groups_by_partition(kept, (), _ROW_GROUP_ROWS):
             column = pa.StructArray.from_arrays(_all_false(removed, "dataChange"), fields=list(TOMBSTONES_SCHEMA))
             writer.write_batch(_row_group(schema, removed.num_rows, {"remove": column}))
     body = sink.getvalue()
@@ -173,12 +173,6 @@ def _with_pairs(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-def _slices(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """The rows in pieces of one row group each, every one in one chunk."""
-    for start in range(0, table.num_rows, _ROW_GROUP_ROWS):
-        yield from table.slice(start, _ROW_GROUP_ROWS).combine_chunks().to_batches()
-
-
 def _row_group(schema: pa.Schema, length: int, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
     arrays = [columns[f.name] if f.name in columns else pa.nulls(length, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
@@ -207,7 +201,7 @@ class _AddColumns:
         if not properties.write_stats_as_struct:
             return cls(pa.struct(members), None, ())
         schema = _physical(head.schema) if properties.column_mapping_mode != "none" else head.schema
-        names = physical_partition_columns(head)
+        names = _physical_partition_columns(head)
         statistics = statistics_type(StatisticsPolicy.of(schema, properties, names).leaves)
         types = {field.name: field.type for field in schema.fields}
         partitions = tuple((name, types[name]) for name in names)
@@ -227,7 +221,7 @@ class _AddColumns:
         return pa.StructArray.from_arrays([values[field.name] for field in self.type], fields=list(self.type))
 
 
-def physical_partition_columns(head: TableHead) -> tuple[str, ...]:
+def _physical_partition_columns(head: TableHead) -> tuple[str, ...]:
     """The names under which partition values are kept: those in the files, where the table maps its columns."""
     if head.properties.column_mapping_mode == "none":
         return head.partition_columns
