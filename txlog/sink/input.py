@@ -117,7 +117,7 @@ def _refuse_what_cannot_stream(data: Any) -> None:
 
 def _is_pandas(data: Any) -> bool:
     """A data frame of a pandas that is too old (before 2.2) to speak the Arrow interface itself."""
-    return type(data).__name__ == "DataFrame" and type(data).__module__.startswith("pandas.")
+    return type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == "pandas"
 
 
 def _not_data(data: Any) -> InvalidInputError:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.partition_values import encode_array
-from txlog.protocol.schema import Field, Struct
+from txlog.protocol.schema import Decimal, Field, Primitive, Struct, type_name
 
 __all__ = ["PartitionKey", "Router"]
 
@@ -33,6 +33,8 @@ class Router:
             found = schema.find(name)
             if found is None:
                 raise InvalidInputError(f"partition column {name} is not a column of the table")
+            if not isinstance(found.type, (Primitive, Decimal)):
+                raise InvalidInputError(f"{name} is a {type_name(found.type)}: no table is partitioned by one")
             self._columns.append(found)
 
     def route(self, batch: pa.RecordBatch, data_columns: list[str]) -> list[tuple[PartitionKey, pa.RecordBatch]]:
