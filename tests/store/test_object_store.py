@@ -102,6 +102,15 @@ def test_an_upload_that_is_aborted_is_never_seen(server: FaultyS3, store: TableS
     assert not server.bucket.uploads
 
 
+def test_an_upload_that_arrives_short_is_not_published() -> None:
+    with FaultyS3() as server:
+        server.lost_bytes = 2
+        output = open_store("s3://bucket/t", server.storage_options).files.create("part.parquet")
+        output.sink.write(b"bytes")
+        with pytest.raises(StorageError, match=r"5 bytes were uploaded but part\.parquet has 3"):
+            output.publish()
+
+
 def test_a_pickled_store_holds_no_secret_and_says_so_where_it_is_missed(server: FaultyS3) -> None:
     options = {**server.storage_options, "access_key_id": "AKIA1234", "secret_access_key": "hush-hush"}
     pickled = pickle.dumps(open_store("s3://bucket/t", {**options, "session_token": "also-secret"}))

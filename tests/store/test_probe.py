@@ -22,6 +22,15 @@ class IgnoringLogStore(MemoryLogStore):
         return PutOutcome.WRITTEN
 
 
+class LyingLogStore(MemoryLogStore):
+    """Says that the name is taken, and replaces its bytes all the same."""
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        outcome = super().put_if_absent(name, body)
+        self.put(name, body)
+        return outcome
+
+
 class LateLogStore(MemoryLogStore):
     """Checks, then acts: right in turns, wrong in a race."""
 
@@ -71,6 +80,10 @@ def test_a_store_that_ignores_the_condition_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedFeatureError, match="memory://probed: this store does not keep two writers apart"):
         report.require_safe()
     assert log.objects == {}
+
+
+def test_a_store_that_refuses_and_replaces_is_not_safe() -> None:
+    assert "a create replaced what was there" in probe_store(table_store(LyingLogStore())).problems
 
 
 def test_a_store_that_checks_before_it_acts_is_caught_by_the_race() -> None:

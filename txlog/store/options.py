@@ -77,9 +77,10 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
             raise InvalidInputError(f"storage_options: keys are strings, got {key!r}")
         if value is None:
             continue
-        _refuse_or_warn(key, value, cloud)
         name = _bare(key, cloud)
+        _refuse_by_name(name, key, value)
         if name in _WITHOUT_EFFECT:
+            _logger.warning("storage_options: %s is ignored: %s", key, _reason_to_ignore(name))
             continue
         if cloud is Cloud.LOCAL:
             _check_known_anywhere(key)
@@ -210,11 +211,22 @@ _SECRET = frozenset(
 _WITHOUT_EFFECT = frozenset(
     {
         "allow_unsafe_rename",
+        "backoff.base",
+        "backoff.init_backoff",
+        "backoff.max_backoff",
+        "backoff_config.base",
+        "backoff_config.init_backoff",
+        "backoff_config.max_backoff",
         "delta_dynamo_table_name",
         "endpoint_url_dynamodb",
         "file_cache_ttl",
         "force_credential_load",
         "mount_allow_unsafe_rename",
+        "object_store_concurrency_limit",
+        "retry_base_multiplier",
+        "retry_init_backoff_ms",
+        "retry_max_backoff_ms",
+        "retry_timeout_ms",
         "s3_allow_unsafe_rename",
         "s3_force_credential_load",
         "s3_get_internal_server_error_retries",
@@ -234,8 +246,7 @@ _ELSEWHERE = {
 }
 
 
-def _refuse_or_warn(key: str, value: Any, cloud: Cloud) -> None:
-    name = _bare(key, cloud)
+def _refuse_by_name(name: str, key: str, value: Any) -> None:
     if name == "s3_locking_provider" and str(value).strip().lower() not in ("", "none"):
         raise InvalidInputError(
             f"storage_options: {key}={value!r} is not supported. Writers that lock through DynamoDB do not see commits "
@@ -249,8 +260,12 @@ def _refuse_or_warn(key: str, value: Any, cloud: Cloud) -> None:
         )
     if name in _ELSEWHERE:
         raise InvalidInputError(f"storage_options: {key} is not taken here: {_ELSEWHERE[name]}")
+
+
+def _reason_to_ignore(name: str) -> str:
     if name.endswith("allow_unsafe_rename"):
-        _logger.warning("storage_options: %s is ignored: every commit is made by a conditional put", key)
+        return "every commit is made by a conditional put"
+    return "it tunes a part of another library"
 
 
 def _bare(key: str, cloud: Cloud) -> str:

@@ -80,11 +80,15 @@ class _Bucket:
 
 
 class FaultyS3:
-    """The server. Use it as a context manager; ``page_size`` is how many keys one page of a list holds."""
+    """The server. Use it as a context manager; ``page_size`` is how many keys one page of a list holds.
+
+    ``lost_bytes``: how many bytes at the end of each unconditional PUT are dropped, though all is said to be well.
+    """
 
     def __init__(self, page_size: int = 1000) -> None:
         self.requests: list[Request] = []
         self.page_size = page_size
+        self.lost_bytes = 0
         self.bucket = _Bucket()
         self.closing = threading.Event()
         self._script: list[Fault] = []
@@ -173,7 +177,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._record(is_conditional, fault)
             exists = is_conditional and fault is not Fault.IGNORE_CONDITION and self.key in bucket.objects
             if fault in _LANDS and not exists:
-                bucket.objects[self.key] = body
+                kept_bytes = len(body) if is_conditional else len(body) - self.service.lost_bytes
+                bucket.objects[self.key] = body[:kept_bytes]
         if fault is Fault.LAND_HANG:
             self.service.closing.wait()
         if fault in (Fault.LAND_HANG, Fault.LAND_DROP, Fault.DROP):
