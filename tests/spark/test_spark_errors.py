@@ -1,0 +1,136 @@
+"""Typed errors across Spark: whatever Spark makes of the text, the error comes back whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from txlog import errors
+from txlog.errors import (
+    CommitStateUnknownError,
+    ConcurrentAppendError,
+    ConflictReason,
+    CorruptLogError,
+    InvalidInputError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
+from txlog.spark import error_from
+from txlog.spark.errors import TxlogErrorInSpark, crossing, encode
+
+CONFLICT = ConcurrentAppendError(
+    "v12 (WRITE) added files matching day='2026-11-20'",
+    table="s3://b/flights",
+    version=11,
+    reasons=(
+        ConflictReason("ConcurrentAppendError", 12, "WRITE", "added files"),
+        ConflictReason("MetadataChangedError", 13, "SET TBLPROPERTIES", "changed the properties"),
+    ),
+)
+
+
+class SparkLike(Exception):
+    """As pyspark's exceptions do, it tells its parameters by a method."""
+
+    def __init__(self, text: str, parameters: dict[str, str] | None = None) -> None:
+        super().__init__(text)
+        self.parameters = parameters
+
+    def getMessageParameters(self) -> dict[str, str] | None:
+        return self.parameters
+
+
+def crossed(error: TxlogError) -> str:
+    with pytest.raises(TxlogErrorInSpark) as caught, crossing():
+        raise error
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", [name for name in errors.__all__ if name not in ("ConflictReason",)])
+def test_every_kind_of_error_comes_back_as_itself(name: str) -> None:
+    kind = getattr(errors, name)
+    found = error_from(RuntimeError(crossed(kind("what happened", table="/t", version=3, path="x"))))
+    assert type(found) is kind
+    assert (found.message, found.table, found.version, found.path) == ("what happened", "/t", 3, "x")
+
+
+def test_the_text_that_people_read_begins_with_kind_and_message() -> None:
+    first_line = crossed(CONFLICT).splitlines()[0]
+    assert first_line == "ConcurrentAppendError: s3://b/flights v11: v12 (WRITE) added files matching day='2026-11-20'"
+
+
+def test_the_fields_of_an_error_come_back_with_their_types() -> None:
+    found = error_from(RuntimeError(crossed(CONFLICT)))
+    assert isinstance(found, ConcurrentAppendError)
+    assert found.reasons == CONFLICT.reasons
+    assert found.winner_version == 12
+
+    unknown = error_from(RuntimeError(encode(CommitStateUnknownError("?", version=4, txn_id="abc"))))
+    assert isinstance(unknown, CommitStateUnknownError)
+    assert (unknown.version, unknown.txn_id) == (4, "abc")
+
+    unsupported = error_from(RuntimeError(encode(UnsupportedFeatureError("x", features=("a", "b")))))
+    assert isinstance(unsupported, UnsupportedFeatureError)
+    assert unsupported.features == ("a", "b")
+
+    corrupt = error_from(RuntimeError(encode(CorruptLogError("x", path="3.json", line=7))))
+    assert isinstance(corrupt, CorruptLogError)
+    assert corrupt.line == 7
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda text: RuntimeError(f"Job aborted: stage 3 failed:\n  at x.y(Z.scala:1)\n{text}\n SQLSTATE: 38000"),
+        lambda text: SparkLike("[PYTHON_DATA_SOURCE_ERROR] failed", {"action": "write", "msg": f"Traceback\n{text}"}),
+        lambda text: RuntimeError(repr(text)),  # its newlines escaped, as some logs do
+    ],
+)
+def test_it_is_found_wherever_spark_puts_the_text(wrap: object) -> None:
+    found = error_from(wrap(crossed(CONFLICT)))  # type: ignore[operator]
+    assert isinstance(found, ConcurrentAppendError)
+
+
+def test_it_is_found_in_the_cause_of_an_exception_and_as_itself() -> None:
+    outer = ValueError("mine")
+    outer.__cause__ = RuntimeError(encode(CONFLICT))
+    assert isinstance(error_from(outer), ConcurrentAppendError)
+    assert error_from(CONFLICT) is CONFLICT
+    loop = ValueError("a")
+    loop.__context__ = loop
+    assert error_from(loop) is None
+
+
+def test_characters_that_spark_or_json_could_spoil_survive() -> None:
+    message = "column 'ä\u2028\x00\"\\' {a:1} <b> %s $1 [txlog-error:1:00000000:AAAA] 🦆\n second line"
+    found = error_from(RuntimeError(crossed(InvalidInputError(message))))
+    assert found is not None
+    assert found.message == message
+
+
+def test_a_marker_that_was_cut_or_altered_is_not_believed() -> None:
+    marker = encode(CONFLICT)
+    assert error_from(RuntimeError(marker[:-10] + "]")) is None
+    middle = len(marker) // 2
+    altered = marker[:middle] + ("A" if marker[middle] != "A" else "B") + marker[middle + 1 :]
+    assert error_from(RuntimeError(altered)) is None
+    assert error_from(RuntimeError(f"{altered}\n{marker}")) is not None
+
+
+def test_an_error_of_somebody_else_is_none() -> None:
+    assert error_from(ValueError("no such column")) is None
+
+
+def test_errors_of_others_pass_a_crossing_as_they_are() -> None:
+    with pytest.raises(ZeroDivisionError), crossing():
+        _ = 1 / 0
+
+
+def test_a_very_long_message_is_cut_so_that_the_marker_stays_short() -> None:
+    import os
+
+    message = os.urandom(100_000).hex()
+    error = InvalidInputError(message)
+    assert len(encode(error)) < 20_000
+    found = error_from(RuntimeError(encode(error)))
+    assert found is not None
+    assert message.startswith(found.message.removesuffix(" ..."))

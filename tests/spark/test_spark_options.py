@@ -1,0 +1,208 @@
+"""Options of a Spark write: typed, spelled as Delta spells them, and never ignored."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.log.transaction import Isolation
+from txlog.spark.options import WriteOptions, parse_write_options
+from txlog.spark.settings import SessionSettings
+from txlog.store.retry import RetryPolicy
+
+
+def parsed(**options: str) -> WriteOptions:
+    return parse_write_options({"path": "/t", **{key.replace("__", "."): value for key, value in options.items()}})
+
+
+def test_nothing_but_a_path_is_a_plain_write() -> None:
+    assert parsed() == WriteOptions("/t")
+
+
+def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
+    options = {
+        "path": "s3://bucket/table",
+        "txnAppId": "orders",
+        "txnVersion": "17",
+        "mergeSchema": "TRUE",
+        "partitionBy": "day, hour",
+        "partitionOverwriteMode": "STATIC",
+        "userMetadata": "by me",
+        "maxRecordsPerFile": "1000",
+        "targetFileSize": "64mb",
+        "compression": "ZSTD",
+        "isolationLevel": "serializable",
+        "commit.retry.num-retries": "3",
+        "commit.retry.min-wait-ms": "50",
+        "commit.retry.max-wait-ms": "500",
+        "commit.retry.total-timeout-ms": "2500",
+        "delta.appendOnly": "true",
+        "delta.dataSkippingNumIndexedCols": "5",
+        "storage.AWS_Region": "eu-west-1",
+        "overwriteSchema": "false",
+        "dataChange": "true",
+    }
+    found = parse_write_options({key.lower(): value for key, value in options.items()})
+    assert found == WriteOptions(
+        path="s3://bucket/table",
+        transaction=("orders", 17),
+        merge_schema=True,
+        partition_by=("day", "hour"),
+        static_overwrite=True,
+        user_metadata="by me",
+        max_records_per_file=1000,
+        target_file_size_bytes=64 << 20,
+        compression="zstd",
+        isolation=Isolation.SERIALIZABLE,
+        retry=RetryPolicy(max_attempts=4, min_wait=0.05, max_wait=0.5, total_timeout=2.5),
+        properties={"delta.appendOnly": "true", "delta.dataSkippingNumIndexedCols": "5"},
+        storage_options={"aws_region": "eu-west-1"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("wrong", "meant"),
+    [
+        ("mergeshema", "mergeSchema"),
+        ("partitioncolumns", "partitionBy"),
+        ("txnid", "txnAppId"),
+        ("commit.retry.numretries", "commit.retry.num-retries"),
+        ("max_records_per_file", "maxRecordsPerFile"),
+    ],
+)
+def test_an_unknown_option_is_refused_with_the_nearest_known_one(wrong: str, meant: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"unknown option '{wrong}' .*did you mean '{meant}'"):
+        parse_write_options({"path": "/t", wrong: "1"})
+
+
+def test_an_unknown_table_property_is_refused_with_the_nearest_known_one() -> None:
+    with pytest.raises(InvalidInputError, match=r"delta\.appendOnly"):
+        parse_write_options({"path": "/t", "delta.appendonli": "true"})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("replaceWhere", "day = 1"),
+        ("overwriteSchema", "true"),
+        ("partitionOverwriteMode", "Dynamic"),
+        ("versionAsOf", "3"),
+        ("timestampAsOf", "2026-01-01"),
+        ("dataChange", "false"),
+        ("checkpointLocation", "/c"),
+        ("optimizeWrite", "true"),
+        ("clusterBy", "a"),
+    ],
+)
+def test_what_is_not_built_yet_is_refused_by_name(name: str, value: str) -> None:
+    with pytest.raises(UnsupportedFeatureError, match=name) as caught:
+        parse_write_options({"path": "/t", name.lower(): value})
+    assert caught.value.features == (name,)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("txnVersion", "-1"),
+        ("txnVersion", "1.5"),
+        ("txnVersion", str(2**63)),
+        ("mergeSchema", "yes"),
+        ("overwriteSchema", "maybe"),
+        ("partitionOverwriteMode", "both"),
+        ("maxRecordsPerFile", "0"),
+        ("targetFileSize", "big"),
+        ("targetFileSize", "0"),
+        ("isolationLevel", "SnapshotIsolation"),
+        ("partitionBy", "a,,b"),
+        ("partitionBy", '["a", 1]'),
+        ("commit.retry.num-retries", "-1"),
+        ("commit.retry.min-wait-ms", "1s"),
+    ],
+)
+def test_a_bad_value_is_refused_with_the_name_of_its_option(name: str, value: str) -> None:
+    with pytest.raises(InvalidInputError, match=name):
+        parse_write_options({"path": "/t", "txnappid": "a", "txnversion": "1", name.lower(): value})
+
+
+@pytest.mark.parametrize("given", ["txnAppId", "txnVersion"])
+def test_one_half_of_a_transaction_is_refused(given: str) -> None:
+    with pytest.raises(InvalidInputError, match="txnAppId and txnVersion"):
+        parse_write_options({"path": "/t", given: "1"})
+
+
+def test_a_missing_path_is_refused_and_a_relative_one_made_absolute() -> None:
+    with pytest.raises(InvalidInputError, match="no path"):
+        parse_write_options({})
+    assert parse_write_options({"path": "a/b"}).path == os.path.join(os.getcwd(), "a", "b")
+    assert parse_write_options({"path": "file:/a/b"}).path == "file:/a/b"
+
+
+def test_a_column_name_with_a_comma_goes_into_a_json_list() -> None:
+    assert parsed(partitionby='["a,b", "c"]').partition_by == ("a,b", "c")
+    assert parsed(partitionby="").partition_by == ()
+
+
+def test_storage_options_are_not_shown() -> None:
+    options = parse_write_options({"path": "/t", "storage.secret_access_key": "hush"})
+    assert options.storage_options == {"secret_access_key": "hush"}
+    assert "hush" not in repr(options)
+
+
+# --- session settings ---------------------------------------------------------------------------------------
+
+DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "DYNAMIC", "spark.app.name": "x"}
+TRANSACTION = {"spark.databricks.delta.write.txnAppId": "etl", "spark.databricks.delta.write.txnVersion": "8"}
+
+
+def settings(values: dict[str, str]) -> SessionSettings:
+    return SessionSettings.seen_by(values.get)
+
+
+def test_only_watched_settings_travel() -> None:
+    assert settings(DYNAMIC).values == {"spark.sql.sources.partitionOverwriteMode": "DYNAMIC"}
+
+
+def test_a_dynamic_session_refuses_an_overwrite_unless_the_write_says_static() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="partitionOverwriteMode"):
+        settings(DYNAMIC).refuse(parsed(), overwrite=True, creating=False)
+    settings(DYNAMIC).refuse(parsed(partitionoverwritemode="static"), overwrite=True, creating=False)
+    settings(DYNAMIC).refuse(parsed(), overwrite=False, creating=False)
+
+
+def test_a_transaction_of_the_session_is_used_where_the_write_names_none() -> None:
+    assert settings(TRANSACTION).transaction(parsed()) == ("etl", 8)
+    assert settings(TRANSACTION).transaction(parsed(txnappid="mine", txnversion="1")) == ("mine", 1)
+    assert settings({}).transaction(parsed()) is None
+
+
+@pytest.mark.parametrize("left_out", TRANSACTION)
+def test_half_a_transaction_of_the_session_is_refused(left_out: str) -> None:
+    half = {key: value for key, value in TRANSACTION.items() if key != left_out}
+    with pytest.raises(InvalidInputError, match="txnVersion"):
+        settings(half).refuse(parsed(), overwrite=False, creating=False)
+
+
+def test_what_would_have_to_change_the_session_is_refused() -> None:
+    resetting = {**TRANSACTION, "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true"}
+    with pytest.raises(UnsupportedFeatureError, match="autoReset"):
+        settings(resetting).refuse(parsed(), overwrite=False, creating=False)
+
+
+def test_defaults_for_new_tables_are_refused_only_where_a_table_is_created() -> None:
+    defaults = {"spark.databricks.delta.properties.defaults.appendOnly": "true"}
+    with pytest.raises(UnsupportedFeatureError, match=r"defaults\.appendOnly"):
+        settings(defaults).refuse(parsed(), overwrite=False, creating=True)
+    settings(defaults).refuse(parsed(), overwrite=False, creating=False)
+
+
+def test_user_metadata_and_file_limits_of_the_session_yield_to_the_options() -> None:
+    session = settings(
+        {"spark.databricks.delta.commitInfo.userMetadata": "session", "spark.sql.files.maxRecordsPerFile": "10"}
+    )
+    assert session.user_metadata(parsed()) == "session"
+    assert session.user_metadata(parsed(usermetadata="write")) == "write"
+    assert session.max_records_per_file(parsed()) == 10
+    assert session.max_records_per_file(parsed(maxrecordsperfile="3")) == 3
+    assert settings({"spark.sql.files.maxRecordsPerFile": "0"}).max_records_per_file(parsed()) is None

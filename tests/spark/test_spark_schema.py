@@ -1,0 +1,64 @@
+"""The schema of a DataFrame on its way into a table."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import types as spark
+
+from txlog.errors import UnsupportedFeatureError
+from txlog.protocol.schema import LONG, STRING, Array, Field, Map, Struct
+from txlog.spark.schema import as_nullable, frame_schema
+
+
+def test_what_spark_binds_to_the_table_it_read_from_is_left_behind() -> None:
+    source = spark.StructType(
+        [
+            spark.StructField(
+                "a", spark.LongType(), False, {"comment": "kept", "delta.identity.start": 1, "CURRENT_DEFAULT": "7"}
+            )
+        ]
+    )
+    assert frame_schema(source) == Struct((Field("a", LONG, False, {"comment": "kept"}),))
+
+
+def test_every_column_that_cannot_be_written_is_named_with_its_type() -> None:
+    source = spark.StructType(
+        [
+            spark.StructField("fine", spark.StringType()),
+            spark.StructField("years", spark.YearMonthIntervalType()),
+            spark.StructField("days", spark.ArrayType(spark.DayTimeIntervalType())),
+            spark.StructField("outer", spark.StructType([spark.StructField("inner", spark.VariantType())])),
+            spark.StructField("nothing", spark.StructType([])),
+            spark.StructField("at", spark.MapType(spark.StringType(), spark.TimeType())),
+        ]
+    )
+    with pytest.raises(UnsupportedFeatureError) as caught:
+        frame_schema(source)
+    message = caught.value.message
+    for column, kind in {
+        "years": "interval year to month",
+        "days.element": "interval day to second",
+        "outer.inner": "variant",
+        "nothing": "empty struct",
+        "at.value": "time(6)",
+    }.items():
+        assert f"\n  {column}  {kind}:" in message
+    assert "fine" not in message
+
+
+def test_a_collated_column_is_refused() -> None:
+    source = spark.StructType([spark.StructField("name", spark.StringType("UTF8_LCASE"))])
+    with pytest.raises(UnsupportedFeatureError, match="name  collated string"):
+        frame_schema(source)
+
+
+def test_nothing_is_not_null_any_more() -> None:
+    strict = Struct(
+        (
+            Field("a", Array(Struct((Field("b", LONG, False),)), False), False),
+            Field("m", Map(STRING, LONG, False), False),
+        )
+    )
+    assert as_nullable(strict) == Struct(
+        (Field("a", Array(Struct((Field("b", LONG, True),)), True), True), Field("m", Map(STRING, LONG, True), True))
+    )

@@ -1,0 +1,138 @@
+"""Typed errors across Spark: how a txlog error gets out of a Python worker and back to the user's program.
+
+Spark turns an exception raised in a worker into text (AnalysisException, PythonException,
+StreamingQueryException, or a bare Py4JJavaError), so its type is lost. Out: `crossing` raises an error
+whose text is txlog's own message and kind, then one marker line with the error's fields, compressed and
+checksummed. In: `error_from` finds that line in whatever Spark raised and rebuilds the error.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import logging
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from txlog import errors
+from txlog.errors import ConflictReason, TxlogError
+
+__all__ = ["TxlogErrorInSpark", "crossing", "error_from"]
+
+_log = logging.getLogger("txlog")
+
+_MARKER = re.compile(r"\[txlog-error:1:([0-9a-f]{8}):([A-Za-z0-9_-]+)\]")
+_MESSAGE_CHARACTERS_MAX = 8_192
+"""A longer message is cut in the marker: Spark Connect and log collectors cut long lines, which would lose it whole."""
+_JSON_BYTES_MAX = 1 << 20
+_KINDS: dict[str, type[TxlogError]] = {
+    name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, TxlogError)
+}
+
+
+class TxlogErrorInSpark(Exception):
+    """What a worker raises in place of a `TxlogError`: the same text, and a marker that `error_from` reads."""
+
+
+@contextlib.contextmanager
+def crossing() -> Iterator[None]:
+    """Let a `TxlogError` leave a Spark worker readable for people and for `error_from`; others pass as they are."""
+    try:
+        yield
+    except TxlogError as error:
+        # The marker rebuilds the error without its traceback, so that is for the worker's own log.
+        _log.debug("raised in a Spark worker", exc_info=True)
+        raise_crossing(error)
+
+
+def raise_crossing(error: TxlogError) -> NoReturn:
+    """Raise ``error`` in the form that survives Spark. ``from None``: a chain would bury the message in frames."""
+    raise TxlogErrorInSpark(f"{error.kind}: {error}\n{encode(error)}") from None
+
+
+def error_from(exc: BaseException) -> TxlogError | None:
+    """The txlog error behind an exception that Spark raised, or None where there is none.
+
+    Looks through the text of ``exc``, its message parameters, and its causes. The result has the type,
+    message and fields of the original (``table``, ``version``, ``reasons``, ``txn_id``, ...):
+
+        try:
+            df.write.format("txlog").mode("append").save(path)
+        except Exception as exc:
+            match txlog.spark.error_from(exc):
+                case txlog.CommitStateUnknownError() as unknown: ...
+    """
+    for link in _chain(exc):
+        if isinstance(link, TxlogError):
+            return link
+        for text in _texts(link):
+            for match in _MARKER.finditer(text):
+                error = _decode(match[1], match[2])
+                if error is not None:
+                    return error
+    return None
+
+
+def encode(error: TxlogError) -> str:
+    """The marker of an error: ``[txlog-error:1:CRC32:BASE64URL(ZLIB(JSON))]``, one line of plain characters."""
+    fields = {name: _plain(value) for name, value in vars(error).items() if value is not None}
+    fields["message"] = _cut(error.message)
+    body = json.dumps({"kind": error.kind, "fields": fields}, default=str, separators=(",", ":")).encode()
+    packed = zlib.compress(body, 9)
+    return f"[txlog-error:1:{zlib.crc32(packed):08x}:{base64.urlsafe_b64encode(packed).decode().rstrip('=')}]"
+
+
+def _decode(checksum: str, encoded: str) -> TxlogError | None:
+    """None where the marker was cut, altered, or written by a release with kinds this one does not know."""
+    try:
+        packed = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
+        if zlib.crc32(packed) != int(checksum, 16):
+            return None
+        body = json.loads(zlib.decompressobj().decompress(packed, _JSON_BYTES_MAX))
+        fields: dict[str, Any] = body["fields"]
+        kind = _KINDS.get(body["kind"], TxlogError)
+        if "reasons" in fields:
+            fields["reasons"] = tuple(ConflictReason(**reason) for reason in fields["reasons"])
+        if "features" in fields:
+            fields["features"] = tuple(fields["features"])
+        return kind(**fields)
+    except (ValueError, KeyError, TypeError, zlib.error):
+        return None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ConflictReason):
+        return asdict(value)
+    if isinstance(value, (tuple, list, frozenset, set)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _cut(message: str) -> str:
+    if len(message) <= _MESSAGE_CHARACTERS_MAX:
+        return message
+    return message[:_MESSAGE_CHARACTERS_MAX] + " ..."
+
+
+def _chain(exc: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = exc
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def _texts(exc: BaseException) -> Iterator[str]:
+    """Everything an exception of PySpark says. Asking the JVM may fail when it is gone: that says nothing then."""
+    with contextlib.suppress(Exception):
+        yield str(exc)
+    with contextlib.suppress(Exception):
+        parameters = exc.getMessageParameters()  # type: ignore[attr-defined]
+        yield from (str(value) for value in (parameters or {}).values())
+    with contextlib.suppress(Exception):
+        yield str(exc.java_exception.toString())  # type: ignore[attr-defined]

@@ -1,0 +1,276 @@
+"""The options of a Spark write: every name txlog knows, its spelling, its value, and what is refused by name.
+
+In: the options as Spark hands them over (keys in lower case). Out: a `WriteOptions`, complete and checked;
+nothing is ever ignored. Names that Delta has keep Delta's meaning (ARCHITECTURE, "Spark").
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.log.transaction import Isolation
+from txlog.protocol.properties import validate
+from txlog.store.retry import RetryPolicy
+
+__all__ = ["WriteOptions", "parse_write_options"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """A write's options, typed. ``None`` and empty mean: not given. Sizes in bytes.
+
+    ``storage_options`` may hold secrets, so it is left out of the repr.
+    """
+
+    path: str
+    transaction: tuple[str, int] | None = None
+    merge_schema: bool = False
+    partition_by: tuple[str, ...] | None = None
+    static_overwrite: bool = False
+    user_metadata: str | None = None
+    max_records_per_file: int | None = None
+    target_file_size_bytes: int | None = None
+    compression: str | None = None
+    isolation: Isolation | None = None
+    retry: RetryPolicy | None = None
+    properties: dict[str, str] = field(default_factory=dict)
+    storage_options: dict[str, str] = field(default_factory=dict, repr=False)
+
+
+def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
+    """Check and type the options of ``df.write``; keys in any case.
+
+    Raises InvalidInputError on an unknown name (with the nearest known one) or a bad value, and
+    UnsupportedFeatureError, naming the option, on what this release does not build.
+    """
+    given = _Given({key.lower(): value for key, value in options.items()})
+    given.refuse_unbuilt()
+    parsed = WriteOptions(
+        path=_path(given.take("path", str)),
+        transaction=_transaction(given.take("txnAppId", _text), given.take("txnVersion", _whole_number)),
+        merge_schema=bool(given.take("mergeSchema", _flag)),
+        partition_by=given.take("partitionBy", _columns),
+        static_overwrite=given.take("partitionOverwriteMode", str) is not None,
+        user_metadata=given.take("userMetadata", str),
+        max_records_per_file=given.take("maxRecordsPerFile", _positive),
+        target_file_size_bytes=given.take("targetFileSize", _byte_count),
+        compression=given.take("compression", str.lower),
+        isolation=given.take("isolationLevel", _isolation),
+        retry=_retry(given),
+        properties=_properties(given),
+        storage_options=given.take_prefix("storage."),
+    )
+    for no_op in ("overwriteSchema", "dataChange"):
+        given.take(no_op, str)
+    given.refuse_rest()
+    return parsed
+
+
+KNOWN = (
+    "path",
+    "txnAppId",
+    "txnVersion",
+    "mergeSchema",
+    "overwriteSchema",
+    "dataChange",
+    "partitionBy",
+    "partitionOverwriteMode",
+    "userMetadata",
+    "maxRecordsPerFile",
+    "targetFileSize",
+    "compression",
+    "isolationLevel",
+    "commit.retry.num-retries",
+    "commit.retry.min-wait-ms",
+    "commit.retry.max-wait-ms",
+    "commit.retry.total-timeout-ms",
+)
+"""Options in their own spelling. Besides them: ``storage.<key>`` and ``delta.<table property>``."""
+
+UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
+    "replaceWhere": (lambda value: True, "delete the rows first, or overwrite the whole table"),
+    "overwriteSchema": (lambda value: _flag(value), "write to a new path, or add columns with mergeSchema"),
+    "partitionOverwriteMode": (
+        lambda value: _choice("static", "dynamic")(value) == "dynamic",
+        "'static' overwrites the whole table",
+    ),
+    "dataChange": (lambda value: not _flag(value), "leave it out: every write of this release changes data"),
+    "versionAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
+    "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
+    "optimizeWrite": (lambda value: _flag(value), "repartition the DataFrame before the write"),
+    "clusterBy": (lambda value: True, "leave it out"),
+    "replaceOn": (lambda value: True, "overwrite the whole table"),
+    "replaceUsing": (lambda value: True, "overwrite the whole table"),
+    "checkpointLocation": (lambda value: True, "use foreachBatch with the options txnAppId and txnVersion"),
+}
+"""Options of Delta that a later release builds: name -> (is this value such a use?, what to do meanwhile)."""
+
+
+class _Given:
+    """The options not yet looked at, by lower-cased key."""
+
+    def __init__(self, rest: dict[str, str]) -> None:
+        self.rest = rest
+
+    def take(self, name: str, read: Callable[[str], Any]) -> Any:
+        """The typed value of one option, or None where it is not given. An error names the option."""
+        text = self.rest.pop(name.lower(), None)
+        if text is None:
+            return None
+        try:
+            return read(text)
+        except _BadValue as error:
+            raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
+
+    def take_prefix(self, prefix: str) -> dict[str, str]:
+        """The options whose key begins with ``prefix``, which is cut off."""
+        found = [key for key in self.rest if key.startswith(prefix)]
+        return {key[len(prefix) :]: self.rest.pop(key) for key in found}
+
+    def refuse_unbuilt(self) -> None:
+        for name, (is_use, advice) in UNBUILT.items():
+            text = self.rest.get(name.lower())
+            if text is None:
+                continue
+            try:
+                unbuilt = is_use(text)
+            except _BadValue as error:
+                raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
+            if unbuilt:
+                raise UnsupportedFeatureError(
+                    f"option {name} = {text!r} is not built yet in txlog's Spark writes; {advice}", features=(name,)
+                )
+
+    def refuse_rest(self) -> None:
+        if not self.rest:
+            return
+        by_folded = {name.lower(): name for name in (*KNOWN, "storage.<key>", "delta.<table property>")}
+        lines = []
+        for key in sorted(self.rest):
+            near = difflib.get_close_matches(key, by_folded, n=1, cutoff=0.5)
+            lines.append(f"{key!r}" + (f" (did you mean {by_folded[near[0]]!r}?)" if near else ""))
+        raise InvalidInputError(
+            f"unknown option {', '.join(lines)}; known are {', '.join(by_folded.values())}, in any case"
+        )
+
+
+class _BadValue(ValueError):
+    """The text of an option is not of the form it must have; the message says which form."""
+
+
+def _path(given: str | None) -> str:
+    """An absolute place: executors need not share the driver's working directory."""
+    if not given:
+        raise InvalidInputError(
+            "no path: write with .save(path) or .option('path', ...). "
+            "Tables of a catalog (saveAsTable, insertInto, writeTo, SQL) need the path option too"
+        )
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", given):
+        return given
+    return os.path.abspath(given)
+
+
+def _transaction(app_id: str | None, version: int | None) -> tuple[str, int] | None:
+    if (app_id is None) != (version is None):
+        missing = "txnAppId" if app_id is None else "txnVersion"
+        raise InvalidInputError(
+            f"option {missing} is missing: txnAppId and txnVersion together name a batch, so that a rerun adds nothing"
+        )
+    return None if app_id is None or version is None else (app_id, version)
+
+
+def _retry(given: _Given) -> RetryPolicy | None:
+    """Iceberg's names, in milliseconds; what is not given keeps the policy's default."""
+    retries = given.take("commit.retry.num-retries", _whole_number)
+    seconds = {
+        "min_wait": given.take("commit.retry.min-wait-ms", _milliseconds),
+        "max_wait": given.take("commit.retry.max-wait-ms", _milliseconds),
+        "total_timeout": given.take("commit.retry.total-timeout-ms", _milliseconds),
+    }
+    settings: dict[str, Any] = {name: value for name, value in seconds.items() if value is not None}
+    if retries is not None:
+        settings["max_attempts"] = retries + 1
+    return RetryPolicy(**settings) if settings else None
+
+
+def _properties(given: _Given) -> dict[str, str]:
+    """The ``delta.*`` options with the spelling of the table property restored, which Spark lower-cased."""
+    return validate({f"delta.{key}": text for key, text in given.take_prefix("delta.").items()})
+
+
+def _text(value: str) -> str:
+    if not value:
+        raise _BadValue("must not be empty")
+    return value
+
+
+def _flag(value: str) -> bool:
+    return _choice("true", "false")(value) == "true"
+
+
+def _choice(*choices: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value.strip().lower() not in choices:
+            raise _BadValue(f"must be {' or '.join(choices)}")
+        return value.strip().lower()
+
+    return read
+
+
+def _whole_number(value: str) -> int:
+    if not re.fullmatch(r"\s*\d{1,19}\s*", value) or int(value) >= 2**63:
+        raise _BadValue("must be a whole number from 0 to 2**63-1")
+    return int(value)
+
+
+def _positive(value: str) -> int:
+    number = _whole_number(value)
+    if number == 0:
+        raise _BadValue("must be at least 1")
+    return number
+
+
+def _milliseconds(value: str) -> float:
+    return _whole_number(value) / 1000
+
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+def _byte_count(value: str) -> int:
+    """As Spark writes sizes: a number of bytes, or with a binary unit (``128mb``, ``1g``)."""
+    matched = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]{0,2})\s*", value.lower())
+    if matched is None or matched[2] not in _UNITS or int(matched[1]) == 0:
+        raise _BadValue("must be a size in bytes, such as 134217728 or 128mb")
+    return int(matched[1]) * _UNITS[matched[2]]
+
+
+def _columns(value: str) -> tuple[str, ...]:
+    """A comma list, or a JSON list where a name holds a comma. An empty one asks for no partitioning."""
+    if value.lstrip().startswith("["):
+        try:
+            names = json.loads(value)
+        except ValueError:
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise _BadValue("must be a comma list of columns, or a JSON list of strings")
+    else:
+        names = [name.strip() for name in value.split(",")] if value.strip() else []
+    if not all(names):
+        raise _BadValue("has an empty column name")
+    return tuple(names)
+
+
+def _isolation(value: str) -> Isolation:
+    levels = (Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE)
+    found = {level.value.lower(): level for level in levels}.get(value.strip().lower())
+    if found is None:
+        raise _BadValue(f"must be {' or '.join(level.value for level in levels)}")
+    return found

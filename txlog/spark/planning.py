@@ -1,0 +1,101 @@
+"""The driver's two acts of a Spark write, on either side of the tasks: plan it, commit it.
+
+In: the options and schema of the write; later the committables of its tasks. Out: a ``WriteJob``; later one
+version of the table. Kept apart from ``source`` so that a task does not load what only the driver needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from txlog.engine import Engine
+from txlog.errors import InvalidInputError
+from txlog.log.state import TableHead
+from txlog.protocol.schema import Struct, to_arrow
+from txlog.result import WriteResult
+from txlog.sink import planning
+from txlog.sink.committable import Committable
+from txlog.sink.global_committer import GlobalCommitter
+from txlog.sink.write_job import WriteJob
+from txlog.spark.options import WriteOptions
+from txlog.spark.schema import as_nullable, frame_schema
+from txlog.store.open import open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["commit", "plan"]
+
+
+def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) -> tuple[WriteJob, bool]:
+    """What this write will do, and whether the table holds it already (a rerun of ``txnAppId`` and ``txnVersion``).
+
+    Raises, before any task runs: ``SchemaMismatchError``, ``InvalidInputError``, ``UnsupportedFeatureError``.
+    """
+    columns = frame_schema(spark_schema)
+    engine = _engine(options)
+    head = engine.head_if_exists()
+    if head is None:
+        nullable = as_nullable(columns)
+        assert isinstance(nullable, Struct)
+        columns = nullable
+    else:
+        _require_same_properties(engine, head, options)
+    app_id, checkpoint_id = options.transaction or (None, None)
+    job = planning.plan_write(
+        engine,
+        to_arrow(columns),
+        planning.WriteOptions(
+            mode="overwrite" if overwrite else "append",
+            schema_mode="merge" if options.merge_schema else "strict",
+            app_id=app_id,
+            checkpoint_id=checkpoint_id,
+            isolation=options.isolation.value if options.isolation else None,
+            create=True,
+            partition_by=options.partition_by,
+            properties=options.properties,
+            target_file_size_bytes=options.target_file_size_bytes,
+            max_records_per_file=options.max_records_per_file,
+            compression=options.compression,
+        ),
+    )
+    return job, GlobalCommitter(engine).replay_of(job) is not None
+
+
+def commit(options: WriteOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
+    """One version with the files of every task. Waits for a Delta checkpoint that is due: Spark ends this process."""
+    engine = _engine(options)
+    try:
+        return GlobalCommitter(engine).commit(job, committables)
+    finally:
+        engine.post_commit.drain()
+
+
+def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
+    """The end of a write whose tasks were told that the table holds it already, and so wrote nothing."""
+    result = GlobalCommitter(_engine(options)).replay_of(job)
+    if result is None:
+        raise InvalidInputError(
+            f"when this write was planned the table held transaction {job.checkpoint_id} of {job.app_id!r}, and now "
+            "it does not: it was restored or created again meanwhile. Nothing was written; run the write again",
+            table=job.plan.table,
+        )
+    return result
+
+
+def _engine(options: WriteOptions) -> Engine:
+    return Engine(open_store(options.path, options.storage_options), options.retry)
+
+
+def _require_same_properties(engine: Engine, head: TableHead, options: WriteOptions) -> None:
+    """Properties are set when a table is created; on one that exists they may only state what it has."""
+    have = head.metadata.configuration
+    differing = [f"{key}={value}" for key, value in options.properties.items() if have.get(key) != value]
+    if differing:
+        raise InvalidInputError(
+            f"a write does not change the properties of a table that exists ({', '.join(differing)}): "
+            "use txlog.Table.open(path).set_properties({...}), or leave the options out",
+            table=engine.uri,
+            version=head.version,
+        )

@@ -1,0 +1,111 @@
+"""A DataFrame's schema as txlog takes it, checked on the driver before any task runs.
+
+In: the Spark schema of `df.write`. Out: our `Struct`, without what is Spark's own business, or a refusal that
+names every column that cannot be written. What fits a *table* is judged by the strict rules in ``sink/conform``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from txlog.errors import UnsupportedFeatureError
+from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, from_any
+
+__all__ = ["as_nullable", "frame_schema"]
+
+_INTERNAL_METADATA = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
+"""Keys that bind a column to the table it was read from (generation, identity, mapping ids, collation, char length)."""
+
+
+def frame_schema(spark_schema: Any) -> Struct:
+    """The columns of a DataFrame (a pyspark ``StructType``).
+
+    Raises UnsupportedFeatureError naming the columns whose type has no place in a Delta table here (intervals, time,
+    variant, user-defined types, collated strings, empty structs). Comments and free metadata are kept.
+    """
+    document = spark_schema.jsonValue()
+    refused = list(_refused("", document))
+    if refused:
+        lines = "".join(f"\n  {column}  {reason}" for column, reason in refused)
+        raise UnsupportedFeatureError(
+            f"{len(refused)} column{'s' if len(refused) > 1 else ''} of the DataFrame cannot be written:{lines}",
+            features=tuple(reason.split(":")[0] for _, reason in refused),
+        )
+    plain = _without_internal_metadata(from_any(document))
+    assert isinstance(plain, Struct)
+    return plain
+
+
+def as_nullable(data_type: DataType) -> DataType:
+    """The type with every NOT NULL dropped: what Spark creates tables with, since a DataFrame's flags are inferred."""
+    match data_type:
+        case Struct(fields):
+            return Struct(tuple(dataclasses.replace(f, type=as_nullable(f.type), nullable=True) for f in fields))
+        case Array(element):
+            return Array(as_nullable(element), True)
+        case Map(key, value):
+            return Map(as_nullable(key), as_nullable(value), True)
+    return data_type
+
+
+_ADVICE = {
+    "calendar interval": "cast it to string or to a number of units",
+    VARIANT.name: "cast it to string, as to_json does",
+    "udt": "write its parts as columns",
+}
+_KNOWN = frozenset(("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date")) | {
+    "timestamp",
+    "timestamp_ntz",
+    "void",
+    "null",
+}
+
+
+def _refused(column: str, value: Any) -> Iterator[tuple[str, str]]:
+    """(column path, type and advice) of every part that cannot be written."""
+    if isinstance(value, str):
+        if value not in _KNOWN and not value.startswith("decimal"):
+            yield column, _reason(value)
+        return
+    kind = value["type"]
+    if kind == "struct":
+        if column and not value["fields"]:
+            yield column, "empty struct: Parquet cannot hold one; drop the column or give it a field"
+        for member in value["fields"]:
+            path = f"{column}.{member['name']}" if column else member["name"]
+            if (member.get("metadata") or {}).get("__COLLATIONS"):
+                yield path, "collated string: cast it with COLLATE UTF8_BINARY"
+            yield from _refused(path, member["type"])
+    elif kind == "array":
+        yield from _refused(f"{column}.element", value["elementType"])
+    elif kind == "map":
+        yield from _refused(f"{column}.key", value["keyType"])
+        yield from _refused(f"{column}.value", value["valueType"])
+    else:
+        yield column, _reason(kind)
+
+
+def _reason(name: str) -> str:
+    if name.startswith("interval"):
+        return f"{name}: cast it to string or to a number of units"
+    if name.startswith("time("):
+        return f"{name}: cast it to string or to a timestamp"
+    return f"{name}: {_ADVICE.get(name, 'cast it or leave it out')}"
+
+
+def _without_internal_metadata(data_type: DataType) -> DataType:
+    match data_type:
+        case Struct(fields):
+            return Struct(tuple(_plain_field(member) for member in fields))
+        case Array(element, contains_null):
+            return Array(_without_internal_metadata(element), contains_null)
+        case Map(key, value, contains_null):
+            return Map(_without_internal_metadata(key), _without_internal_metadata(value), contains_null)
+    return data_type
+
+
+def _plain_field(member: Field) -> Field:
+    kept = {key: value for key, value in member.metadata.items() if not key.startswith(_INTERNAL_METADATA)}
+    return dataclasses.replace(member, type=_without_internal_metadata(member.type), metadata=kept)

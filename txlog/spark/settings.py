@@ -1,0 +1,90 @@
+"""The session settings that would change what Spark's own Delta does: honoured or refused, never ignored.
+
+The process that plans a Python write has no SparkSession, but Spark gives every task of a query the session's
+settings as local properties. So: a task reads them, its message carries them, and the driver judges them before it
+commits. A task that sees a refusal coming writes nothing, so that the refusal is raised once and costs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.properties import KNOWN_KEYS
+from txlog.spark.options import WriteOptions
+
+__all__ = ["SessionSettings"]
+
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+APP_ID = "spark.databricks.delta.write.txnAppId"
+VERSION = "spark.databricks.delta.write.txnVersion"
+VERSION_AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+MAX_RECORDS = "spark.sql.files.maxRecordsPerFile"
+PROPERTY_DEFAULTS = tuple(
+    f"spark.databricks.delta.properties.defaults.{name.removeprefix('delta.')}" for name in sorted(KNOWN_KEYS)
+)
+_WATCHED = (OVERWRITE_MODE, APP_ID, VERSION, VERSION_AUTO_RESET, USER_METADATA, MAX_RECORDS, *PROPERTY_DEFAULTS)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """The watched settings that this session has set, by name. Options of the write take precedence over all."""
+
+    values: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def seen_by(cls, local_property: Callable[[str], str | None]) -> SessionSettings:
+        """Read them in a task: ``local_property`` is ``TaskContext.getLocalProperty``."""
+        found = ((name, local_property(name)) for name in _WATCHED)
+        return cls({name: value for name, value in found if value is not None})
+
+    def refuse(self, options: WriteOptions, *, overwrite: bool, creating: bool) -> None:
+        """Raise UnsupportedFeatureError or InvalidInputError where this write cannot do what the session asks for."""
+        mode = self.values.get(OVERWRITE_MODE, "static").lower()
+        if overwrite and mode != "static" and not options.static_overwrite:
+            raise UnsupportedFeatureError(
+                f"the session sets {OVERWRITE_MODE}={mode}, which is not built yet in txlog's Spark writes, and "
+                "overwriting the whole table instead would lose the other partitions. Nothing was written. "
+                "To overwrite the whole table, say so: .option('partitionOverwriteMode', 'static')",
+                features=(OVERWRITE_MODE,),
+            )
+        defaults = sorted(self.values.keys() & set(PROPERTY_DEFAULTS))
+        if creating and defaults:
+            raise UnsupportedFeatureError(
+                f"the session sets {', '.join(defaults)} for new tables, which txlog's Spark writes do not read; "
+                "give the properties as options of the write: .option('delta.<property>', ...)",
+                features=tuple(defaults),
+            )
+        self.transaction(options)
+
+    def transaction(self, options: WriteOptions) -> tuple[str, int] | None:
+        """(application id, version) that make this write idempotent, from the options or the session."""
+        if options.transaction is not None:
+            return options.transaction
+        app_id, version = self.values.get(APP_ID), self.values.get(VERSION)
+        if app_id is None and version is None:
+            return None
+        if app_id is None or version is None or not version.isdecimal() or int(version) >= 2**63:
+            raise InvalidInputError(
+                f"the session sets {APP_ID}={app_id} and {VERSION}={version}: set both or neither, "
+                "the version a whole number"
+            )
+        if self.values.get(VERSION_AUTO_RESET, "false").lower() == "true":
+            raise UnsupportedFeatureError(
+                f"the session sets {VERSION_AUTO_RESET}, which needs to change the session after a write; txlog cannot "
+                "do that from its own process. Give each write the options txnAppId and txnVersion",
+                features=(VERSION_AUTO_RESET,),
+            )
+        return app_id, int(version)
+
+    def user_metadata(self, options: WriteOptions) -> str | None:
+        return options.user_metadata if options.user_metadata is not None else self.values.get(USER_METADATA)
+
+    def max_records_per_file(self, options: WriteOptions) -> int | None:
+        """Spark's 0 and negative numbers mean no limit."""
+        if options.max_records_per_file is not None:
+            return options.max_records_per_file
+        text = self.values.get(MAX_RECORDS, "0").strip()
+        return int(text) if text.isdecimal() and int(text) > 0 else None
