@@ -487,6 +487,17 @@ def test_a_checkpoint_is_never_overwritten(world: World) -> None:
         world.log.read("_last_checkpoint")
 
 
+def test_a_stale_hint_to_a_checkpoint_whose_followers_were_cleaned_up_is_seen_through(world: World) -> None:
+    log = long_table(world)
+    log.write_checkpoint(log.head_at(2))
+    stale = world.log.read("_last_checkpoint")
+    log.write_checkpoint(log.head_at(4))
+    world.log.put("_last_checkpoint", stale)
+    world.drop(0, 1, 2, 3)  # a cleanup that had not come to the older checkpoint yet
+    fresh = world.open()
+    assert (fresh.head().version, len(paths(fresh))) == (5, 6)
+
+
 def test_an_older_checkpoint_does_not_take_the_hint_back(world: World) -> None:
     log = long_table(world)
     log.write_checkpoint(log.head_at(4))

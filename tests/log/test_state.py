@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import pytest
+
+from txlog.errors import CorruptLogError
+from txlog.log.segment import LogSegment
+from txlog.log.state import HeadBuilder, TableHead, advance
+from txlog.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
+from txlog.protocol.commit_file import Commit
+
+SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
+
+
+def commit(version: int, *actions: Action, info: CommitInfo | None = None) -> Commit:
+    return Commit(version, actions, info, 100)
+
+
+def metadata(name: str = "t") -> Metadata:
+    return Metadata(name, SCHEMA, (), {}, {"provider": "parquet"})
+
+
+def domain(name: str, *, removed: bool = False) -> DomainMetadata:
+    return DomainMetadata(name, "{}", removed)
+
+
+def created(*actions: Action) -> TableHead:
+    return advance(None, commit(0, Protocol(1, 2), metadata(), *actions))
+
+
+def test_the_last_protocol_and_metadata_win() -> None:
+    head = advance(created(), commit(1, metadata("renamed")))
+    assert (head.version, head.metadata.id, head.protocol) == (1, "renamed", Protocol(1, 2))
+    assert advance(head, commit(2, Protocol(1, 3))).protocol.min_writer_version == 3
+
+
+def test_an_application_version_is_the_last_seen_and_may_go_down() -> None:
+    head = advance(created(SetTransaction("x", 9)), commit(1, SetTransaction("x", 4), SetTransaction("y", 1)))
+    assert (head.transaction_version("x"), head.transaction_version("y"), head.transaction_version("z")) == (4, 1, None)
+
+
+def test_a_removed_domain_is_gone_until_it_is_set_again() -> None:
+    head = created(domain("a"), domain("b"))
+    head = advance(head, commit(1, domain("a", removed=True)))
+    assert set(head.domains) == {"b"}
+    assert set(advance(head, commit(2, domain("a"))).domains) == {"a", "b"}
+
+
+def test_an_older_head_is_not_changed_by_what_follows_it() -> None:
+    old = created(SetTransaction("x", 1), domain("a"))
+    advance(old, commit(1, SetTransaction("x", 2), domain("a", removed=True)))
+    assert (old.transaction_version("x"), set(old.domains)) == (1, {"a"})
+
+
+def test_schema_is_parsed_once_for_as_long_as_metadata_stays() -> None:
+    head = created()
+    after = advance(head, commit(1, SetTransaction("x", 1)))
+    assert after.schema is head.schema
+    assert advance(after, commit(2, metadata())).schema is not head.schema
+
+
+def test_the_in_commit_timestamp_is_that_of_the_last_commit_only() -> None:
+    head = advance(created(), commit(1, info=CommitInfo({"inCommitTimestamp": 77})))
+    assert head.in_commit_timestamp_ms == 77
+    assert advance(head, commit(2)).in_commit_timestamp_ms is None
+
+
+def test_the_segment_grows_with_each_commit() -> None:
+    head = advance(created(), commit(1))
+    assert (head.segment.version, head.segment.first_commit, head.segment.tail_bytes) == (1, 0, 200)
+
+
+@pytest.mark.parametrize("actions", [(), (Protocol(1, 2),), (metadata(),)])
+def test_a_table_without_protocol_or_metadata_is_refused(actions: tuple[Action, ...]) -> None:
+    with pytest.raises(CorruptLogError, match="holds no"):
+        advance(None, commit(0, *actions))
+
+
+def test_metadata_may_come_in_a_later_commit_than_protocol() -> None:
+    builder = HeadBuilder()
+    builder.apply_commit(commit(0, Protocol(1, 2)))
+    builder.apply_commit(commit(1, metadata()))
+    assert builder.build(LogSegment(1, None)).version == 1
+
+
+def test_a_commit_that_does_not_follow_is_refused() -> None:
+    with pytest.raises(ValueError, match="does not follow"):
+        advance(created(), commit(2))
+    with pytest.raises(ValueError, match="does not follow"):
+        advance(None, commit(1))
