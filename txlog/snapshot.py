@@ -119,7 +119,7 @@ class Snapshot:
         return pa.Table.from_batches(scan.batches(self.files(predicate)), schema=scan.schema())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The Arrow PyCapsule interface: ``pl.from_arrow(snapshot)``, ``duckdb.from_arrow``, ``pa.table(snapshot)``."""
+        """The Arrow PyCapsule interface: ``pl.DataFrame(snapshot)``, ``duckdb.from_arrow``, ``pa.table(snapshot)``."""
         scan = self._scan(None, None)
         reader = pa.RecordBatchReader.from_batches(scan.schema(), scan.batches(self._files))
         return reader.__arrow_c_stream__(requested_schema)
