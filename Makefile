@@ -31,7 +31,7 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a m
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -m pytest tests
+	$(BIN)/python -m pytest tests -n auto
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python -m pytest integration

@@ -1,10 +1,14 @@
-"""Shared by the unit tests: a clock that moves only when told, and a log store whose answers a test can script."""
+"""Shared by the unit tests: a clock that moves only when told, and a log store whose answers a test can script.
+
+What a test measures it records as a property named ``measured``; the summary of the run shows it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import hypothesis
 import pyarrow as pa
 import pytest
 
@@ -13,6 +17,17 @@ from txlog.engine import Engine
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+
+# A slow machine is no failure, so no example has a deadline.
+hypothesis.settings.register_profile("txlog", deadline=None)
+hypothesis.settings.load_profile("txlog")
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if name == "measured":
+                terminalreporter.write_line(value)
 
 
 class ScriptedClock(ambient.Ambient):
