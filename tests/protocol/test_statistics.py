@@ -40,7 +40,8 @@ from txlog.protocol.schema import (
     parse_schema,
     schema_to_json,
 )
-from txlog.protocol.statistics import FileStatistics, StatisticsPolicy, check_statistics_columns, parse_statistics
+from txlog.protocol.statistics import FileStatistics, StatisticsPolicy, check_statistics_columns
+from txlog.protocol.statistics_read import parse_statistics
 
 EPOCH = datetime.datetime(1970, 1, 1)
 D = decimal.Decimal
@@ -175,7 +176,7 @@ def leaves(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
         yield from below((field.name,), field.type)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(a_table(), st.integers(1, 6), st.integers(1, 40))
 def test_every_row_lies_within_the_bounds_and_every_null_is_counted(
     drawn: tuple[pa.Table, list[dict[str, Any]]], rows_per_group: int, prefix_length: int
@@ -260,6 +261,12 @@ def test_garbage_beneath_nulls_hides_neither_bounds_nor_negative_zeros() -> None
         pa.float64(), 2, [pa.py_buffer(b"\x01"), pa.array([-0.0, -7.0]).buffers()[1]]
     )
     assert math.copysign(1, statistics(pa.table({"x": less_below_null}))["minValues"]["x"]) == -1
+
+
+def test_garbage_in_a_later_chunk_does_not_make_an_earlier_nan_forgotten() -> None:
+    garbage = pa.Array.from_buffers(pa.float64(), 1, [pa.py_buffer(b"\x00"), pa.array([math.nan]).buffers()[1]])
+    table = pa.table({"x": pa.chunked_array([pa.array([1.0, math.nan]), garbage])})
+    assert statistics(table)["minValues"] == {}
 
 
 def test_nan_beneath_a_null_struct_is_no_value() -> None:

@@ -21,19 +21,11 @@ import pyarrow as pa
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
-from txlog.protocol.statistics_read import FileBounds, StatisticsReader, parse_statistics
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = [
-    "FileBounds",
-    "FileStatistics",
-    "StatisticsPolicy",
-    "StatisticsReader",
-    "check_statistics_columns",
-    "parse_statistics",
-]
+__all__ = ["FileStatistics", "StatisticsPolicy", "check_statistics_columns"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
