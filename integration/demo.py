@@ -222,7 +222,7 @@ def show_history(uri: str) -> None:
         ("rows", "right"),
         ("files", "right"),
         ("attempts", "right"),
-        ("races lost", "right"),
+        ("conflicts resolved", "right"),
     ):
         grid.add_column(column, justify=justify, no_wrap=True)
     for entry in reversed(txlog.Table.open(uri).history()):
