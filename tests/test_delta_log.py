@@ -528,6 +528,23 @@ def test_the_hint_counts_what_the_checkpoint_holds(world: World) -> None:
     assert hint["sizeInBytes"] == len(written)
 
 
+def test_a_checkpoint_with_statistics_now_as_text_now_typed_loses_none(world: World) -> None:
+    log = long_table(world, 4, **{"checkpoint.writeStatsAsStruct": "true"})
+    log.write_checkpoint(log.head())
+    table = pq.read_table(pa.BufferReader(world.log.read(checkpoint_name(3))))
+    rows = table.to_pylist()
+    files = [row["add"] for row in rows if row["add"]]
+    files[0]["stats"] = None
+    files[1]["stats_parsed"] = None
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), sink)
+    world.log.put(checkpoint_name(3), sink.getvalue().to_pybytes())
+    fresh = world.open()
+    texts = fresh.files(fresh.head())["stats"].to_pylist()
+    assert len(texts) == 4
+    assert {orjson.loads(text)["minValues"]["id"] for text in texts} == {1}
+
+
 def split_checkpoint(world: World, version: int, parts: int) -> None:
     table = pq.ParquetFile(pa.BufferReader(world.log.read(checkpoint_name(version)))).read()
     for number, name in enumerate(multipart_names(version, parts)):

@@ -94,10 +94,7 @@ def fold_commits(commits: Iterable[Commit]) -> dict[FileKey, AddFile | RemoveFil
         for action in commit.actions:
             if type(action) is AddFile or type(action) is RemoveFile:
                 path, vector_id = action.key
-                key = (canonical_path(path), vector_id)
-                # Taken out first so that the order of the dict is the order of the newest actions.
-                newest.pop(key, None)
-                newest[key] = action
+                newest[canonical_path(path), vector_id] = action
     return newest
 
 

@@ -147,15 +147,11 @@ def choose_segment(
 
 
 def _choose_compacted(candidates: Iterable[LogFile], first: int, last: int) -> tuple[LogFile, ...]:
-    """Non-overlapping files within ``[first, last]``, the longest at each start; a range must fit whole."""
+    """The longest file at each start whose range fits whole; ``plan`` takes those that it comes to."""
     longest: dict[int, LogFile] = {}
     for file in candidates:
         if first <= file.first_version < file.version <= last:
             known = longest.get(file.first_version)
             if known is None or known.version < file.version:
                 longest[file.first_version] = file
-    chosen: list[LogFile] = []
-    for start in sorted(longest):
-        if not chosen or start > chosen[-1].version:
-            chosen.append(longest[start])
-    return tuple(chosen)
+    return tuple(longest.values())

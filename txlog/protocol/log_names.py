@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 __all__ = [
     "LAST_CHECKPOINT",
-    "LAST_CHECKPOINT_CRC",
     "SIDECARS",
     "LogFile",
     "LogFileKind",
@@ -27,8 +26,6 @@ __all__ = [
 ]
 
 LAST_CHECKPOINT = "_last_checkpoint"
-LAST_CHECKPOINT_CRC = "._last_checkpoint.crc"
-"""The checksum Hadoop's local file system hides beside ``_last_checkpoint``; stale, it hides the file from Spark."""
 SIDECARS = "_sidecars"
 
 
