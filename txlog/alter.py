@@ -15,9 +15,10 @@ from txlog.errors import InvalidInputError
 from txlog.log.state import TableHead
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
-from txlog.protocol.properties import validate
+from txlog.protocol.properties import TableProperties, stored, validate
 from txlog.protocol.schema import Struct, from_any, schema_to_json
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
+from txlog.protocol.statistics import check_statistics_columns
 
 __all__ = ["Definition", "new_table", "with_columns", "with_properties", "without_properties"]
 
@@ -49,12 +50,12 @@ def new_table(
         id=ambient.uuid4(),
         schema_string=schema_to_json(struct),
         partition_columns=check_partition_columns(struct, _listed(partition_by)),
-        configuration=configuration,
+        configuration=stored(configuration),
         format={"provider": "parquet", "options": {}},
         created_time=ambient.now_ms(),
     )
     protocol = protocol_for(struct, configuration)
-    check_can_write(protocol, metadata)
+    _check(protocol, metadata, struct)
     return metadata, protocol
 
 
@@ -83,19 +84,24 @@ def with_columns(head: TableHead, new: Struct) -> Definition | None:
     if merged == head.schema:
         return None
     metadata = replace(head.metadata, schema_string=schema_to_json(merged))
-    return _defined(head, metadata, merged)
+    protocol = upgraded_for(head.protocol, merged, metadata.configuration)
+    _check(protocol or head.protocol, metadata, merged)
+    return Definition(metadata, protocol)
 
 
 def _reconfigured(head: TableHead, configuration: dict[str, str]) -> Definition | None:
-    if configuration == head.metadata.configuration:
+    metadata = replace(head.metadata, configuration=stored(configuration))
+    protocol = upgraded_for(head.protocol, head.schema, configuration)
+    if protocol is None and metadata == head.metadata:
         return None
-    return _defined(head, replace(head.metadata, configuration=configuration), head.schema)
-
-
-def _defined(head: TableHead, metadata: Metadata, schema: Struct) -> Definition:
-    protocol = upgraded_for(head.protocol, schema, metadata.configuration)
-    check_can_write(protocol or head.protocol, metadata)
+    _check(protocol or head.protocol, metadata, head.schema)
     return Definition(metadata, protocol)
+
+
+def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
+    """The table as it will be must be one that this release can go on writing."""
+    check_can_write(protocol, metadata)
+    check_statistics_columns(schema, TableProperties.of(metadata.configuration), metadata.partition_columns)
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:
