@@ -1,0 +1,54 @@
+"""The sample tells repeated values from distinct ones, whatever order they come in."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from txlog.sink.dictionary import dictionary_columns
+
+ROWS = 200_000
+random = np.random.default_rng(3)
+
+
+def words(numbers: np.ndarray) -> pa.Array:
+    return pa.array([f"word-{n}" for n in numbers.tolist()])
+
+
+@pytest.mark.parametrize(
+    ("values", "pays"),
+    [
+        pytest.param(words(random.integers(0, 20_000, ROWS)), True, id="text-drawn-from-20000"),
+        pytest.param(words(np.arange(ROWS)), False, id="unique-text"),
+        pytest.param(words(np.arange(ROWS) // 2), False, id="text-in-pairs"),
+        pytest.param(words(np.arange(ROWS) // 100), True, id="sorted-text-in-runs"),
+        pytest.param(pa.array(random.integers(0, 1000, ROWS)), True, id="numbers-drawn-from-1000"),
+        pytest.param(pa.array(np.arange(ROWS)), False, id="unique-numbers"),
+        pytest.param(pa.array(np.maximum(np.arange(ROWS) - 30_000, 0)), False, id="a-long-run-then-unique"),
+        pytest.param(pa.array(random.random(ROWS)), False, id="floats"),
+        pytest.param(pa.array(random.random(ROWS) > 0.5), False, id="booleans"),
+        pytest.param(pa.nulls(ROWS, pa.string()), True, id="only-nulls"),
+        pytest.param(pa.array(["x" * 5000 + str(n) for n in range(4000)] * 50), False, id="a-dictionary-too-large"),
+    ],
+)
+def test_a_dictionary_is_used_where_it_pays(values: pa.Array, pays: bool) -> None:
+    assert dictionary_columns(pa.table({"c": values})) == (("c",) if pays else ())
+
+
+def test_nested_columns_are_judged_by_their_leaves_and_named_as_parquet_names_them() -> None:
+    rows = 10_000
+    maps = pa.MapArray.from_arrays(
+        pa.array(np.arange(0, 2 * rows + 1, 2), pa.int32()), pa.array(["k", "l"] * rows), pa.array(np.arange(2 * rows))
+    )
+    lists = pa.ListArray.from_arrays(pa.array(np.arange(rows + 1), pa.int32()), pa.array(["e"] * rows))
+    struct = pa.StructArray.from_arrays([lists, maps], names=["l", "m"])
+    assert dictionary_columns(pa.table({"s": struct})) == ("s.l.list.element", "s.m.key_value.key")
+
+
+def test_few_rows_have_none() -> None:
+    assert dictionary_columns(pa.table({"c": ["x"] * 500})) == ()
+
+
+def test_empty_lists_are_no_sample() -> None:
+    assert dictionary_columns(pa.table({"c": pa.array([[]] * 5000, pa.list_(pa.string()))})) == ()
