@@ -324,9 +324,9 @@ def action_from_json(line: Any) -> Action | None:
 
     Raises ``ActionError`` where a known action is malformed or a line holds more than one.
     """
-    if not isinstance(line, Mapping):
+    if type(line) is not dict and not isinstance(line, Mapping):
         raise ActionError(f"an action must be an object, is {shown(line)}")
-    found = [(kind, line[key]) for key, kind in _BY_KEY.items() if line.get(key) is not None]
+    found = [(_BY_KEY[key], value) for key, value in line.items() if value is not None and key in _BY_KEY]
     if len(found) > 1:
         raise ActionError(f"one line holds {len(found)} actions: {', '.join(kind.KEY for kind, _ in found)}")
     if not found:

@@ -69,10 +69,10 @@ def read_flag(value: Any) -> bool:
 
 def read_text_map(value: Any) -> dict[str, str | None]:
     """A map of strings to strings or nulls. Arrow hands maps over as lists of pairs."""
-    if not isinstance(value, (Mapping, list)):
+    if type(value) is not dict and not isinstance(value, (Mapping, list)):
         raise ActionError(f"must be a map of strings, is {shown(value)}")
     result: dict[str, str | None] = {}
-    for pair in value.items() if isinstance(value, Mapping) else value:
+    for pair in value if isinstance(value, list) else value.items():
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise ActionError(f"must be a map of strings, has {shown(pair)}")
         key, item = pair
@@ -135,7 +135,7 @@ class WireAction:
     @classmethod
     def from_json(cls: type[A], value: Any) -> A:
         """Build from a decoded JSON object (or a checkpoint row as a dict); raises ``ActionError``."""
-        if not isinstance(value, Mapping):
+        if type(value) is not dict and not isinstance(value, Mapping):
             raise ActionError(f"{cls.KEY} must be an object, is {shown(value)}")
         by_key = _wires(cls)
         known: dict[str, Any] = {}
@@ -148,9 +148,8 @@ class WireAction:
                     raise ActionError(f"{cls.KEY}.{wire.key} {error}") from None
             elif wire.required:
                 raise ActionError(f"{cls.KEY}.{wire.key} is missing")
-        if "extra" in cls.__dataclass_fields__:
-            keys = {wire.key for wire in by_key.values()}
-            extra = {key: item for key, item in value.items() if key not in keys and item is not None}
+        if "extra" in cls.__dataclass_fields__ and not value.keys() <= _keys_of[cls]:
+            extra = {key: item for key, item in value.items() if key not in _keys_of[cls] and item is not None}
             if extra:
                 known["extra"] = extra
         return cls(**known)
@@ -168,12 +167,14 @@ class WireAction:
 
 
 _wires_of: dict[type, dict[str, _Wire]] = {}
+_keys_of: dict[type, frozenset[str]] = {}
 
 
 def _wires(cls: type) -> dict[str, _Wire]:
     found = _wires_of.get(cls)
     if found is None:
         found = {f.name: f.metadata["wire"] for f in fields(cls) if "wire" in f.metadata}
+        _keys_of[cls] = frozenset(wire.key for wire in found.values())
         _wires_of[cls] = found
     return found
 
