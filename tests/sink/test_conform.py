@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -469,14 +469,16 @@ def test_a_pandas_index_with_a_name_is_an_extra_column_and_said_so() -> None:
 
 # --- any table of ours fits itself ----------------------------------------------------------------------------------
 
-leaves = st.sampled_from([STRING, LONG, INTEGER, BYTE, DOUBLE, BOOLEAN, BINARY, DATE, TIMESTAMP, Decimal(10, 3)])
+leaves: st.SearchStrategy[DataType] = st.sampled_from(
+    [STRING, LONG, INTEGER, BYTE, DOUBLE, BOOLEAN, BINARY, DATE, TIMESTAMP, Decimal(10, 3)]
+)
 
 
 def types(depth: int = 2) -> st.SearchStrategy[DataType]:
     if depth == 0:
         return leaves
     inner = types(depth - 1)
-    return st.one_of(
+    nested: st.SearchStrategy[DataType] = st.one_of(
         leaves,
         st.builds(Array, inner, st.booleans()),
         st.builds(Map, st.just(STRING), inner, st.booleans()),
@@ -484,6 +486,7 @@ def types(depth: int = 2) -> st.SearchStrategy[DataType]:
             lambda members: Struct(tuple(Field(f"m{n}", t, nullable) for n, (t, nullable) in enumerate(members)))
         ),
     )
+    return nested
 
 
 def values_of(target: DataType) -> st.SearchStrategy[Any]:
@@ -509,7 +512,7 @@ def values_of(target: DataType) -> st.SearchStrategy[Any]:
         BINARY: st.binary(max_size=4),
         DATE: st.dates(),
         TIMESTAMP: st.datetimes(datetime.datetime(1800, 1, 1), timezones=st.just(UTC)),
-    }[target]  # type: ignore[index]
+    }[target]
 
 
 @settings(max_examples=80, deadline=None)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import duckdb
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -63,6 +63,16 @@ def test_every_form_of_data_yields_the_same_rows(make: Any) -> None:
 def test_a_pandas_without_the_arrow_interface_is_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(pd.DataFrame, "__arrow_c_stream__")
     assert rows_of(pd.DataFrame(ROWS)) == ROWS
+
+
+@pytest.mark.parametrize("speaks_arrow", [True, False])
+def test_an_unnamed_pandas_index_is_no_column(speaks_arrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not speaks_arrow:
+        monkeypatch.delattr(pd.DataFrame, "__arrow_c_stream__")
+    frame = pd.DataFrame(ROWS, index=[7, 3])
+    assert rows_of(frame) == ROWS
+    assert rows_of([frame, frame]) == ROWS * 2
+    assert open_data(frame.rename_axis("key")).schema.names == ["a", "b", "key"]
 
 
 def test_an_iterator_is_read_one_batch_at_a_time_and_nothing_is_kept() -> None:

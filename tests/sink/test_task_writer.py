@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import threading
 from collections import Counter
@@ -196,7 +197,8 @@ def test_no_rows_make_no_files_and_start_no_thread() -> None:
     files = MemoryFileStore()
     before = threading.active_count()
     table = wide(0)
-    for data in (table, [], table.to_batches(), pa.RecordBatch.from_pylist([], table.schema)):
+    empty: list[Any] = [table, [], table.to_batches(), pa.RecordBatch.from_pylist([], table.schema)]
+    for data in empty:
         with TaskWriter(files, table_plan(table, ("p",)), TASK) as writer:
             writer.write(data)
         assert writer.close() == ()
@@ -385,6 +387,47 @@ def test_a_process_with_few_file_handles_opens_fewer_files(monkeypatch: pytest.M
     assert task_writer._files_at_once(1024) == 1024
 
 
+class PlainSink(io.RawIOBase):
+    """A Python file without an Arrow position of its own, as object stores give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = bytearray()
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self.body += memoryview(data)
+        return memoryview(data).nbytes
+
+
+class PlainOutput:
+    def __init__(self, files: MemoryFileStore, path: str) -> None:
+        self.files, self.path, self.sink = files, path, PlainSink()
+
+    def publish(self) -> Any:
+        return self.files.publish(self.path, bytes(self.sink.body))
+
+    def abort(self) -> None:
+        self.sink.body.clear()
+
+
+class PlainStore(MemoryFileStore):
+    def create(self, path: str) -> Any:
+        return PlainOutput(self, path)
+
+
+@pytest.mark.parametrize("budget", [1 << 20, 1 << 30])
+def test_a_store_may_give_a_plain_python_file(budget: int) -> None:
+    table = wide(20_000)
+    plan = table_plan(table, ("p",), memory_budget_bytes=budget)
+    files = PlainStore()
+    with TaskWriter(files, plan, TASK) as writer:
+        writer.write(table)
+    assert by_id(read_back(files, plan, writer.close())) == table.to_pylist()
+
+
 # --- failures -----------------------------------------------------------------------------------------------------
 
 
@@ -441,9 +484,10 @@ def test_a_bad_row_fails_the_task_names_its_place_in_the_whole_stream_and_leaves
 
 
 def test_a_schema_mismatch_is_found_even_where_no_row_comes() -> None:
-    writer = TaskWriter(MemoryFileStore(), plan_for(Struct((Field("a", INTEGER),)), read_version=4), TASK)
-    with pytest.raises(SchemaMismatchError, match="memory://t v4: 1 column differs"):
-        writer.write(pa.record_batch({"a": pa.array([], pa.string())}))
+    plan = plan_for(Struct((Field("a", INTEGER),)), read_version=4)
+    for data in (pa.record_batch({"a": pa.array([], pa.string())}), pa.table({"a": pa.array([], pa.string())})):
+        with pytest.raises(SchemaMismatchError, match="memory://t v4: 1 column differs"):
+            TaskWriter(MemoryFileStore(), plan, TASK).write(data)
 
 
 def test_a_failing_source_aborts_the_task() -> None:

@@ -7,6 +7,7 @@ such pieces. Out: a `DataStream`, read once and never collected. What the column
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -49,7 +50,7 @@ def open_data(data: Any) -> DataStream:
     if hasattr(data, "__arrow_c_array__"):
         return _from_arrow_array(data)
     if _is_pandas(data):
-        return open_data(pa.Table.from_pandas(data))
+        return _without_unnamed_index(open_data(pa.Table.from_pandas(data)))
     if isinstance(data, Iterable):
         return _from_pieces(iter(data))
     raise _not_data(data)
@@ -63,7 +64,8 @@ def _from_arrow_stream(data: Any) -> DataStream:
             f"this {_type_name(data)} could not be read as Arrow record batches: {error}. "
             "Convert the column it names, and pass a frame with named columns rather than one column"
         ) from error
-    return DataStream(reader.schema, _read(reader))
+    stream = DataStream(reader.schema, _read(reader))
+    return _without_unnamed_index(stream) if _is_pandas(data) else stream
 
 
 def _from_arrow_array(data: Any) -> DataStream:
@@ -116,8 +118,20 @@ def _refuse_what_cannot_stream(data: Any) -> None:
 
 
 def _is_pandas(data: Any) -> bool:
-    """A data frame of a pandas that is too old (before 2.2) to speak the Arrow interface itself."""
+    """A data frame; those of a pandas before 2.2 do not speak the Arrow interface themselves."""
     return type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == "pandas"
+
+
+def _without_unnamed_index(stream: DataStream) -> DataStream:
+    """Less the column pandas makes of an index without a name, which any filter leaves behind: it is not data."""
+    kept = [at for at, name in enumerate(stream.schema.names) if not _UNNAMED_INDEX.fullmatch(name)]
+    if len(kept) == len(stream.schema):
+        return stream
+    schema = pa.schema([stream.schema.field(at) for at in kept])
+    return DataStream(schema, (batch.select(kept) for batch in stream.batches))
+
+
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 
 def _not_data(data: Any) -> InvalidInputError:

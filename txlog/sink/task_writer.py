@@ -88,7 +88,10 @@ class TaskWriter:
         """
         self._check_open()
         try:
-            for batch in open_data(data).batches:
+            stream = open_data(data)
+            if len(stream.schema):
+                self._conform_to(stream.schema)
+            for batch in stream.batches:
                 self._take(batch)
         except BaseException:
             self.abort()
@@ -141,12 +144,14 @@ class TaskWriter:
             state = "aborted" if self._is_aborted else "closed"
             raise InvalidInputError(f"this task's writer is {state}: begin another attempt", table=self._plan.table)
 
-    def _take(self, batch: pa.RecordBatch) -> None:
-        conformer = self._conformer
-        if conformer is None or not conformer.accepts(batch.schema):
+    def _conform_to(self, data_schema: pa.Schema) -> Conformer:
+        if self._conformer is None or not self._conformer.accepts(data_schema):
             plan = self._plan
-            conformer = conformer_for(plan.schema, batch.schema, plan.table, plan.read_version)
-            self._conformer = conformer
+            self._conformer = conformer_for(plan.schema, data_schema, plan.table, plan.read_version)
+        return self._conformer
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        conformer = self._conform_to(batch.schema)
         size_bytes = batch.nbytes
         step = min(ROUTE_ROWS, max(1, batch.num_rows * self._unit_bytes // max(size_bytes, 1)))
         for start in range(0, batch.num_rows, step):
