@@ -14,6 +14,7 @@ from pyspark import cloudpickle
 from spark_helpers import as_rows, commits, own_rows, refused, save
 
 import txlog
+import txlog.spark
 from txlog.spark.source import TaskMessage, TxlogDataSource, TxlogWriter
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class FaultyWriter(TxlogWriter):
         if self.fault == "before the commit":
             raise RuntimeError("fault: nothing was sent")
         super().commit(messages)
+        if self.fault == "dies after the commit":
+            os._exit(9)
         if self.fault == "after the commit":
             raise RuntimeError("fault: the answer was lost")
 
@@ -137,12 +140,14 @@ def test_a_commit_that_failed_before_it_was_sent_leaves_nothing_visible(
     assert data_files(path), "abort cannot know whether a commit was tried, so the files stay for vacuum"
 
 
+@pytest.mark.parametrize("fault", ["after the commit", "dies after the commit"])
 def test_a_commit_whose_answer_was_lost_keeps_its_files_and_is_not_repeated(
-    spark: SparkSession, read_delta: Read, save_with_fault: Callable[..., None], path: Path
+    spark: SparkSession, read_delta: Read, save_with_fault: Callable[..., None], path: Path, fault: str
 ) -> None:
+    """Spark calls abort, in the second case in a process that knows nothing of the commit."""
     identity = {"txnAppId": "etl", "txnVersion": "1"}
-    with pytest.raises(Exception, match="answer was lost"):
-        save_with_fault(spark.range(10), path, "after the commit", **identity)
+    with pytest.raises(Exception, match=r"answer was lost|EOFException|PYTHON_DATA_SOURCE_ERROR"):
+        save_with_fault(spark.range(10), path, fault, **identity)
     assert as_rows(read_delta(path)) == as_rows(spark.range(10))
     save(spark.range(10), path, **identity)
     assert ids(path) == list(range(10))
@@ -151,7 +156,7 @@ def test_a_commit_whose_answer_was_lost_keeps_its_files_and_is_not_repeated(
 
 def test_writes_at_once_all_land_once(spark: SparkSession, read_delta: Read, path: Path) -> None:
     """They race to create the table, and then for each version."""
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(4, initializer=txlog.spark.register, initargs=(spark,)) as pool:
         list(pool.map(lambda at: save(spark.range(at * 10, at * 10 + 10), path), range(8)))
     assert ids(path) == list(range(80))
     assert read_delta(path).count() == 80

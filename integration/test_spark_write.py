@@ -12,11 +12,13 @@ import pytest
 from spark_helpers import as_rows, commit_info, commits, own_rows, refused, save
 
 import txlog
+import txlog.spark
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from txlog.spark import error_from
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from servers import S3Location
 
 Read = Callable[..., "DataFrame"]
 DYNAMIC = "spark.sql.sources.partitionOverwriteMode"
@@ -108,6 +110,7 @@ def test_a_schema_that_does_not_fit_is_refused_before_any_task_runs(spark: Spark
     assert error.version == 0
     assert "id" in error.message
     assert "extra" in error.message
+    assert "mergeSchema" in error.message
     assert ran.value == 0
     assert len(commits(path)) == 1
 
@@ -231,6 +234,22 @@ def test_user_metadata_of_the_option_and_of_the_session_reach_the_commit(spark: 
     assert commit_info(path)["userMetadata"] == "the session's"
 
 
+def test_storage_options_take_driver_and_tasks_to_an_object_store(
+    spark: SparkSession, s3_location: S3Location, capfd: pytest.CaptureFixture[str]
+) -> None:
+    options = {f"storage.{key}": value for key, value in s3_location.storage_options.items()}
+    for number in range(2):
+        frame = spark.range(number * 10, number * 10 + 10).selectExpr("id", "id % 2 as p").repartition(2)
+        frame.write.format("txlog").mode("append").options(partitionBy="p", **options).save(s3_location.uri)
+    table = txlog.Table.open(s3_location.uri, storage_options=s3_location.storage_options)
+    assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == list(range(20))
+
+    writer = spark.range(1).write.format("txlog").mode("append").options(**options)
+    error = refused(lambda: writer.option("storage.regoin", "x").save(s3_location.uri))
+    assert "region" in error.message
+    assert s3_location.storage_options["secret_access_key"] not in str(error) + "".join(capfd.readouterr())
+
+
 # --- session settings -------------------------------------------------------------------------------------------
 
 
@@ -295,6 +314,21 @@ def test_reads_and_streams_say_what_to_use_instead(spark: SparkSession, tmp_path
     query = stream.option("checkpointLocation", str(tmp_path / "c")).start(str(path))
     error = refused(lambda: query.awaitTermination(60))
     assert "foreachBatch" in error.message
+
+
+def test_a_stream_writes_each_batch_once_by_foreach_batch(spark: SparkSession, tmp_path: Path, path: Path) -> None:
+    """What the refusal of streams advises: each batch is written twice, as after a lost answer."""
+    spark.range(10).write.parquet(str(tmp_path / "source"))
+
+    def write(batch: DataFrame, number: int) -> None:
+        for _ in range(2):
+            save(batch, path, txnAppId="query", txnVersion=str(number))
+
+    stream = spark.readStream.schema("id long").parquet(str(tmp_path / "source"))
+    query = stream.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "c"))
+    assert query.trigger(availableNow=True).start().awaitTermination(120)
+    assert ids(path) == list(range(10))
+    assert txlog.Table.open(str(path)).snapshot().transaction_version("query") == 0
 
 
 def test_a_write_without_a_path_is_refused(spark: SparkSession) -> None:

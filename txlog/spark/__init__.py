@@ -15,11 +15,14 @@ __all__ = ["error_from", "register"]
 
 
 def register(spark: Any) -> None:
-    """Make the format ``"txlog"`` known to a SparkSession (classic or Connect).
+    """Make the format ``"txlog"`` known to a SparkSession (classic or Connect), and to the thread that calls this.
 
-    Workers must be able to import txlog too: it is sent by reference. Raises what the import of pyspark or
-    txlog raises.
+    Needed where Spark cannot find the source by itself: in a thread that the program started (Spark looks Python
+    sources up in the thread's active session, and such a thread has none), or where only txlog's folder is on the
+    workers' path. Workers must be able to import txlog: it is sent by reference. May be called again.
     """
     from txlog.spark.source import TxlogDataSource
 
     spark.dataSource.register(TxlogDataSource)
+    # Making a DataFrame of local data is the one public call that makes a session active on its thread.
+    spark.createDataFrame([], "nothing int")

@@ -172,7 +172,7 @@ def _path(given: str | None) -> str:
             "no path: write with .save(path) or .option('path', ...). "
             "Tables of a catalog (saveAsTable, insertInto, writeTo, SQL) need the path option too"
         )
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", given):
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
         return given
     return os.path.abspath(given)
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from txlog.engine import Engine
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.log.state import TableHead
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteResult
@@ -21,11 +21,12 @@ from txlog.sink.write_job import WriteJob
 from txlog.spark.options import WriteOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.store.open import open_store
+from txlog.store.probe import probe_store
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["commit", "plan"]
+__all__ = ["commit", "confirm_replay", "plan"]
 
 
 def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) -> tuple[WriteJob, bool]:
@@ -33,33 +34,19 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
 
     Raises, before any task runs: ``SchemaMismatchError``, ``InvalidInputError``, ``UnsupportedFeatureError``.
     """
-    columns = frame_schema(spark_schema)
     engine = _engine(options)
+    with TxlogError.located(engine.uri):
+        columns = frame_schema(spark_schema)
     head = engine.head_if_exists()
     if head is None:
         nullable = as_nullable(columns)
         assert isinstance(nullable, Struct)
         columns = nullable
+        if not engine.store.log.checks_predecessor:  # a remote store may ignore the condition of a conditional put
+            probe_store(engine.store).require_safe()
     else:
         _require_same_properties(engine, head, options)
-    app_id, checkpoint_id = options.transaction or (None, None)
-    job = planning.plan_write(
-        engine,
-        to_arrow(columns),
-        planning.WriteOptions(
-            mode="overwrite" if overwrite else "append",
-            schema_mode="merge" if options.merge_schema else "strict",
-            app_id=app_id,
-            checkpoint_id=checkpoint_id,
-            isolation=options.isolation.value if options.isolation else None,
-            create=True,
-            partition_by=options.partition_by,
-            properties=options.properties,
-            target_file_size_bytes=options.target_file_size_bytes,
-            max_records_per_file=options.max_records_per_file,
-            compression=options.compression,
-        ),
-    )
+    job = _planned(engine, columns, options, overwrite)
     return job, GlobalCommitter(engine).replay_of(job) is not None
 
 
@@ -82,6 +69,28 @@ def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
             table=job.plan.table,
         )
     return result
+
+
+def _planned(engine: Engine, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
+    app_id, checkpoint_id = options.transaction or (None, None)
+    asked = planning.WriteOptions(
+        mode="overwrite" if overwrite else "append",
+        schema_mode="merge" if options.merge_schema else "strict",
+        app_id=app_id,
+        checkpoint_id=checkpoint_id,
+        isolation=options.isolation.value if options.isolation else None,
+        create=True,
+        partition_by=options.partition_by,
+        properties=options.properties,
+        target_file_size_bytes=options.target_file_size_bytes,
+        max_records_per_file=options.max_records_per_file,
+        compression=options.compression,
+    )
+    try:
+        return planning.plan_write(engine, to_arrow(columns), asked)
+    except SchemaMismatchError as error:
+        error.message = error.message.replace('schema_mode="merge"', "the option mergeSchema=true")
+        raise
 
 
 def _engine(options: WriteOptions) -> Engine:

@@ -9,6 +9,7 @@ the messages of the tasks are all that passes between them. No task touches the 
 from __future__ import annotations
 
 import logging
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
 
-from txlog.errors import TxlogError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
 from txlog.sink.committable import Committable
 from txlog.sink.task_committer import TaskCommitter
 from txlog.sink.task_writer import TaskWriter
@@ -86,13 +87,25 @@ def _refuse_read() -> NoReturn:
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What one task tells the driver: its ``Committable`` as bytes, and the session settings that it saw.
+    """What one task tells the driver: its ``Committable``, packed, and the session settings that it saw.
 
-    Without a committable the task wrote nothing: the settings will be refused, or the table holds this write.
+    Packed, since all messages of a job together must stay below ``spark.driver.maxResultSize``, and the statistics
+    of many files look much alike. Without a committable the task wrote nothing: the settings will be refused, or
+    the table holds this write.
     """
 
-    committable: bytes | None
+    packed: bytes | None
     settings: dict[str, str]
+
+    @classmethod
+    def of(cls, committable: Committable, settings: SessionSettings) -> TaskMessage:
+        return cls(zlib.compress(committable.to_bytes(), 1), settings.values)
+
+    @property
+    def committable(self) -> Committable:
+        if self.packed is None:
+            raise InvalidInputError("a task did not write although this write was neither refused nor a replay")
+        return Committable.from_bytes(zlib.decompress(self.packed))
 
 
 class TxlogWriter(DataSourceArrowWriter):
@@ -125,7 +138,7 @@ class TxlogWriter(DataSourceArrowWriter):
                     writer.write(batch)
                 pending = writer.close()
             committable = TaskCommitter(files, job.plan).seal(task, pending)
-        return TaskMessage(committable.to_bytes(), settings.values)
+        return TaskMessage.of(committable, settings)
 
     def commit(self, messages: Sequence[Any]) -> None:
         """Runs once, on the driver, after every task. Spark calls `abort` when this raises."""
@@ -137,16 +150,16 @@ class TxlogWriter(DataSourceArrowWriter):
             if self.is_replay:
                 confirm_replay(self.options, job)
             else:
-                commit(self.options, job, [Committable.from_bytes(message.committable) for message in messages])
+                commit(self.options, job, [message.committable for message in messages])
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Deletes nothing: it cannot know whether a commit was tried, and whose files that commit names."""
-        sealed = [message.committable for message in messages if message is not None and message.committable]
-        if sealed:
+        finished = sum(message is not None and message.packed is not None for message in messages)
+        if finished:
             logger.warning(
-                "%s: the write was aborted; the data files of %d finished tasks stay until vacuum",
+                "%s: the write was aborted; what %d finished tasks wrote stays until vacuum",
                 self.job.plan.table,
-                len(sealed),
+                finished,
             )
 
     def _job_in(self, settings: SessionSettings) -> WriteJob:
