@@ -36,8 +36,8 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a m
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python -m pytest integration
 
-bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (integration/benchmarks/README.md)
-	$(SPARK_ENV) $(BIN)/python -m integration.benchmarks
+bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (integration/benchmarks/README.md); takes long
+	PYTHONPATH=integration $(BIN)/python -m benchmarks
 
 format: $(INSTALLED)  ## format and fix the code
 	$(BIN)/ruff check --fix .

@@ -1,0 +1,79 @@
+"""The runner: all benchmarks or those named, their tables to the terminal and into README.md.
+
+make bench                                         everything, at full scale
+PYTHONPATH=integration python -m benchmarks append bulk
+PYTHONPATH=integration python -m benchmarks --quick     tiny scales: does it run? README.md stays as it is
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import re
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import machine
+from benchmarks.measure import ROOT, Bench
+
+BENCHMARKS = ("append", "opening", "writers", "bulk", "spark_write", "spark_append")
+README = Path(__file__).with_name("README.md")
+OUTPUT = ROOT / ".benchmarks"
+
+
+def main() -> None:
+    options = _options()
+    with _scratch(options.scratch) as scratch:
+        for name in options.names or BENCHMARKS:
+            begin_s = time.monotonic()
+            module = importlib.import_module(f"benchmarks.{name}")
+            measured_on = machine.describe(scratch)
+            with (OUTPUT / f"{name}{'-quick' if options.quick else ''}.jsonl").open("w") as raw:
+                bench = Bench(name, scratch, options.quick, raw)
+                bench.record(machine=measured_on)
+                text = f"{module.run(bench)}\n\nMeasured on {measured_on}"
+            bench.say(f"took {time.monotonic() - begin_s:.0f} s")
+            print(f"\n## {module.TITLE}\n\n{text}\n", flush=True)
+            if not options.quick:
+                _publish(name, text)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks", description="txlog beside deltalake, pyarrow and Spark")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"which to run, of {', '.join(BENCHMARKS)}; else all")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny scales, to see that it runs; README.md is not touched"
+    )
+    parser.add_argument(
+        "--scratch", type=Path, help="a folder on the disk to measure; else one beside the checkout's files"
+    )
+    options = parser.parse_args()
+    unknown = set(options.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}; there are {', '.join(BENCHMARKS)}")
+    return options
+
+
+@contextlib.contextmanager
+def _scratch(parent: Path | None) -> Iterator[Path]:
+    OUTPUT.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="scratch-", dir=parent or OUTPUT) as folder:
+        yield Path(folder)
+
+
+def _publish(name: str, text: str) -> None:
+    """Put ``text`` between the benchmark's markers in README.md."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    readme = README.read_text()
+    between = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
+    readme, found = between.subn(lambda _: f"{begin}\n{text}\n{end}", readme)
+    if found != 1:
+        raise RuntimeError(f"{README} has {found} places for the results of {name}")
+    README.write_text(readme)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,46 @@
+"""The Spark session of the benchmarks: txlog's data source and Spark's own Delta in one JVM."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from java_home import spark_environment
+from spark_fixtures import DELTA_PACKAGE
+
+from benchmarks.measure import ROOT, Bench
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.jars.packages": DELTA_PACKAGE,
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.driver.memory": "3g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.databricks.delta.snapshotPartitions": "2",  # Delta's default of 50 is for clusters and slower here
+}
+
+
+@contextmanager
+def session(bench: Bench) -> Iterator[SparkSession]:
+    """A local session on two cores; its Python workers find the benchmarks' txlog."""
+    os.environ.update(spark_environment())
+    places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
+    from pyspark.sql import SparkSession
+
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(bench.scratch / "warehouse")}
+    spark = SparkSession.builder.master("local[2]").appName("txlog benchmarks").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    try:
+        yield spark
+    finally:
+        spark.stop()
