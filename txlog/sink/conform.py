@@ -18,12 +18,20 @@ from txlog.sink.convert import BadRow, Convert, Difference, conversion, match_fi
 __all__ = ["Conformer", "conformer_for"]
 
 
-@functools.lru_cache(maxsize=64)
 def conformer_for(
     table_schema: Struct, data_schema: pa.Schema, table: str | None = None, version: int | None = None
 ) -> Conformer:
     """A `Conformer`, built once for many small writes of the same shape: it holds no rows and is thread-safe."""
-    return Conformer(table_schema, data_schema, table=table, version=version)
+    try:
+        return _built(table_schema, data_schema, table)
+    except SchemaMismatchError as error:
+        error.version = version  # every append meets a new version: as part of the key it would defeat the cache
+        raise
+
+
+@functools.lru_cache(maxsize=64)
+def _built(table_schema: Struct, data_schema: pa.Schema, table: str | None) -> Conformer:
+    return Conformer(table_schema, data_schema, table=table)
 
 
 class Conformer:

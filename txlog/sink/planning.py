@@ -19,7 +19,7 @@ from txlog.log.state import TableHead
 from txlog.protocol.actions import INT64_MAX, Metadata
 from txlog.protocol.features import check_can_write
 from txlog.protocol.schema import Struct, fold_name, from_arrow
-from txlog.sink.conform import Conformer
+from txlog.sink.conform import conformer_for
 from txlog.sink.write_job import WriteJob
 from txlog.sink.write_plan import WritePlan
 
@@ -75,7 +75,7 @@ def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) ->
         _check_partitioning(engine, head, options)
         definition = with_columns(head, _new_columns(head, data_schema)) if options.schema_mode == "merge" else None
     job = _job(engine, options, head, definition)
-    Conformer(job.plan.schema, data_schema, table=engine.uri, version=head.version)
+    conformer_for(job.plan.schema, data_schema, engine.uri, head.version)
     return job
 
 
