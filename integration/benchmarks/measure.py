@@ -108,9 +108,13 @@ def p99(values: Iterable[float]) -> float:
 
 
 def fresh_process(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """This Python with ``arguments``, able to import the benchmarks and this checkout. Raises with its last words."""
+    """This Python with ``arguments``, able to import the benchmarks and this checkout. Raises with its last words.
+
+    It may keep its bytecode, as what pip installed has it: else it would compile this checkout every time.
+    """
     places = [str(ROOT / "integration"), str(ROOT), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{' '.join(arguments)} ended with {done.returncode}:\n{done.stderr[-2000:]}")
