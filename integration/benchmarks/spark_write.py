@@ -74,6 +74,5 @@ def _report(samples: dict[str, list[Sample]], what: str) -> str:
         )
     table = markdown_table(["sink", "s", "best, s", "over noop, s", "time : Parquet's", "time : Delta's"], lines)
     return (
-        f"{table}\n\n{what} in turns, after one to warm up, in one session on two cores."
-        " txlog syncs its files, the others do not."
+        f"{table}\n\n{what} in turns, after one to warm up, in one session on two cores; txlog's time includes syncing."
     )
