@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 import logging
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pytest
 
+import txlog
 from txlog import ambient
 from txlog.engine import Engine
 from txlog.errors import (
@@ -282,6 +285,19 @@ def test_a_commit_whose_predecessor_is_gone_is_not_acknowledged(table: Engine, s
     scripted_log.script["put_if_absent"] = [clean_up_before]
     with pytest.raises(CommitStateUnknownError, match="version 1"):
         append(table)
+
+
+def test_a_handle_leaves_no_hole_in_a_table_that_was_made_anew(tmp_path: Path) -> None:
+    uri = str(tmp_path / "table")
+    txlog.write(uri, ROWS)
+    old = Table.open(uri)
+    for _ in range(3):
+        old.append(ROWS)
+    shutil.rmtree(uri)
+    txlog.write(uri, ROWS)
+    with pytest.raises(StorageError, match=r"is gone from the log\. Nothing landed"):
+        old.append(ROWS)
+    assert Table.open(uri).snapshot().version == 0
 
 
 def test_a_table_that_was_replaced_is_an_error(table: Engine, open_engine: Any, scripted_log: Any, clock: Any) -> None:
@@ -573,6 +589,21 @@ def test_a_failing_checkpoint_warns_and_leaves_the_commit_acknowledged(
         table.post_commit.drain()
     assert result.outcome == "committed"
     assert failed
+    assert "the commit stands" in caplog.text
+
+
+def test_a_checkpoint_that_cannot_be_weighed_leaves_the_commit_acknowledged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    uri = str(tmp_path / "table")
+    txlog.write(uri, ROWS)
+    Table.open(uri).create_checkpoint()
+    log = tmp_path / "table" / "_delta_log"
+    (log / "_last_checkpoint").write_bytes(orjson.dumps({"version": 0, "size": 3}))  # sizeInBytes is optional
+    table = Table.open(uri)
+    (log / f"{0:020d}.checkpoint.parquet").unlink()
+    with caplog.at_level(logging.WARNING, "txlog"):
+        assert table.append(ROWS).outcome == "committed"
     assert "the commit stands" in caplog.text
 
 

@@ -273,11 +273,18 @@ class _Run:
         )
 
     def _make_predecessor_durable(self) -> None:
-        """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours."""
-        if self.head is None or self.committer._durable_version >= self.head.version:
+        """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours.
+
+        Where a look is free, N must be there besides: in a table that was replaced meanwhile N+1 would be the hole.
+        """
+        if self.head is None:
             return
+        name = commit_name(self.head.version)
         try:
-            self.store.make_durable(commit_name(self.head.version))
+            if self.committer._durable_version < self.head.version:
+                self.store.make_durable(name)
+            elif self.store.checks_predecessor:
+                self.store.head(name)
         except NotFoundError:
             self._require_checkpoint_at_head()
         self.committer._durable_version = self.head.version

@@ -33,7 +33,13 @@ class PostCommit:
         self._process_id = os.getpid()
 
     def after(self, head: TableHead) -> None:
-        """Begin what is due at ``head``; what is due while something still runs waits for a later commit."""
+        """Begin what is due at ``head``; what is due while something runs waits for a later commit. Never raises."""
+        try:
+            self._begin(head)
+        except Exception as error:  # the store does not answer, or the interpreter is about to end
+            logger.warning("%s: nothing follows v%d, the commit stands: %s", self._log.table, head.version, error)
+
+    def _begin(self, head: TableHead) -> None:
         if not self._log.checkpoint_is_due(head):
             return
         with self._lock:
