@@ -296,11 +296,13 @@ def test_an_append_of_deltalakes_during_our_serializable_transaction_is_a_confli
         yield _rows(2).to_batches()[0]
         write_deltalake(str(path), _rows(3), mode="append")
 
-    transaction = table.transaction(isolation="Serializable")
-    transaction.read()
-    transaction.append(rows_with_a_rival())
-    with pytest.raises(txlog.ConcurrentAppendError) as caught, transaction:
-        pass
+    def read_and_append() -> None:
+        with table.transaction(isolation="Serializable") as transaction:
+            transaction.read()
+            transaction.append(rows_with_a_rival())
+
+    with pytest.raises(txlog.ConcurrentAppendError) as caught:
+        read_and_append()
     assert caught.value.winner_version == 2
     assert _ids(path) == [1, 3]
 

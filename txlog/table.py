@@ -302,9 +302,11 @@ class Table:
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
         """Set table properties. Raises ``InvalidInputError`` naming an unknown key or a value that is not valid."""
         head = self._engine.writable_head()
-        parameters = operation_parameters(properties=dict(properties))
+        if not isinstance(properties, Mapping):
+            raise InvalidInputError(f"properties are a mapping of texts, not {properties!r}", table=self.uri)
         with TxlogError.located(self.uri, head.version):
             definition = with_properties(head, properties)
+        parameters = operation_parameters(properties=dict(properties))
         return self._engine.commit_definition(head, definition, "SET TBLPROPERTIES", parameters, user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:

@@ -22,7 +22,7 @@ from txlog.protocol.paths import resolve_data_path
 from txlog.result import WriteMetrics, WriteResult
 from txlog.sink.input import open_data
 from txlog.sink.planning import WriteOptions, check_identity, plan_write
-from txlog.sink.task_committer import write_task
+from txlog.sink.task_committer import remove_unnamed, write_task
 from txlog.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class Transaction:
         self._actions: list[Action] = []
         self._written: list[str] = []
         self._rows = 0
+        self._is_open = self._is_over = False
         self._result: WriteResult | None = None
 
     # --- reads --------------------------------------------------------------------------------------------------
@@ -72,6 +73,7 @@ class Transaction:
         A concurrent commit that adds or removes rows which this read would have seen makes the commit conflict,
         as the isolation level has it.
         """
+        self._require_open()
         if where is None:
             self._whole_table = True
         else:
@@ -86,6 +88,7 @@ class Transaction:
 
     def append(self, data: Any) -> None:
         """Write ``data`` (anything ``Table.append`` takes) as new files of this version."""
+        self._require_open()
         stream = open_data(data)
         job = plan_write(self._engine, stream.schema, WriteOptions())
         committable = write_task(self._engine.store.files, job.plan, job.task(), stream)
@@ -98,6 +101,7 @@ class Transaction:
 
         Raises ``NotFoundError``, ``InvalidInputError``.
         """
+        self._require_open()
         for file in files:
             path = self._path_of(file)
             found = self._engine.store.files.head(path)
@@ -123,6 +127,7 @@ class Transaction:
         """
         import pyarrow.compute as pc
 
+        self._require_open()
         live = self.snapshot.files()
         rows = live.filter(pc.is_in(live.column("path"), value_set=pa.array(paths, pa.string())))
         found = {add.path: add for add in add_files_of(rows)}
@@ -138,6 +143,7 @@ class Transaction:
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the last version of an application (a ``txn`` action): the commit then happens at most once."""
+        self._require_open()
         check_identity(app_id, version)
         self._actions.append(SetTransaction(app_id, version, ambient.now_ms()))
 
@@ -150,26 +156,40 @@ class Transaction:
             raise InvalidInputError("the transaction has not committed: its result is ready after its with block")
         return self._result
 
+    def _require_open(self) -> None:
+        """What is asked for outside of the block would never be committed, and nobody would be told."""
+        if not self._is_open:
+            raise InvalidInputError(
+                "a transaction works inside its with block alone, and once: begin another with table.transaction()",
+                table=self._engine.uri,
+            )
+
     def __enter__(self) -> Transaction:
+        if self._is_open or self._is_over:
+            raise InvalidInputError("a transaction is for one with block: begin another", table=self._engine.uri)
+        self._is_open = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_open, self._is_over = False, True
         if kind is not None:
             self._abort()
             return
-        replayed = self._replayed()
-        if replayed is not None:
+        try:
+            self._result = self._replayed()
+            if self._result is None:
+                self._result = self._commit()
+                return
+        except InvalidInputError:  # refused before anything was sent
             self._abort()
-            self._result = replayed
-            return
-        self._result = self._commit()
+            raise
+        self._abort()
 
     def _abort(self) -> None:
         """Nothing was sent, so no commit can name these files."""
-        for path in self._written:
-            self._engine.store.files.delete(path)
+        remove_unnamed(self._engine.store.files, self._written)
 
     def _replayed(self) -> WriteResult | None:
         """All of the applications' versions are in the table already. Some of them only is an error."""

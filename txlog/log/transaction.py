@@ -37,6 +37,7 @@ __all__ = [
     "Isolation",
     "Proposal",
     "ReadSet",
+    "check_text",
     "commit_bytes",
     "operation_parameters",
     "validate_proposal",
@@ -259,6 +260,8 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
     for key in (Metadata.KEY, Protocol.KEY):
         if sum(key == action.KEY for action in proposal.actions) > 1:
             raise InvalidInputError(f"a commit may set {key} once, this one sets it twice")
+    for what, text in (("user_metadata", proposal.user_metadata), ("fingerprint", proposal.fingerprint)):
+        check_text(what, text)
     _check_version(proposal)
     _check_unique("transaction of application", [action.app_id for action in proposal.set_transactions])
     _check_unique("metadata of domain", [action.domain for action in proposal.domains])
@@ -268,6 +271,18 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
         for key, value in texts.items():
             if type(value) is not str:
                 raise InvalidInputError(f"operation {name} {key} must be a string, is {value!r}")
+
+
+def check_text(what: str, value: object) -> None:
+    """Refuse what commitInfo would hold as another type than the text that its readers expect. None is nothing."""
+    if value is None:
+        return
+    if type(value) is not str:
+        raise InvalidInputError(f"{what} must be text, is {value!r}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{what} must be text that UTF-8 can hold, is {value!r}") from None
 
 
 def _check_version(proposal: Proposal) -> None:

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from txlog.engine import Engine
+from txlog.errors import InvalidInputError
 from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
 from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.input import DataStream, open_data
 from txlog.sink.planning import WriteOptions, plan_write
-from txlog.sink.task_committer import write_task
+from txlog.sink.task_committer import remove_unnamed, write_task
 
 __all__ = ["OnProgress", "write_batch"]
 
@@ -42,7 +43,12 @@ def write_batch(engine: Engine, data: Any, options: WriteOptions, on_progress: O
         return replayed
     if on_progress is not None:
         stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
-    return committer.commit(job, [write_task(engine.store.files, job.plan, job.task(), stream)])
+    committable = write_task(engine.store.files, job.plan, job.task(), stream)
+    try:
+        return committer.commit(job, [committable])
+    except InvalidInputError:  # refused before anything was sent
+        remove_unnamed(engine.store.files, [file.path for file in committable.files])
+        raise
 
 
 def _counted(batches: Iterator[pa.RecordBatch], on_progress: OnProgress) -> Iterator[pa.RecordBatch]:

@@ -16,6 +16,7 @@ from txlog.alter import Definition, new_table, with_columns
 from txlog.engine import Engine
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.log.state import TableHead
+from txlog.log.transaction import check_text
 from txlog.protocol.actions import INT64_MAX, Metadata
 from txlog.protocol.features import check_can_write
 from txlog.protocol.schema import Struct, fold_name, from_arrow
@@ -135,6 +136,14 @@ def _check(options: WriteOptions) -> None:
     if options.schema_mode not in _SCHEMA_MODES:
         raise InvalidInputError(f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {options.schema_mode!r}")
     check_identity(options.app_id, options.checkpoint_id)
+    check_text("user_metadata", options.user_metadata)
+    check_text("fingerprint", options.fingerprint)
+    for name, size in (
+        ("target_file_size", options.target_file_size_bytes),
+        ("max_records_per_file", options.max_records_per_file),
+    ):
+        if size is not None and type(size) is not int:
+            raise InvalidInputError(f"{name} must be a whole number, is {size!r}")
     if options.fingerprint is not None and options.app_id is None:
         raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
     for name, value in options.properties.items():
@@ -148,6 +157,7 @@ def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
         raise InvalidInputError("app_id and checkpoint_id make a write exactly once together: give both, or neither")
     if app_id is not None and (type(app_id) is not str or not app_id):
         raise InvalidInputError(f"app_id must be a text that is not empty, is {app_id!r}")
+    check_text("app_id", app_id)
     if checkpoint_id is not None and (type(checkpoint_id) is not int or not 0 <= checkpoint_id <= INT64_MAX):
         raise InvalidInputError(f"checkpoint_id must be a whole number from 0 to 2**63-1, is {checkpoint_id!r}")
 

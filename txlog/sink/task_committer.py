@@ -7,20 +7,22 @@ footer that counts the rows the writer counted. The commit itself is the driver'
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from txlog.errors import StorageError
+from txlog.errors import StorageError, TxlogError
 from txlog.sink.committable import Committable, PendingFile
 from txlog.sink.task_writer import TaskWriter
 from txlog.sink.write_plan import TaskIdentity, WritePlan
 from txlog.store.base import FileStore
 
-__all__ = ["TaskCommitter", "write_task"]
+__all__ = ["TaskCommitter", "remove_unnamed", "write_task"]
 
 _FOOTERS_AT_ONCE = 16
+_logger = logging.getLogger("txlog")
 
 
 class TaskCommitter:
@@ -79,6 +81,15 @@ class TaskCommitter:
                 table=self._plan.table,
                 path=file.path,
             )
+
+
+def remove_unnamed(files: FileStore, paths: Iterable[str]) -> None:
+    """Delete data files that no commit can name. Never raises: one that stays is an orphan, which vacuum removes."""
+    for path in paths:
+        try:
+            files.delete(path)
+        except TxlogError as error:
+            _logger.debug("%s stays behind as an orphan: %s", path, error)
 
 
 def write_task(files: FileStore, plan: WritePlan, task: TaskIdentity, data: Any) -> Committable:
