@@ -12,13 +12,15 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError
+from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import HIVE_NULL, canonical_path, encode_path, resolve_data_path
 from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, from_arrow, type_name
+from txlog.protocol.schema import Array, DataType, Map, Struct, fold_name, from_arrow, type_name
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.sink.conform import Conformer
+from txlog.sink.convert import has_required
 from txlog.snapshot import Snapshot
 from txlog.store.base import TableStore
 
@@ -37,14 +39,28 @@ def adds_of(
     live = {canonical_path(path) for path in snapshot.files().column("path").to_pylist()}
     adds: list[AddFile] = []
     for count, path in enumerate(paths, start=1):
-        uri_path = encode_path(path)
+        uri_path, relative = _checked_path(store, path)
         if canonical_path(uri_path) in live:
             raise InvalidInputError("the file is in the table already, or named twice", table=store.uri, path=path)
         live.add(canonical_path(uri_path))
-        adds.append(_add_of(store, snapshot, resolve_data_path(uri_path).path, uri_path))
+        adds.append(_add_of(store, snapshot, relative, uri_path))
         if on_progress is not None:
             on_progress(count)
     return adds
+
+
+def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
+    """The path as the log will name it, and as the store knows it."""
+    if not isinstance(path, str):
+        raise InvalidInputError(f"a path is a text relative to the table's root, not {path!r}", table=store.uri)
+    try:
+        uri_path = encode_path(path)
+        found = resolve_data_path(uri_path)
+    except (CorruptLogError, UnicodeEncodeError) as error:
+        raise InvalidInputError(f"this names no data file below the table's root: {error}", table=store.uri) from error
+    if not found.is_relative:
+        raise InvalidInputError("a path must be relative to the table's root", table=store.uri, path=path)
+    return uri_path, found.path
 
 
 def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> AddFile:
@@ -68,7 +84,10 @@ def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> 
                 statistics.observe(batch)
             stats = statistics.finish(parquet.metadata)
             _require_values(store, stored, parquet, path)
-    except pa.ArrowException as error:
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageError(f"the file could not be read: {error}", table=store.uri, path=path) from error
+        # Arrow raises an OSError without a number for a damaged header or page.
         raise InvalidInputError(f"not a readable Parquet file: {error}", table=store.uri, path=path) from error
     return AddFile(
         path=uri_path,
@@ -101,6 +120,10 @@ def _partition_values(store: TableStore, snapshot: Snapshot, path: str) -> dict[
             decode(values[column], field.type, column=column)
         except CorruptLogError as error:
             raise InvalidInputError(error.message, table=store.uri, path=path) from error
+        if values[column] in (None, "") and not field.nullable:
+            raise InvalidInputError(
+                f"partition column {column} is NOT NULL, but the path says null", table=store.uri, path=path
+            )
     return values
 
 
@@ -147,7 +170,9 @@ def _needs_a_look(data_type: DataType) -> bool:
 
 def _require_values(store: TableStore, stored: Struct, parquet: Any, path: str) -> None:
     """NOT NULL columns are checked on the rows, whatever the file's own flags say."""
-    required = [field for field in stored.fields if _has_required(field)]
+    present = parquet.schema_arrow.names
+    below = [field for field in stored.fields if has_required(field.type) and field.name in present]
+    required = [field for field in stored.fields if not field.nullable or field in below]
     if not required:
         return
     row = 0
@@ -159,8 +184,7 @@ def _require_values(store: TableStore, stored: Struct, parquet: Any, path: str) 
                 raise InvalidInputError(
                     f"column {field.name} is NOT NULL, row {at} is null", table=store.uri, path=path
                 )
+        if below:
+            rows = batch.select([field.name for field in below])
+            Conformer(Struct(tuple(below)), rows.schema, table=store.uri).conform(rows, row)
         row += batch.num_rows
-
-
-def _has_required(field: Field) -> bool:
-    return not field.nullable

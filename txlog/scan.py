@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log.predicates import Predicate
 from txlog.log.state import TableHead
 from txlog.protocol.partition_values import decode
@@ -126,7 +126,10 @@ class Scan:
                     yield pa.RecordBatch.from_arrays(columns, names=[f.name for f in needed])
         except FileNotFoundError as error:
             raise NotFoundError("the log names a file that is gone", **self._at(path)) from error
-        except pa.ArrowException as error:
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise StorageError(f"a data file could not be read: {error}", **self._at(path)) from error
+            # Arrow raises an OSError without a number for a damaged header or page.
             raise CorruptLogError(f"a data file cannot be read: {error}", **self._at(path)) from error
 
     @staticmethod

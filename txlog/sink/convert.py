@@ -35,7 +35,16 @@ from txlog.protocol.schema import (
     type_to_arrow,
 )
 
-__all__ = ["BadRow", "Convert", "Difference", "as_list_of_entries", "conversion", "match_fields", "required"]
+__all__ = [
+    "BadRow",
+    "Convert",
+    "Difference",
+    "as_list_of_entries",
+    "conversion",
+    "has_required",
+    "match_fields",
+    "required",
+]
 
 Convert: TypeAlias = Callable[[pa.Array], pa.Array]
 """From an array of the data's type to one of the table's, of equal length. Raises `BadRow`."""
@@ -287,7 +296,7 @@ def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: 
         None if at is None else conversion(field.type, source.field(at).type, f"{column}.{field.name}", found)
         for field, at in zip(target.fields, positions, strict=True)
     ]
-    if source == arrow and not _has_required(target) and not any(members):
+    if source == arrow and not has_required(target) and not any(members):
         return None
 
     def convert(array: pa.Array) -> pa.Array:
@@ -311,7 +320,7 @@ def _list_conversion(target: Array, source: pa.DataType, column: str, found: lis
     arrow = type_to_arrow(target, column)
     element = f"{column}.element"
     inner = conversion(target.element, source.value_type, element, found)
-    if source == arrow and inner is None and target.contains_null and not _has_required(target.element):
+    if source == arrow and inner is None and target.contains_null and not has_required(target.element):
         return None
 
     def convert(array: pa.Array) -> pa.Array:
@@ -353,7 +362,7 @@ def _map_conversion(target: Map, source: pa.DataType, column: str, found: list[D
                 values = required(values, value_column)
         return pa.MapArray.from_arrays(offsets, keys, values, type=arrow, mask=mask)
 
-    simple = target.value_contains_null and not _has_required(target.key) and not _has_required(target.value)
+    simple = target.value_contains_null and not has_required(target.key) and not has_required(target.value)
     return None if source == arrow and simple and not (keys_inner or values_inner) else convert
 
 
@@ -403,15 +412,15 @@ class _RowsOfLists:
             error.row = int(self._offsets.to_numpy().searchsorted(error.row, side="right")) - 1
 
 
-def _has_required(target: DataType) -> bool:
+def has_required(target: DataType) -> bool:
     """Whether anything below ``target`` is NOT NULL, so that its rows must be looked at."""
     match target:
         case Struct(fields):
-            return any(not field.nullable or _has_required(field.type) for field in fields)
+            return any(not field.nullable or has_required(field.type) for field in fields)
         case Array(element, contains_null):
-            return not contains_null or _has_required(element)
+            return not contains_null or has_required(element)
         case Map(key, value, value_contains_null):
-            return not value_contains_null or _has_required(key) or _has_required(value)
+            return not value_contains_null or has_required(key) or has_required(value)
     return False
 
 

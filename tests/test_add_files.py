@@ -1,0 +1,66 @@
+"""Taking Parquet files into a table as they lie there: what is checked before the log names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import txlog
+from txlog.errors import CorruptLogError, InvalidInputError
+
+
+def damage_first_page(path: Path) -> None:
+    body = bytearray(path.read_bytes())
+    body[4:204] = b"\xff" * 200
+    path.write_bytes(body)
+
+
+def test_not_null_is_checked_below_the_columns_too(tmp_path: Path) -> None:
+    member = pa.field("a", pa.int64(), nullable=False)
+    table = txlog.Table.create(str(tmp_path), pa.schema([("s", pa.struct([member]))]))
+    pq.write_table(pa.table({"s": [{"a": 1}, {"a": None}]}), tmp_path / "bad.parquet")
+    pq.write_table(pa.table({"s": [{"a": 1}, None]}), tmp_path / "good.parquet")
+    with pytest.raises(InvalidInputError, match=r"s\.a is null.*row 1"):
+        table.add_files(["bad.parquet"])
+    table.add_files(["good.parquet"])
+    assert table.snapshot().to_arrow().to_pylist() == [{"s": {"a": 1}}, {"s": None}]
+
+
+@pytest.mark.parametrize("directory", ["day=__HIVE_DEFAULT_PARTITION__", "day="])
+def test_a_null_directory_is_no_value_of_a_not_null_partition_column(tmp_path: Path, directory: str) -> None:
+    schema = pa.schema([("x", pa.int64()), pa.field("day", pa.string(), nullable=False)])
+    table = txlog.Table.create(str(tmp_path), schema, partition_by=["day"])
+    (tmp_path / directory).mkdir()
+    pq.write_table(pa.table({"x": [1]}), tmp_path / directory / "f.parquet")
+    with pytest.raises(InvalidInputError, match="NOT NULL"):
+        table.add_files([f"{directory}/f.parquet"])
+
+
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../f.parquet", "./f.parquet", "", "_delta_log/f.parquet", "\ud800", 5]
+)
+def test_a_path_that_is_no_data_file_below_the_root_is_the_callers_mistake(tmp_path: Path, path: str) -> None:
+    table = txlog.Table.create(str(tmp_path), pa.schema([("x", pa.int64())]))
+    with pytest.raises(InvalidInputError, match="root"):
+        table.add_files([path])
+
+
+def test_a_damaged_file_is_refused_with_its_path(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path), pa.schema([("x", pa.float64())]))
+    pq.write_table(pa.table({"x": [float(row) for row in range(1000)]}), tmp_path / "f.parquet")
+    damage_first_page(tmp_path / "f.parquet")
+    with pytest.raises(InvalidInputError, match="not a readable Parquet file") as caught:
+        table.add_files(["f.parquet"])
+    assert caught.value.path == "f.parquet"
+
+
+def test_reading_a_damaged_data_file_names_it(tmp_path: Path) -> None:
+    txlog.write(str(tmp_path), pa.table({"x": list(range(1000))}))
+    path = next(tmp_path.glob("*.parquet"))
+    damage_first_page(path)
+    with pytest.raises(CorruptLogError, match="cannot be read") as caught:
+        txlog.Table.open(str(tmp_path)).snapshot().to_arrow()
+    assert caught.value.path == path.name
