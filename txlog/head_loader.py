@@ -120,6 +120,9 @@ class HeadLoader:
         """Raises ``NotFoundError`` at the first commit that is absent."""
         excluded: frozenset[tuple[str, ...]] = frozenset()
         failure: CorruptLogError | None = None
+        if target is not None and 0 <= listing.latest_version < target:
+            # One look, before all versions up to a target that may be far away are asked for by name.
+            self._store.log.head(commit_name(target))
         while True:
             segment = choose_segment(listing, target=target, excluded=excluded)
             if (segment is None or segment.checkpoint is None) and start:

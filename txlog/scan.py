@@ -59,10 +59,15 @@ class Scan:
     # --- which columns --------------------------------------------------------------------------------------
 
     def _wanted(self) -> list[Field]:
-        return [self._field(name) for name in self.columns] if self.columns is not None else [*self.head.schema.fields]
+        if self.columns is None:
+            return [*self.head.schema.fields]
+        wanted = [self._field(name) for name in self.columns]
+        if len({field.name for field in wanted}) < len(wanted):
+            raise InvalidInputError(f"a column is asked for twice: {', '.join(self.columns)}", table=self.store.uri)
+        return wanted
 
     def _field(self, name: str) -> Field:
-        found = self.head.schema.find(name)
+        found = self.head.schema.find(name) if isinstance(name, str) else None
         if found is None:
             raise InvalidInputError(
                 f"there is no column {name!r}; the table has {', '.join(self.head.schema.names)}",

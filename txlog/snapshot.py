@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.delta_log import DeltaLog
-from txlog.errors import TxlogError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableHead
 from txlog.protocol.actions import Protocol
 from txlog.protocol.schema import Struct, to_arrow
@@ -128,6 +128,8 @@ class Snapshot:
         from txlog.protocol.features import check_can_read
         from txlog.scan import Scan
 
+        if isinstance(columns, str):
+            raise InvalidInputError(f"columns are a list of names, not the text {columns!r}", table=self._log.table)
         with TxlogError.located(self._log.table, self.version):
             check_can_read(self._head.protocol, self._head.metadata)
         return Scan(self._log.store, self._head, None if columns is None else tuple(columns), predicate)
