@@ -117,14 +117,11 @@ class WritePlan:
             schema=schema,
             partition_columns=metadata.partition_columns,
             configuration=dict(metadata.configuration),
-            target_file_size_bytes=_at_least_one(
-                "target_file_size_bytes",
-                target_file_size_bytes or properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES,
-            ),
-            max_records_per_file=_at_least_one("max_records_per_file", max_records_per_file or 0) or None,
+            target_file_size_bytes=_target_file_size(target_file_size_bytes, properties),
+            max_records_per_file=_at_least_one("max_records_per_file", max_records_per_file or None),
             compression=_codec(compression or _codec_of_table(properties, metadata.configuration)),
-            memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes or MEMORY_BUDGET_BYTES),
-            max_open_files=_at_least_one("max_open_files", max_open_files or MAX_OPEN_FILES),
+            memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes) or MEMORY_BUDGET_BYTES,
+            max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
             random_prefix_length=properties.random_prefix_length if properties.randomize_file_prefixes else 0,
         )
 
@@ -156,9 +153,15 @@ def _codec(name: str) -> str:
     return found
 
 
-def _at_least_one(name: str, value: int) -> int:
-    if value < 0:
-        raise InvalidInputError(f"{name} must be positive, is {value}")
+def _target_file_size(asked_bytes: int | None, properties: TableProperties) -> int:
+    """What the caller asked for, else the table's property, else the default."""
+    asked = _at_least_one("target_file_size_bytes", asked_bytes)
+    return asked or properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES
+
+
+def _at_least_one(name: str, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise InvalidInputError(f"{name} must be at least 1, is {value}")
     return value
 
 

@@ -1,0 +1,793 @@
+"""The front door: creating, opening and writing tables, and what each call refuses."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import txlog
+from txlog.engine import Engine
+from txlog.table import Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
+
+
+def rows_of(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "day": ["mon" if i % 2 else "tue" for i in ids]}, schema=SCHEMA)
+
+
+def ids_of(table: Table, **travel: Any) -> list[int]:
+    return sorted(table.snapshot(**travel).to_arrow().column("id").to_pylist())
+
+
+def log_of(folder: Path) -> list[list[dict[str, Any]]]:
+    commits = sorted((folder / "_delta_log").glob("*.json"))
+    return [[json.loads(line) for line in commit.read_text().splitlines()] for commit in commits]
+
+
+def data_files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*.parquet") if "_delta_log" not in path.parts)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    return Table.create(tmp_path / "t", SCHEMA)
+
+
+@pytest.fixture
+def table_in_memory(open_engine: Callable[..., Engine]) -> Callable[[], Table]:
+    """Handles on one table in memory, which the first of them creates."""
+    engine = open_engine()
+    txlog.table.write_batch(engine, rows_of(1), txlog.table.WriteOptions(create=True))
+    return lambda: Table(open_engine())
+
+
+# --- creating and opening ---------------------------------------------------------------------------------------------
+
+
+def test_a_created_table_is_version_0_and_empty(tmp_path: Path) -> None:
+    table = Table.create(
+        tmp_path / "t", SCHEMA, partition_by=["DAY"], properties={"delta.appendOnly": "false", "team": "x"}
+    )
+    snapshot = table.snapshot()
+    assert (snapshot.version, snapshot.num_files, snapshot.to_arrow().num_rows) == (0, 0, 0)
+    assert snapshot.schema.names == ["id", "day"]
+    assert snapshot.partition_columns == ("day",), "the schema's spelling, not the caller's"
+    assert snapshot.properties == {"delta.appendOnly": "false", "team": "x"}
+    theirs = deltalake.DeltaTable(str(tmp_path / "t"))
+    assert (theirs.version(), theirs.metadata().partition_columns) == (0, ["day"])
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        SCHEMA,
+        '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},'
+        '{"name":"day","type":"string","nullable":true,"metadata":{}}]}',
+        {
+            "type": "struct",
+            "fields": [
+                {"name": "id", "type": "long", "nullable": True, "metadata": {}},
+                {"name": "day", "type": "string", "nullable": True, "metadata": {}},
+            ],
+        },
+    ],
+    ids=["pyarrow", "Delta text", "Delta dict"],
+)
+def test_a_schema_may_be_given_in_each_of_its_forms(schema: Any, tmp_path: Path) -> None:
+    assert Table.create(tmp_path / "t", schema).snapshot().schema == SCHEMA
+
+
+def test_a_table_that_exists_is_an_error_or_with_exist_ok_is_opened(tmp_path: Path) -> None:
+    Table.create(tmp_path / "t", SCHEMA).append(rows_of(1))
+    with pytest.raises(txlog.TableExistsError, match=r"Table\.open"):
+        Table.create(tmp_path / "t", SCHEMA)
+    assert ids_of(Table.create(tmp_path / "t", pa.schema([("other", pa.int8())]), exist_ok=True)) == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"partition_by": ["week"]}, "week"),
+        ({"partition_by": "day"}, r"\['day'\]"),
+        ({"partition_by": ["id", "day"]}, "partition"),
+        ({"partition_by": ["day", "DAY"]}, "(?i)day"),
+        ({"properties": {"delta.apendOnly": "true"}}, r"delta\.appendOnly"),
+        ({"properties": {"delta.appendOnly": "yes"}}, "yes"),
+        ({"properties": {"delta.checkpointInterval": "abc"}}, "abc"),
+        ({"schema": pa.schema([("a", pa.int8()), ("A", pa.int8())])}, "(?i)a"),
+        ({"schema": pa.schema([("a b", pa.int8())])}, "a b"),
+        ({"schema": pa.schema([("n", pa.null())])}, "n"),
+        ({"schema": pa.schema([])}, "column"),
+        ({"schema": 5}, "schema"),
+    ],
+)
+def test_a_definition_that_cannot_be_is_refused_and_nothing_is_written(
+    arguments: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    arguments = {"schema": SCHEMA, **arguments}
+    with pytest.raises(txlog.InvalidInputError, match=named) as caught:
+        Table.create(tmp_path / "t", **arguments)
+    assert "Traceback" not in str(caught.value)
+    assert not Table.exists(tmp_path / "t")
+    assert list(tmp_path.rglob("*.json")) == []
+
+
+def test_opening_what_is_no_table_says_so_and_makes_nothing(tmp_path: Path) -> None:
+    assert not Table.exists(tmp_path / "nowhere")
+    with pytest.raises(txlog.TableNotFoundError, match="nowhere"):
+        Table.open(tmp_path / "nowhere")
+    assert list(tmp_path.iterdir()) == []
+    Table.create(tmp_path / "t", SCHEMA)
+    assert Table.exists(tmp_path / "t")
+    assert Table.exists((tmp_path / "t").as_uri())
+
+
+def test_a_missing_table_is_not_found_by_a_lookup_error_too(tmp_path: Path) -> None:
+    with pytest.raises(LookupError):
+        Table.open(tmp_path / "nowhere")
+
+
+# --- txlog.write ------------------------------------------------------------------------------------------------------
+
+
+def test_write_creates_the_table_with_its_first_rows_as_one_version(tmp_path: Path) -> None:
+    result = txlog.write(tmp_path / "t", rows_of(1, 2), partition_by=["day"], properties={"team": "x"})
+    assert (result.version, result.outcome, result.attempts) == (0, "committed", 1)
+    assert (result.metrics.rows, result.metrics.files) == (2, 2)
+    table = Table.open(tmp_path / "t")
+    assert ids_of(table) == [1, 2]
+    assert table.snapshot().partition_columns == ("day",)
+    assert table.snapshot().properties == {"team": "x"}
+
+
+def test_write_modes_append_overwrite_ignore_and_error(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    assert txlog.write(path, rows_of(1), mode="error").version == 0
+    assert txlog.write(path, rows_of(2), mode="append").version == 1
+    ignored = txlog.write(path, rows_of(3), mode="ignore")
+    assert (ignored.outcome, ignored.version) == ("ignored", 1)
+    with pytest.raises(txlog.TableExistsError, match="overwrite"):
+        txlog.write(path, rows_of(4), mode="error")
+    assert ids_of(Table.open(path)) == [1, 2]
+    overwritten = txlog.write(path, rows_of(5), mode="overwrite")
+    assert (overwritten.version, overwritten.metrics.files_removed) == (2, 2)
+    assert ids_of(Table.open(path)) == [5]
+    assert len(data_files(path)) == 3, "an ignored or refused write leaves no file"
+
+
+@pytest.mark.parametrize("mode", ["ignore", "overwrite", "append", "error"])
+def test_each_mode_creates_an_absent_table(mode: str, tmp_path: Path) -> None:
+    assert txlog.write(tmp_path / "t", rows_of(1), mode=mode).version == 0
+    assert ids_of(Table.open(tmp_path / "t")) == [1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        ({"mode": "apend"}, "apend"),
+        ({"schema_mode": "merged"}, "merged"),
+        ({"app_id": "a"}, "checkpoint_id"),
+        ({"checkpoint_id": 1}, "app_id"),
+        ({"app_id": "", "checkpoint_id": 1}, "app_id"),
+        ({"app_id": "a", "checkpoint_id": -1}, "checkpoint_id"),
+        ({"app_id": "a", "checkpoint_id": True}, "checkpoint_id"),
+        ({"app_id": "a", "checkpoint_id": 2**63}, "checkpoint_id"),
+        ({"fingerprint": "f"}, "fingerprint"),
+        ({"partition_by": ["day"]}, "partitioned by nothing"),
+        ({"partition_by": "day"}, r"\['day'\]"),
+        ({"target_file_size": 0}, "target_file_size"),
+        ({"storage_options": {"acces_key_id": "x"}}, "acces_key_id"),
+    ],
+)
+def test_a_call_that_cannot_be_is_refused_and_leaves_no_file(
+    arguments: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    txlog.write(tmp_path / "t", rows_of(1))
+    with pytest.raises(txlog.InvalidInputError, match=named):
+        txlog.write(tmp_path / "t", rows_of(2), **arguments)
+    assert ids_of(Table.open(tmp_path / "t")) == [1]
+    assert len(data_files(tmp_path / "t")) == 1
+
+
+def test_partitioning_may_be_repeated_where_it_agrees(tmp_path: Path) -> None:
+    txlog.write(tmp_path / "t", rows_of(1), partition_by=["day"])
+    assert txlog.write(tmp_path / "t", rows_of(2), partition_by=["DAY"]).version == 1
+    assert txlog.write(tmp_path / "t", rows_of(3)).version == 2
+    with pytest.raises(txlog.InvalidInputError, match="partitioned by day, not by nothing"):
+        txlog.write(tmp_path / "t", rows_of(4), partition_by=[])
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+def _stream() -> pa.RecordBatchReader:
+    return pa.RecordBatchReader.from_batches(SCHEMA, rows_of(1, 2).to_batches())
+
+
+DATA: dict[str, Callable[[], Any]] = {
+    "pyarrow table": lambda: rows_of(1, 2),
+    "record batch": lambda: rows_of(1, 2).to_batches()[0],
+    "record batch reader": _stream,
+    "generator of batches": lambda: (batch for batch in rows_of(1, 2).to_batches()),
+    "list of tables": lambda: [rows_of(1), rows_of(2)],
+    "polars": lambda: pl.DataFrame({"id": [1, 2], "day": ["mon", "tue"]}),
+    "pandas": lambda: pd.DataFrame({"id": [1, 2], "day": ["mon", "tue"]}),
+    "pandas, backed by Arrow": lambda: rows_of(1, 2).to_pandas(types_mapper=pd.ArrowDtype),
+    "duckdb": lambda: duckdb.sql("select * from (values (1::bigint, 'mon'), (2::bigint, 'tue')) as t(id, day)"),
+    "columns in another order and case": lambda: pa.table({"DAY": ["mon", "tue"], "Id": [1, 2]}),
+    "dictionary and int32": lambda: pa.table(
+        {"id": pa.array([1, 2], pa.int32()), "day": pa.array(["mon", "tue"]).dictionary_encode()}
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_data_of_each_library_is_taken(kind: str, table: Table) -> None:
+    assert table.append(DATA[kind]()).metrics.rows == 2
+    assert sorted(table.snapshot().to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "day": "mon"},
+        {"id": 2, "day": "tue"},
+    ]
+
+
+@pytest.mark.parametrize("kind", ["pyarrow table", "polars", "pandas", "duckdb"])
+def test_a_snapshot_goes_into_another_table_as_it_is(kind: str, table: Table, tmp_path: Path) -> None:
+    table.append(DATA[kind]())
+    txlog.write(tmp_path / "copy", table.snapshot())
+    assert ids_of(Table.open(tmp_path / "copy")) == [1, 2]
+
+
+def test_rows_that_do_not_fit_are_refused_column_by_column(table: Table, tmp_path: Path) -> None:
+    with pytest.raises(txlog.SchemaMismatchError) as caught:
+        table.append(pa.table({"id": ["1"], "dya": ["mon"]}))
+    message = str(caught.value)
+    assert "id " in message
+    assert "table bigint, data string" in message
+    assert "dya" in message
+    assert str(tmp_path / "t") in message
+    assert data_files(tmp_path / "t") == []
+
+
+def test_no_rows_are_a_version_without_files(table: Table) -> None:
+    result = table.append(rows_of())
+    assert (result.version, result.metrics.rows, result.metrics.files) == (1, 0, 0)
+    assert table.append(iter(())).version == 2
+    assert ids_of(table) == []
+
+
+def test_a_source_that_fails_half_way_leaves_no_version_and_no_file(table: Table, tmp_path: Path) -> None:
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield rows_of(1).to_batches()[0]
+        raise ConnectionResetError("the source went away")
+
+    with pytest.raises(ConnectionResetError):
+        table.append(broken())
+    assert table.snapshot().version == 0
+    assert data_files(tmp_path / "t") == []
+
+
+def test_progress_is_told_in_rows(table: Table) -> None:
+    told: list[int] = []
+    table.append([rows_of(1, 2), rows_of(3)], on_progress=told.append)
+    assert told == [2, 3]
+
+
+def test_a_small_target_file_size_makes_more_files(table: Table) -> None:
+    batch = pa.record_batch({"id": range(100_000), "day": [str(i) * 5 for i in range(100_000)]}, schema=SCHEMA)
+    assert table.append([batch] * 4).metrics.files == 1
+    assert table.append([batch] * 4, target_file_size=1_000_000).metrics.files > 1
+    assert table.snapshot().to_arrow().num_rows == 800_000
+
+
+# --- appends, overwrites, replays -------------------------------------------------------------------------------------
+
+
+def test_each_append_is_one_version_that_carries_what_was_said_of_it(table: Table, tmp_path: Path) -> None:
+    first = table.append(rows_of(1), user_metadata="from the test")
+    second = table.append(rows_of(2))
+    assert (first.version, second.version) == (1, 2)
+    assert first.txn_id != second.txn_id
+    told = {entry["version"]: entry for entry in table.history()}
+    assert told[1]["userMetadata"] == "from the test"
+    assert told[1]["txnId"] == first.txn_id
+    assert told[1]["operationMetrics"]["numOutputRows"] == "1"
+    assert told[1]["isBlindAppend"] is True
+    assert "userMetadata" not in told[2]
+    assert str(first) == f"WriteResult(version=1, committed, 1 row, 1 file, {first.metrics.bytes} B, 1 attempt)"
+
+
+def test_an_overwrite_replaces_every_row_and_its_files_are_tombstones(table: Table, tmp_path: Path) -> None:
+    table.append(rows_of(1))
+    table.append(rows_of(2))
+    result = table.overwrite(rows_of(3))
+    assert (result.metrics.files_removed, ids_of(table), ids_of(table, version=2)) == (2, [3], [1, 2])
+    removes = [line["remove"] for line in log_of(tmp_path / "t")[3] if "remove" in line]
+    assert len(removes) == 2
+    assert all(remove["dataChange"] and remove["extendedFileMetadata"] for remove in removes)
+
+
+def test_an_overwrite_with_nothing_empties_the_table(table: Table) -> None:
+    table.append(rows_of(1))
+    table.overwrite(rows_of())
+    assert ids_of(table) == []
+    assert table.snapshot().num_files == 0
+
+
+def test_an_overwrite_of_an_append_only_table_is_refused(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, properties={"delta.appendOnly": "true"})
+    table.append(rows_of(1))
+    with pytest.raises(txlog.InvalidInputError, match=r"appendOnly"):
+        table.overwrite(rows_of(2))
+    assert ids_of(table) == [1]
+
+
+def test_a_replay_of_the_last_checkpoint_is_dropped_without_reading_a_row(table: Table, tmp_path: Path) -> None:
+    table.append(rows_of(1), app_id="app", checkpoint_id=5)
+
+    def never() -> Iterator[pa.RecordBatch]:
+        raise AssertionError("a row of a replay was read")
+        yield
+
+    reader = pa.RecordBatchReader.from_batches(SCHEMA, never())
+    replay = table.append(reader, app_id="app", checkpoint_id=5)
+    assert (replay.outcome, replay.version) == ("already_committed", 1)
+    assert ids_of(table) == [1]
+    assert len(data_files(tmp_path / "t")) == 1
+
+
+def test_an_older_checkpoint_is_dropped_only_where_the_log_proves_it(table: Table) -> None:
+    for checkpoint_id in (1, 2, 4):
+        table.append(rows_of(checkpoint_id), app_id="app", checkpoint_id=checkpoint_id)
+    assert table.append(rows_of(1), app_id="app", checkpoint_id=1).version == 1
+    with pytest.raises(txlog.InvalidInputError, match="checkpoint 3 of 'app'"):
+        table.append(rows_of(3), app_id="app", checkpoint_id=3)
+    assert ids_of(table) == [1, 2, 4]
+
+
+def test_an_older_checkpoint_whose_commit_was_cleaned_up_is_never_dropped_silently(
+    table: Table, tmp_path: Path
+) -> None:
+    for checkpoint_id in (1, 2, 3):
+        table.append(rows_of(checkpoint_id), app_id="app", checkpoint_id=checkpoint_id)
+    table.create_checkpoint()
+    for version in (0, 1, 2):
+        (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
+    reopened = Table.open(tmp_path / "t")
+    with pytest.raises(txlog.InvalidInputError, match="no retained commit"):
+        reopened.append(rows_of(1), app_id="app", checkpoint_id=1)
+    assert reopened.append(rows_of(3), app_id="app", checkpoint_id=3).outcome == "already_committed"
+    assert reopened.append(rows_of(4), app_id="app", checkpoint_id=4).version == 4
+
+
+def test_another_work_under_one_checkpoint_id_is_told_by_its_fingerprint(table: Table) -> None:
+    table.append(rows_of(1), app_id="app", checkpoint_id=1, fingerprint="offsets 0-10")
+    same = table.append(rows_of(1), app_id="app", checkpoint_id=1, fingerprint="offsets 0-10")
+    assert same.outcome == "already_committed"
+    with pytest.raises(txlog.InvalidInputError, match="offsets 0-12"):
+        table.append(rows_of(1), app_id="app", checkpoint_id=1, fingerprint="offsets 0-12")
+    assert ids_of(table) == [1]
+
+
+def test_applications_do_not_know_each_other(table: Table) -> None:
+    table.append(rows_of(1), app_id="a", checkpoint_id=9)
+    assert table.append(rows_of(2), app_id="b", checkpoint_id=1).outcome == "committed"
+    assert table.snapshot().transaction_version("a") == 9
+    assert table.snapshot().transaction_version("b") == 1
+
+
+def test_an_overwrite_is_exactly_once_too(table: Table) -> None:
+    table.append(rows_of(1))
+    table.overwrite(rows_of(2), app_id="app", checkpoint_id=1)
+    table.append(rows_of(3))
+    assert table.overwrite(rows_of(2), app_id="app", checkpoint_id=1).outcome == "already_committed"
+    assert ids_of(table) == [2, 3]
+
+
+# --- schema -----------------------------------------------------------------------------------------------------------
+
+
+def test_merge_adds_columns_and_members_of_structs_in_the_same_version(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    txlog.write(path, pa.table({"id": [1], "s": [{"a": 1, "in": {"x": 1}}], "l": [[{"p": 1}]]}))
+    wider = pa.table({"ID": [2], "s": [{"b": "y", "in": {"y": 2.5}}], "l": [[{"q": "z"}]], "new": [True]})
+    with pytest.raises(txlog.SchemaMismatchError, match="new"):
+        txlog.write(path, wider)
+    result = txlog.write(path, wider, schema_mode="merge")
+    assert result.version == 1
+    table = Table.open(path)
+    assert table.snapshot().schema.names == ["id", "s", "l", "new"]
+    assert sorted(table.snapshot().to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 1, "s": {"a": 1, "in": {"x": 1, "y": None}, "b": None}, "l": [{"p": 1, "q": None}], "new": None},
+        {"id": 2, "s": {"a": None, "in": {"x": None, "y": 2.5}, "b": "y"}, "l": [{"p": None, "q": "z"}], "new": True},
+    ]
+    assert table.snapshot(version=0).schema.names == ["id", "s", "l"]
+
+
+def test_merge_changes_no_type(table: Table) -> None:
+    with pytest.raises(txlog.SchemaMismatchError, match="id"):
+        table.append(pa.table({"id": ["x"], "more": [1]}), schema_mode="merge")
+    assert table.snapshot().schema.names == ["id", "day"]
+
+
+def test_merge_without_anything_new_is_a_plain_append(table: Table, tmp_path: Path) -> None:
+    table.append(rows_of(1), schema_mode="merge")
+    assert not any("metaData" in line for line in log_of(tmp_path / "t")[1])
+
+
+def test_a_merge_that_needs_a_feature_raises_the_protocol_with_it(table: Table) -> None:
+    rows = pa.table({"id": [1], "at": pa.array([0], pa.timestamp("us"))})
+    table.append(rows, schema_mode="merge")
+    assert "timestampNtz" in (table.snapshot().protocol.reader_features or ())
+    assert ids_of(table) == [1]
+
+
+def test_overwriting_the_schema_is_not_in_this_release_and_says_so(table: Table) -> None:
+    with pytest.raises(txlog.UnsupportedFeatureError, match="overwrite"):
+        table.overwrite(pa.table({"other": [1]}), schema_mode="overwrite")
+
+
+def test_columns_added_read_as_null_in_rows_of_before(table: Table) -> None:
+    table.append(rows_of(1))
+    result = table.add_columns(pa.schema([("price", pa.decimal128(10, 2)), ("id", pa.int64())]))
+    assert result.version == 2
+    assert table.snapshot().to_arrow().to_pylist() == [{"id": 1, "day": "mon", "price": None}]
+    assert table.add_columns(pa.schema([("PRICE", pa.decimal128(10, 2))])).version == 2, "nothing to do, no version"
+    with pytest.raises(txlog.SchemaMismatchError, match="price"):
+        table.add_columns(pa.schema([("price", pa.string())]))
+
+
+# --- properties, history, checkpoints ---------------------------------------------------------------------------------
+
+
+def test_properties_are_set_and_unset_as_versions_that_spark_would_understand(table: Table, tmp_path: Path) -> None:
+    table.set_properties({"delta.logRetentionDuration": "interval 60 days", "team": "x"})
+    assert table.snapshot().properties == {"delta.logRetentionDuration": "interval 60 days", "team": "x"}
+    table.unset_properties(["team"])
+    assert table.snapshot().properties == {"delta.logRetentionDuration": "interval 60 days"}
+    assert [entry["operation"] for entry in table.history()] == [
+        "UNSET TBLPROPERTIES",
+        "SET TBLPROPERTIES",
+        "CREATE TABLE",
+    ]
+    assert deltalake.DeltaTable(str(tmp_path / "t")).metadata().configuration == {
+        "delta.logRetentionDuration": "interval 60 days"
+    }
+    assert table.set_properties({"delta.logRetentionDuration": "interval 60 days"}).version == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        (lambda table: table.set_properties({"delta.appendOnli": "true"}), r"delta\.appendOnly"),
+        (lambda table: table.set_properties({"delta.logRetentionDuration": "soon"}), "soon"),
+        (lambda table: table.unset_properties(["nothing"]), "nothing"),
+        (lambda table: table.unset_properties("team"), r"\['team'\]"),
+    ],
+)
+def test_properties_that_cannot_be_are_refused_by_name(
+    change: Callable[[Table], Any], named: str, table: Table, tmp_path: Path
+) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=named) as caught:
+        change(table)
+    assert table.snapshot().version == 0
+    if caught.value.table is not None:
+        assert str(caught.value).startswith(f"{tmp_path / 't'} v0: ")
+
+
+def test_a_property_that_needs_what_this_release_lacks_is_refused(table: Table) -> None:
+    with pytest.raises(txlog.UnsupportedFeatureError) as caught:
+        table.set_properties({"delta.columnMapping.mode": "name"})
+    assert "columnMapping" in caught.value.features
+    assert table.snapshot().version == 0
+
+
+def test_history_is_newest_first_and_bounded(table: Table) -> None:
+    for number in range(3):
+        table.append(rows_of(number))
+    told = table.history(limit=2)
+    assert [entry["version"] for entry in told] == [3, 2]
+    assert all(entry["operation"] == "WRITE" and entry["timestamp"] > 1_600_000_000_000 for entry in told)
+    assert [entry["version"] for entry in table.history()] == [3, 2, 1, 0]
+
+
+def test_a_checkpoint_is_made_once_and_says_its_version(table: Table, tmp_path: Path) -> None:
+    table.append(rows_of(1))
+    assert table.create_checkpoint() == 1
+    (checkpoint,) = (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet")
+    before = checkpoint.read_bytes()
+    assert table.create_checkpoint() == 1
+    assert checkpoint.read_bytes() == before
+    assert json.loads((tmp_path / "t" / "_delta_log" / "_last_checkpoint").read_text())["version"] == 1
+    assert ids_of(Table.open(tmp_path / "t")) == [1]
+
+
+def test_checkpoints_come_by_themselves_at_the_interval_asked_for(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, properties={"delta.checkpointInterval": "3"})
+    for number in range(7):
+        table.append(rows_of(number))
+        table._engine.post_commit.drain()
+    names = sorted(path.name for path in (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet"))
+    assert [int(name.split(".")[0]) for name in names] == [3, 6]
+    assert ids_of(Table.open(tmp_path / "t")) == list(range(7))
+
+
+# --- add_files --------------------------------------------------------------------------------------------------------
+
+
+def test_files_that_lie_there_become_rows_without_being_rewritten(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
+    for day, name in (("mon", "a.parquet"), ("a%2Fb", "b c.parquet"), ("__HIVE_DEFAULT_PARTITION__", "c.parquet")):
+        folder = tmp_path / "t" / f"day={day}"
+        folder.mkdir()
+        pq.write_table(pa.table({"id": [len(day)]}), folder / name)
+    before = {path: path.stat().st_mtime_ns for path in data_files(tmp_path / "t")}
+    paths = [str(path.relative_to(tmp_path / "t")) for path in before]
+    told: list[int] = []
+    result = table.add_files(paths, on_progress=told.append)
+    assert (result.version, result.metrics.files, told) == (1, 3, [1, 2, 3])
+    expected = [("mon", 3), ("a/b", 5), (None, 26)]
+    found = [(row["day"], row["id"]) for row in table.snapshot().to_arrow().to_pylist()]
+    assert sorted(found, key=repr) == sorted(expected, key=repr)
+    assert {path: path.stat().st_mtime_ns for path in data_files(tmp_path / "t")} == before
+    theirs = deltalake.DeltaTable(str(tmp_path / "t")).to_pyarrow_table().to_pylist()
+    assert sorted(((row["day"], row["id"]) for row in theirs), key=repr) == sorted(expected, key=repr)
+    assert table.snapshot().files("id = 5").num_rows == 1, "statistics came from the footers"
+
+
+def test_a_file_is_added_once_however_its_path_is_spelled(table: Table, tmp_path: Path) -> None:
+    pq.write_table(rows_of(1), tmp_path / "t" / "a b.parquet")
+    with pytest.raises(txlog.InvalidInputError, match="twice"):
+        table.add_files(["a b.parquet", "a b.parquet"])
+    table.add_files(["a b.parquet"])
+    with pytest.raises(txlog.InvalidInputError, match="already"):
+        table.add_files(["a b.parquet"])
+    assert ids_of(table) == [1]
+
+
+def test_a_file_that_does_not_fit_is_refused_and_none_is_added(table: Table, tmp_path: Path) -> None:
+    pq.write_table(rows_of(1), tmp_path / "t" / "good.parquet")
+    pq.write_table(pa.table({"id": ["x"], "day": ["mon"], "more": [1]}), tmp_path / "t" / "bad.parquet")
+    with pytest.raises(txlog.SchemaMismatchError) as caught:
+        table.add_files(["good.parquet", "bad.parquet"])
+    assert "table bigint, file string" in str(caught.value)
+    assert "more" in str(caught.value)
+    assert caught.value.path == "bad.parquet"
+    with pytest.raises(txlog.NotFoundError):
+        table.add_files(["nowhere.parquet"])
+    with pytest.raises(txlog.InvalidInputError, match="list of paths"):
+        table.add_files("good.parquet")
+    assert table.snapshot().version == 0
+
+
+def test_a_float_column_with_nan_gets_no_bounds_that_lie(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", pa.schema([("x", pa.float64())]))
+    pq.write_table(pa.table({"x": [1.0, float("nan")]}), tmp_path / "t" / "a.parquet")
+    table.add_files(["a.parquet"])
+    assert table.snapshot().to_arrow(where="x > 5").num_rows == 1, "NaN is greater than every number"
+
+
+# --- races ------------------------------------------------------------------------------------------------------------
+
+
+def test_one_handle_serves_many_threads(table_in_memory: Callable[[], Table]) -> None:
+    table = table_in_memory()
+    versions: list[int | None] = []
+
+    def append(worker: int) -> None:
+        versions.extend(table.append(rows_of(worker * 100 + number)).version for number in range(20))
+
+    threads = [threading.Thread(target=append, args=(worker,)) for worker in range(1, 9)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(version for version in versions if version is not None) == list(range(1, 161))
+    expected = [1, *(worker * 100 + number for worker in range(1, 9) for number in range(20))]
+    assert ids_of(table) == expected
+    assert ids_of(table_in_memory()) == expected
+
+
+def test_writers_that_all_find_no_table_make_one_of_it(open_engine: Callable[..., Engine]) -> None:
+    barrier = threading.Barrier(6)
+    outcomes: list[tuple[int | None, str]] = []
+
+    def first_write(number: int) -> None:
+        engine = open_engine()
+        options = txlog.table.WriteOptions(create=True, partition_by=["day"])
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            yield from rows_of(number).to_batches()
+            barrier.wait()  # all of them are planned on "there is no table" by now
+
+        result = txlog.table.write_batch(engine, rows(), options)
+        outcomes.append((result.version, result.outcome))
+
+    threads = [threading.Thread(target=first_write, args=(number,)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [(version, "committed") for version in range(6)]
+    assert ids_of(Table(open_engine())) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("schema", "properties", "error"),
+    [
+        (pa.schema([("id", pa.string())]), {}, txlog.ProtocolChangedError),
+        (SCHEMA, {"delta.appendOnly": "true"}, None),
+    ],
+)
+def test_a_first_write_that_finds_another_table_in_its_place_is_a_conflict(
+    schema: pa.Schema, properties: dict[str, str], error: type[Exception] | None, tmp_path: Path
+) -> None:
+    def rows_with_a_rival() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(1).to_batches()
+        Table.create(tmp_path / "t", schema, properties=properties)
+
+    if error is not None:
+        with pytest.raises(error):
+            txlog.write(tmp_path / "t", rows_with_a_rival())
+        assert Table.open(tmp_path / "t").snapshot().version == 0
+    else:
+        assert txlog.write(tmp_path / "t", rows_with_a_rival()).version == 1
+
+
+@pytest.mark.parametrize("mode", ["error", "ignore"])
+def test_a_table_that_appears_during_a_first_write_is_respected(mode: str, tmp_path: Path) -> None:
+    def rows_with_a_rival() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(1).to_batches()
+        txlog.write(tmp_path / "t", rows_of(2))
+
+    if mode == "error":
+        with pytest.raises(txlog.TableExistsError):
+            txlog.write(tmp_path / "t", rows_with_a_rival(), mode=mode)
+    else:
+        assert txlog.write(tmp_path / "t", rows_with_a_rival(), mode=mode).outcome == "ignored"
+    assert ids_of(Table.open(tmp_path / "t")) == [2]
+
+
+def test_an_append_goes_through_beside_an_overwrite_and_a_delete(tmp_path: Path) -> None:
+    """A blind append reads nothing, so what other commits remove is no concern of its."""
+    path = tmp_path / "t"
+    txlog.write(path, rows_of(1))
+
+    def rows_with_a_rival() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(2).to_batches()
+        Table.open(path).overwrite(rows_of(3))
+        deltalake.DeltaTable(str(path)).delete("id = 3")
+
+    assert Table.open(path).append(rows_with_a_rival()).version == 3
+    assert ids_of(Table.open(path)) == [2]
+
+
+def test_an_append_during_an_overwrite_survives_it_by_the_tables_isolation(tmp_path: Path) -> None:
+    """WriteSerializable, the default: the append counts as if it came after the overwrite."""
+    path = tmp_path / "t"
+    txlog.write(path, rows_of(1))
+
+    def rows_with_a_rival() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(2).to_batches()
+        Table.open(path).append(rows_of(3))
+
+    result = Table.open(path).overwrite(rows_with_a_rival())
+    assert result.metrics.lost_races >= 0
+    assert ids_of(Table.open(path)) == [2, 3]
+
+
+def test_an_append_during_an_overwrite_of_a_serializable_table_is_a_conflict(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    txlog.write(path, rows_of(1), properties={"delta.isolationLevel": "Serializable"})
+
+    def rows_with_a_rival() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(2).to_batches()
+        Table.open(path).append(rows_of(3))
+
+    with pytest.raises(txlog.ConcurrentAppendError, match="v1"):
+        Table.open(path).overwrite(rows_with_a_rival())
+    assert ids_of(Table.open(path)) == [1, 3]
+
+
+def test_two_overwrites_at_once_are_a_conflict(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    txlog.write(path, rows_of(1))
+
+    def rows_with_a_rival() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(2).to_batches()
+        Table.open(path).overwrite(rows_of(3))
+
+    with pytest.raises(txlog.ConflictError) as caught:
+        Table.open(path).overwrite(rows_with_a_rival())
+    assert caught.value.winner_version == 1
+    assert ids_of(Table.open(path)) == [3]
+
+
+def test_a_schema_change_during_an_append_is_a_conflict_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    txlog.write(path, rows_of(1))
+
+    def rows_with_a_rival() -> Iterator[pa.RecordBatch]:
+        yield from rows_of(2).to_batches()
+        Table.open(path).add_columns(pa.schema([("new", pa.int8())]))
+
+    with pytest.raises(txlog.MetadataChangedError) as caught:
+        Table.open(path).append(rows_with_a_rival())
+    assert (caught.value.winner_version, caught.value.winner_operation) == (1, "ADD COLUMNS")
+    assert Table.open(path).append(rows_of(2)).version == 2
+
+
+# --- as a value -------------------------------------------------------------------------------------------------------
+
+
+def test_a_pickled_handle_is_a_handle_of_the_same_table(table: Table) -> None:
+    table.append(rows_of(1))
+    other: Table = pickle.loads(pickle.dumps(table))
+    assert (other.uri, ids_of(other)) == (table.uri, [1])
+    other.append(rows_of(2))
+    assert ids_of(table) == [1, 2]
+
+
+def test_a_pickled_handle_keeps_its_retry_policy(tmp_path: Path) -> None:
+    Table.create(tmp_path / "t", SCHEMA)
+    table = Table.open(tmp_path / "t", retry=txlog.RetryPolicy(max_attempts=7, total_timeout=5))
+    assert pickle.loads(pickle.dumps(table))._engine.retry == txlog.RetryPolicy(max_attempts=7, total_timeout=5)
+
+
+def test_a_handle_shows_where_it_is(table: Table, tmp_path: Path) -> None:
+    assert repr(table) == f"Table({tmp_path / 't'})"
+    assert table.uri == str(tmp_path / "t")
+
+
+# --- named, not built -------------------------------------------------------------------------------------------------
+
+LATER: dict[str, Callable[[Table], Any]] = {
+    "overwrite(where=...)": lambda table: table.overwrite(rows_of(1), where="id = 1"),  # type: ignore[arg-type]
+    "overwrite_partitions": lambda table: table.overwrite_partitions(rows_of(1)),
+    "delete": lambda table: table.delete(where="id = 1"),
+    "update": lambda table: table.update({"id": "1"}, where="id = 1"),
+    "upsert": lambda table: table.upsert(rows_of(1), keys=["id"]),
+    "optimize": lambda table: table.optimize(),
+    "vacuum": lambda table: table.vacuum(),
+    "restore": lambda table: table.restore(0),
+    "compact_log": lambda table: table.compact_log(),
+    "clean_up_log": lambda table: table.clean_up_log(),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_what_is_not_built_yet_is_refused_by_name_with_a_way_out(name: str, table: Table, tmp_path: Path) -> None:
+    with pytest.raises(txlog.UnsupportedFeatureError) as caught:
+        LATER[name](table)
+    assert caught.value.features == (f"Table.{name}",)
+    assert caught.value.message.startswith(f"{name} is not in this release: ")
+    assert caught.value.table == str(tmp_path / "t")
+    assert table.snapshot().version == 0
+
+
+# --- resolve ----------------------------------------------------------------------------------------------------------
+
+
+def test_resolve_tells_what_landed_and_fences_what_did_not(table: Table) -> None:
+    landed = table.append(rows_of(1))
+    assert table.resolve(landed.txn_id, 1) is True
+    assert table.resolve("somebody else", 1) is False
+    assert table.resolve("still under way", 2) is False
+    assert table.snapshot().version == 2, "an empty commit has taken its place"
+    assert table.history(1)[0]["operation"] == "FENCE"
+    with pytest.raises(txlog.InvalidInputError, match="v9"):
+        table.resolve("from the future", 9)
+    assert table.append(rows_of(2)).version == 3
+    assert ids_of(table) == [1, 2]
