@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 
 from txlog.commit_reader import CommitReader
 from txlog.errors import NotFoundError
@@ -51,18 +52,24 @@ class CommitTimes:
         earliest, latest = _first_readable(listing, min(times, default=0)), head.version
         if latest not in times:
             raise NotFoundError("no commit is left in the log to tell the time of a version", table=self._store.uri)
-        for version, is_outside, side in (
+        for version, is_outside, side, advice in (
             (
                 earliest,
                 timestamp_ms < self._time(earliest, times, head),
                 "before the earliest version that can be read",
+                "ask for a later time",
             ),
-            (latest, timestamp_ms > self._time(latest, times, head), "after the latest version"),
+            (
+                latest,
+                timestamp_ms > self._time(latest, times, head),
+                "after the latest version",
+                "leave the time out to read that one",
+            ),
         ):
             if is_outside:
                 limit_ms = self._time(version, times, head)
                 raise NotFoundError(
-                    f"timestamp {timestamp_ms} ms is {side}, {version}, which was committed at {limit_ms} ms",
+                    f"{_utc(timestamp_ms)} is {side}, {version}, of {_utc(limit_ms)}: {advice}",
                     table=self._store.uri,
                     version=version,
                 )
@@ -125,3 +132,11 @@ def _first_readable(listing: LogListing, first: int) -> int:
     if first == 0:
         return 0
     return min((max(c.version, first) for c in listing.checkpoints if c.version >= first - 1), default=first)
+
+
+def _utc(moment_ms: int) -> str:
+    try:
+        moment = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=moment_ms)
+    except OverflowError:
+        return f"{moment_ms} ms"
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

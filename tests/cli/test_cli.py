@@ -64,6 +64,7 @@ def test_create_refuses_a_table_that_exists_unless_that_is_fine(table: Path) -> 
     again = txlog("create", table, "--columns", "id bigint")
     assert (again.exit_code, again.stdout) == (1, "")
     assert again.stderr.startswith("TableExistsError: ")
+    assert "--exist-ok" in again.stderr
     assert len(again.stderr.splitlines()) == 1
     assert txlog("create", table, "--columns", "id bigint", "--exist-ok").exit_code == 0
     assert deltalake.DeltaTable(table).version() == 0
@@ -137,6 +138,7 @@ def test_a_new_column_is_refused_by_name_and_added_on_request(table: Path, tmp_p
     refused = txlog("append", table, tmp_path / "wider.csv")
     assert refused.exit_code == 1
     assert "extra" in refused.stderr
+    assert "--merge-schema" in refused.stderr
     assert txlog("append", table, tmp_path / "wider.csv", "--merge-schema").exit_code == 0
     assert rows_of(table)[0]["extra"] == 9
 
@@ -185,7 +187,7 @@ def test_what_stands_for_null_in_csv_can_be_named(table: Path, tmp_path: Path) -
 def test_show_tells_a_version_in_text_and_in_json(table: Path, csv_file: Path) -> None:
     txlog("append", table, csv_file)
     text = txlog("show", table).stdout
-    for said in ("3 rows, 2 files", "partitioned by  day", "reader 1, writer 2", "not null"):
+    for said in ("3 rows, 2 files", "partitioned by  day", "reader 1, writer 2", "not null", " UTC"):
         assert said in text
     facts = json.loads(txlog("show", table, "--json").stdout)
     assert (facts["version"], facts["rows"], facts["files"], facts["partition_columns"]) == (1, 3, 2, ["day"])

@@ -457,7 +457,7 @@ def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
     [
         ("", "0"),
         ("l = 1; l = 2", "2"),
-        ("l = ", "column"),
+        ("l = ", "operand or a keyword is missing .* column"),
         ("l = 'abc", "cannot parse"),
         ("l == (1", "line 1"),
         ("nothing = 1", "nothing"),

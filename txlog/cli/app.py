@@ -113,7 +113,10 @@ def append(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Append Parquet, CSV or JSON (one object a line) files, all of them as one version."""
+    """Append Parquet, CSV or JSON files as one version.
+
+    JSON files hold one object a line.
+    """
     if file_format not in (None, "parquet", "csv", "json"):
         raise typer.BadParameter("--format is parquet, csv or json")
     if (app_id is None) != (checkpoint_id is None):
@@ -123,6 +126,8 @@ def append(
     options = _pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
+        from txlog.store.open import open_store
+
         existing = not create_table or txlog.Table.exists(uri, storage_options=options)
         table = txlog.Table.open(uri, storage_options=options) if existing else None
         text_format = TextFormat(_column_types(table), ("", *(null_values or ())))
@@ -134,7 +139,8 @@ def append(
             "user_metadata": user_metadata,
         }
         result = _append(out, uri, table, data, partition_by, options, arguments)
-        out.result({"table": uri, **result.to_dict()}, str(result))
+        located = open_store(uri, options).uri if table is None else table.uri
+        out.result({"table": located, **result.to_dict()}, str(result))
 
 
 @app.command("show")
@@ -145,7 +151,7 @@ def show_table(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Show what a table is: schema, partitioning, size, protocol, properties, applications."""
+    """Show schema, partitioning, size, protocol, properties."""
     table_at = _at(version, timestamp, storage_options)
     out = Output(as_json)
     with out.reporting():
@@ -201,7 +207,10 @@ def verify(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Check every invariant of a table: log, checkpoints, data files. Exit code 1 if one is broken."""
+    """Check the invariants of a table. Exit code 1 if one is broken.
+
+    Looks at the log, the checkpoints and the data files.
+    """
     txn_ids = _txn_ids(acknowledged)
     options = _pairs(storage_options, "--storage-option")
     out = Output(as_json)
@@ -224,7 +233,10 @@ def probe_store(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Find out whether a store keeps concurrent writers apart (conditional put). Exit code 1 if it does not."""
+    """Find out if a store keeps concurrent writers apart.
+
+    Tries its conditional put. Exit code 1 if it does not hold.
+    """
     options = _pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():

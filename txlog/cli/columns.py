@@ -47,7 +47,9 @@ def parse_columns(text: str) -> Struct:
         statement = sqlglot.parse_one(f"CREATE TABLE t ({text}\n)", dialect="spark")
     except ParseError as error:
         near = (error.errors[0].get("highlight") or "its end") if error.errors else "its end"
-        raise InvalidInputError(f"the column list {text!r} cannot be read, near {near}") from None
+        raise InvalidInputError(
+            f"the column list {text!r} cannot be read, near {near}: write 'name type, name type not null'"
+        ) from None
     except TokenError as error:
         raise InvalidInputError(f"the column list {text!r} cannot be read: {error}") from None
     columns = statement.this.expressions if isinstance(statement.this, exp.Schema) else []

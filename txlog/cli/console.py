@@ -25,6 +25,9 @@ FAILED = 1
 INTERRUPTED = 130
 PIPE_WIDTH = 400
 
+# What the library advises in the words of Python, in those of the command line.
+_OPTION_FOR = {'schema_mode="merge"': "--merge-schema", "Table.open opens it": "--exist-ok accepts it"}
+
 Advance = Callable[[int], None]
 
 
@@ -51,6 +54,7 @@ class Output:
         try:
             yield
         except TxlogError as error:
+            error.message = _in_options(error.message)
             self._fail(error.kind, str(error), error_to_json(error))
         except BrokenPipeError:
             raise typer.Exit(FAILED) from None
@@ -104,3 +108,9 @@ def error_to_json(error: TxlogError) -> dict[str, Any]:
             for reason in known["reasons"]
         ]
     return {"kind": error.kind, **known}
+
+
+def _in_options(message: str) -> str:
+    for advised, option in _OPTION_FOR.items():
+        message = message.replace(advised, option)
+    return message

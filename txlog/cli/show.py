@@ -67,7 +67,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
     rows = "an unknown number of rows" if facts["rows"] is None else _count(facts["rows"], "row")
     lines = {
         "table": facts["table"],
-        "version": f"{facts['version']}, of {_time(facts['timestamp'])}",
+        "version": f"{facts['version']}, of {_time(facts['timestamp'])} UTC",
         "holds": f"{rows}, {_count(facts['files'], 'file')}, {human_size(facts['size'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         "protocol": _protocol(facts["protocol"]),
@@ -126,7 +126,9 @@ def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
     names = ("path", "partition", "size", "rows", "modified (UTC)")
     table = _table(*names, numbers=("size", "rows"), unbroken=("size", "modified (UTC)"))
     for file in files:
-        partition = ", ".join(f"{name}={value}" for name, value in file["partition"].items())
+        partition = ", ".join(
+            f"{name}={'null' if value is None else value}" for name, value in file["partition"].items()
+        )
         cells = (file["path"], partition, human_size(file["size"]), _number(file["rows"]), _time(file["modified"]))
         table.add_row(*map(Text, cells))
     total = _count(found, "file") if len(files) == found else f"{len(files):,} of {_count(found, 'file')}"

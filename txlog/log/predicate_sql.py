@@ -75,7 +75,10 @@ def _first_fault(error: sqlglot.errors.ParseError) -> str:
     if not error.errors:
         return str(error)
     fault = error.errors[0]
-    return f"{fault.get('description')} at line {fault.get('line')}, column {fault.get('col')}"
+    # The parser names its own classes where an operand is missing.
+    described = str(fault.get("description"))
+    what = "an operand or a keyword is missing" if described.startswith("Required keyword") else described
+    return f"{what} at line {fault.get('line')}, column {fault.get('col')}"
 
 
 class _Reader:
