@@ -129,8 +129,10 @@ class Scan:
                         for f in needed
                     ]
                     yield pa.RecordBatch.from_arrays(columns, names=[f.name for f in needed])
-        except FileNotFoundError as error:
-            raise NotFoundError("the log names a file that is gone", **self._at(path)) from error
+        except (FileNotFoundError, NotFoundError) as error:
+            raise NotFoundError(
+                f"the log names {path}, which is gone: vacuumed, or removed by hand", **self._at(path)
+            ) from error
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise StorageError(f"a data file could not be read: {error}", **self._at(path)) from error

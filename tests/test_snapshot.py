@@ -1,0 +1,281 @@
+"""`Snapshot`: one version of a table, as facts, as files and as rows."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+import pickle
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.log.predicates import col
+from txlog.table import Table
+
+UTC = dt.timezone.utc
+BEGIN = dt.datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("x", pa.float64())])
+
+
+def rows_of(*ids: int) -> pa.Table:
+    days = ["mon" if i % 2 else "tue" for i in ids]
+    return pa.table({"id": list(ids), "day": days, "x": [i / 2 for i in ids]}, schema=SCHEMA)
+
+
+def ids_of(rows: pa.Table) -> list[int]:
+    return sorted(rows.column("id").to_pylist())
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    """Versions 0 to 3, an hour apart from noon: 1 and 2, then 3 too, then only 4, then only 4 with a property."""
+    path = tmp_path / "t"
+    txlog.write(path, rows_of(1, 2), partition_by=["day"])
+    table = Table.open(path)
+    table.append(rows_of(3), app_id="app", checkpoint_id=7)
+    table.overwrite(rows_of(4))
+    table.set_properties({"team": "x"})
+    for version in range(4):
+        seconds = (BEGIN + dt.timedelta(hours=version)).timestamp()
+        os.utime(path / "_delta_log" / f"{version:020}.json", (seconds, seconds))
+    return Table.open(path)
+
+
+# --- facts ------------------------------------------------------------------------------------------------------------
+
+
+def test_each_version_tells_its_own_facts(table: Table) -> None:
+    facts = [table.snapshot(version) for version in range(4)]
+    assert [snapshot.version for snapshot in facts] == [0, 1, 2, 3]
+    assert [snapshot.num_files for snapshot in facts] == [2, 3, 1, 1]
+    assert [ids_of(snapshot.to_arrow()) for snapshot in facts] == [[1, 2], [1, 2, 3], [4], [4]]
+    assert [snapshot.transaction_version("app") for snapshot in facts] == [None, 7, 7, 7]
+    assert [snapshot.properties for snapshot in facts] == [{}, {}, {}, {"team": "x"}]
+    assert [snapshot.timestamp_ms for snapshot in facts] == [
+        int((BEGIN + dt.timedelta(hours=version)).timestamp() * 1000) for version in range(4)
+    ]
+    assert len({snapshot.table_id for snapshot in facts}) == 1
+    assert (facts[3].protocol.min_reader_version, facts[3].protocol.min_writer_version) == (1, 2)
+
+
+def test_its_size_is_that_of_its_files(table: Table, tmp_path: Path) -> None:
+    snapshot = table.snapshot(1)
+    on_disk = [(tmp_path / "t" / path).stat().st_size for path in snapshot.files().column("path").to_pylist()]
+    assert (snapshot.num_files, snapshot.size_bytes) == (len(on_disk), sum(on_disk))
+    assert Table.create(tmp_path / "empty", SCHEMA).snapshot().size_bytes == 0
+
+
+def test_it_does_not_move_when_the_table_does(table: Table) -> None:
+    before = table.snapshot()
+    table.append(rows_of(5))
+    table.set_properties({"team": "y"})
+    assert (before.version, before.properties, ids_of(before.to_arrow())) == (3, {"team": "x"}, [4])
+    assert table.snapshot().version == 5
+
+
+def test_two_of_one_version_are_equal_and_one_key(table: Table, tmp_path: Path) -> None:
+    again = Table.open(tmp_path / "t").snapshot(2)
+    assert table.snapshot(2) == again
+    assert len({table.snapshot(2), again, table.snapshot(3)}) == 2
+    assert table.snapshot(2) != "v2"
+    assert repr(again) == f"Snapshot({tmp_path / 't'}, version=2)"
+
+
+def test_its_properties_are_a_copy(table: Table) -> None:
+    dict(table.snapshot().properties)["team"] = "z"
+    table.snapshot().properties["team"] = "z"  # type: ignore[index]
+    assert table.snapshot().properties == {"team": "x"}
+
+
+# --- time travel ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "version"),
+    [
+        (BEGIN, 0),
+        (BEGIN + dt.timedelta(minutes=59, seconds=59, milliseconds=999), 0),
+        (BEGIN + dt.timedelta(hours=1), 1),
+        ("2026-11-20T14:30:00Z", 2),
+        ("2026-11-20 14:30:00", 2),
+        ("2026-11-20T15:30:00+01:00", 2),
+        (dt.datetime(2026, 11, 20, 15), 3),
+        (dt.datetime(2026, 11, 20, 16, tzinfo=dt.timezone(dt.timedelta(hours=1))), 3),
+    ],
+)
+def test_a_time_is_the_newest_version_at_or_before_it(timestamp: Any, version: int, table: Table) -> None:
+    assert table.snapshot(timestamp=timestamp).version == version
+
+
+@pytest.mark.parametrize(
+    "travel",
+    [
+        {"version": 4},
+        {"version": 2**62},
+        {"timestamp": BEGIN - dt.timedelta(milliseconds=1)},
+        {"timestamp": BEGIN + dt.timedelta(hours=3, milliseconds=1)},
+        {"timestamp": "1970-01-01"},
+        {"timestamp": "9999-12-31"},
+    ],
+)
+def test_what_the_table_never_was_is_not_found(travel: dict[str, Any], table: Table) -> None:
+    with pytest.raises(txlog.NotFoundError) as caught:
+        table.snapshot(**travel)
+    assert caught.value.table == table.uri
+
+
+@pytest.mark.parametrize(
+    "travel",
+    [
+        {"version": -1},
+        {"version": True},
+        {"version": 1.0},
+        {"version": "1"},
+        {"timestamp": "yesterday"},
+        {"timestamp": 1_700_000_000},
+        {"version": 1, "timestamp": "2026-11-20"},
+    ],
+)
+def test_what_is_no_version_or_time_is_refused(travel: dict[str, Any], table: Table) -> None:
+    with pytest.raises(txlog.InvalidInputError):
+        table.snapshot(**travel)
+
+
+def test_versions_below_a_cleaned_up_checkpoint_are_not_found_and_the_rest_is(table: Table, tmp_path: Path) -> None:
+    table.create_checkpoint()
+    table.append(rows_of(5))
+    for version in range(3):
+        (tmp_path / "t" / "_delta_log" / f"{version:020}.json").unlink()
+    reopened = Table.open(tmp_path / "t")
+    assert ids_of(reopened.snapshot(3).to_arrow()) == [4]
+    assert ids_of(reopened.snapshot().to_arrow()) == [4, 5]
+    for version in range(3):
+        with pytest.raises(txlog.NotFoundError):
+            reopened.snapshot(version)
+    with pytest.raises(txlog.NotFoundError):
+        reopened.snapshot(timestamp=BEGIN)
+
+
+def test_commit_files_whose_times_run_backwards_still_order_the_versions(tmp_path: Path) -> None:
+    """Delta's rule: a commit is at least a millisecond younger than the one before it."""
+    path = tmp_path / "t"
+    for number in range(3):
+        txlog.write(path, rows_of(number))
+        seconds = (BEGIN - dt.timedelta(minutes=number)).timestamp()
+        os.utime(path / "_delta_log" / f"{number:020}.json", (seconds, seconds))
+    table = Table.open(path)
+    assert table.snapshot(timestamp=BEGIN).version == 0
+    assert table.snapshot(timestamp=BEGIN + dt.timedelta(milliseconds=1)).version == 1
+    assert table.snapshot(timestamp=BEGIN + dt.timedelta(milliseconds=2)).version == 2
+
+
+# --- files and rows ---------------------------------------------------------------------------------------------------
+
+
+def test_files_are_rows_of_the_log(table: Table) -> None:
+    files = table.snapshot(1).files()
+    assert files.num_rows == 3
+    assert {"path", "partitionValues", "size", "modificationTime", "stats"} <= set(files.column_names)
+    assert all(path.endswith(".parquet") for path in files.column("path").to_pylist())
+    assert sorted(dict(values)["day"] for values in files.column("partitionValues").to_pylist()) == [
+        "mon",
+        "mon",
+        "tue",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("where", "files", "ids"),
+    [
+        ("day = 'mon'", 2, [1, 3]),
+        ("id > 2", 1, [3]),
+        ("DAY = 'tue' OR x >= 1.5", 2, [2, 3]),
+        (col("id").isin([1, 2, 99]), 2, [1, 2]),
+        ((col("day") == "mon") & ~(col("id") == 3), 1, [1]),
+        ("id IS NULL", 0, []),
+        ("id = 99", 0, []),
+    ],
+)
+def test_a_condition_chooses_files_and_then_rows_exactly(where: Any, files: int, ids: list[int], table: Table) -> None:
+    snapshot = table.snapshot(1)
+    assert snapshot.files(where).num_rows == files
+    assert ids_of(snapshot.to_arrow(where=where)) == ids
+    assert sum(batch.num_rows for batch in snapshot.to_batches(where=where)) == len(ids)
+
+
+def test_columns_need_not_hold_what_the_condition_asks(table: Table) -> None:
+    assert table.snapshot(1).to_arrow(columns=["x"], where="id = 3 and day = 'mon'").to_pylist() == [{"x": 1.5}]
+    assert table.snapshot(1).to_arrow(columns=["day"]).column_names == ["day"]
+
+
+@pytest.mark.parametrize("where", ["nothing = 1", "id = ", "id = 'x'", "abs(id) = 1", "id = x", "", "1; drop table t"])
+def test_a_condition_that_does_not_fit_the_table_is_refused_with_its_place(where: str, table: Table) -> None:
+    with pytest.raises(txlog.InvalidInputError) as caught:
+        table.snapshot(1).to_arrow(where=where)
+    assert (caught.value.table, caught.value.version) == (table.uri, 1)
+
+
+def test_rows_come_in_bounded_batches(tmp_path: Path) -> None:
+    txlog.write(tmp_path / "t", pa.table({"id": pa.array(range(300_000), pa.int64())}))
+    sizes = [batch.num_rows for batch in Table.open(tmp_path / "t").snapshot().to_batches()]
+    assert sum(sizes) == 300_000
+    assert max(sizes) <= 131_072
+
+
+def test_a_data_file_that_is_gone_is_named(table: Table, tmp_path: Path) -> None:
+    path = table.snapshot().files().column("path").to_pylist()[0]
+    (tmp_path / "t" / path).unlink()
+    with pytest.raises(txlog.NotFoundError) as caught:
+        table.snapshot().to_arrow()
+    assert caught.value.path == path
+    assert str(caught.value).startswith(f"{tmp_path / 't'} v3: ")
+
+
+# --- the Arrow stream -------------------------------------------------------------------------------------------------
+
+TAKERS = {
+    "pyarrow": lambda snapshot: pa.table(snapshot),
+    "pyarrow, as a stream": lambda snapshot: pa.RecordBatchReader.from_stream(snapshot).read_all(),
+    "polars": lambda snapshot: pl.DataFrame(snapshot).to_arrow(),
+    "pandas": lambda snapshot: pa.Table.from_pandas(pd.DataFrame.from_arrow(snapshot)),
+    "duckdb, by name": lambda snapshot: duckdb.sql("select * from snapshot").to_arrow_table(),
+    "duckdb": lambda snapshot: duckdb.from_arrow(snapshot).to_arrow_table(),
+}
+
+
+@pytest.mark.parametrize("taker", TAKERS)
+@pytest.mark.parametrize("version", [1, 2])
+def test_other_libraries_take_it_as_it_is(taker: str, version: int, table: Table) -> None:
+    snapshot = table.snapshot(version)
+    for _ in range(2):  # not used up by being read
+        rows = TAKERS[taker](snapshot)
+        assert rows.column_names == ["id", "day", "x"]
+        assert sorted(rows.to_pylist(), key=lambda row: row["id"]) == sorted(
+            snapshot.to_arrow().to_pylist(), key=lambda row: row["id"]
+        )
+
+
+def test_an_empty_table_streams_its_schema(tmp_path: Path) -> None:
+    snapshot = Table.create(tmp_path / "t", SCHEMA).snapshot()
+    assert pl.DataFrame(snapshot).columns == ["id", "day", "x"]
+    assert pa.table(snapshot).schema == SCHEMA
+
+
+def test_the_stream_names_what_went_wrong(table: Table, tmp_path: Path) -> None:
+    for path in table.snapshot().files().column("path").to_pylist():
+        (tmp_path / "t" / path).unlink()
+    with pytest.raises(Exception, match="which is gone"):
+        pa.table(table.snapshot())
+
+
+def test_errors_of_reads_pickle(table: Table) -> None:
+    with pytest.raises(txlog.NotFoundError) as caught:
+        table.snapshot(9)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again)) == (txlog.NotFoundError, str(caught.value))
