@@ -90,10 +90,13 @@ def _builder(folder: Path, *, with_delta: bool) -> SparkSession.Builder:
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "1g",
+        # Code that runs once is not worth optimising: much less CPU for a suite of short jobs.
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.maxResultSize": "8m",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # else VACUUM runs 10,000 tasks
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "America/New_York",
         "spark.databricks.delta.snapshotPartitions": "2",
