@@ -36,6 +36,7 @@ __all__ = [
     "check_schema",
     "merge",
     "mismatch_error",
+    "reads",
 ]
 
 _INVALID_CHARACTERS = frozenset(" ,;{}()\n\t=")
@@ -159,6 +160,37 @@ def merge(table: Struct, data: Struct) -> Struct:
     if mismatches:
         raise mismatch_error(mismatches)
     return merged
+
+
+def reads(table: Struct, written: Struct) -> bool:
+    """Whether data files written for the schema ``written`` are read right under ``table``.
+
+    So it is where columns, and members of structs, were only added, each nullable.
+    """
+    before = {member.name: member for member in written.fields}
+    if before.keys() - set(table.names):
+        return False
+    return all(
+        member.nullable
+        if member.name not in before
+        else _reads_type(member.type, before[member.name].type)
+        and (member.nullable or not before[member.name].nullable)
+        for member in table.fields
+    )
+
+
+def _reads_type(table: DataType, written: DataType) -> bool:
+    if isinstance(table, Struct) and isinstance(written, Struct):
+        return reads(table, written)
+    if isinstance(table, Array) and isinstance(written, Array):
+        return (table.contains_null or not written.contains_null) and _reads_type(table.element, written.element)
+    if isinstance(table, Map) and isinstance(written, Map):
+        return (
+            (table.value_contains_null or not written.value_contains_null)
+            and _reads_type(table.key, written.key)
+            and _reads_type(table.value, written.value)
+        )
+    return table == written
 
 
 def accepts(table: DataType, data: DataType) -> bool:

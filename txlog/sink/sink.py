@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.committer import raise_conflict
+from txlog.errors import ConflictReason, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.protocol.schema_merge import reads
 from txlog.result import WriteResult
 from txlog.sink.committable import Committable
 from txlog.sink.global_committer import GlobalCommitter
@@ -83,9 +85,31 @@ class Sink:
         """Commit one checkpoint: every task's committable at once, or, as a replay, nothing.
 
         ``fingerprint`` (such as the source's offsets) is kept with the commit and compared by a later replay.
-        Raises ``InvalidInputError`` for committables of another checkpoint, application or table.
+        Raises ``InvalidInputError`` for committables of another checkpoint, application or table, and
+        ``MetadataChangedError`` where a column that their files hold has changed since: write the checkpoint again.
         """
-        return self._committer.commit(self._job(checkpoint_id, fingerprint), committables)
+        job = self._job(checkpoint_id, fingerprint)
+        replayed = self._committer.replay_of(job)
+        if replayed is not None:
+            return replayed
+        for version in {each.read_version for each in committables if each.table_id == job.plan.table_id}:
+            self._require_readable(job, version)
+        return self._committer.commit(job, committables)
+
+    def _require_readable(self, job: WriteJob, written_for: int) -> None:
+        """Committables may be old: others may have changed the schema since their files were written."""
+        if written_for == job.read_version:
+            return
+        try:
+            then = self._engine.log.head_at(written_for)
+        except NotFoundError:
+            detail = f"and v{written_for}, which the files were written for, can no longer be looked at"
+        else:
+            if reads(job.plan.schema, then.schema):
+                return
+            detail = f"changed the schema that the files were written for at v{written_for}"
+        reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)
+        raise_conflict((reason,), self._engine.uri)
 
     def last_checkpoint_id(self) -> int | None:
         """The last checkpoint of this application in the table; None before the first."""
