@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from txlog import ambient, errors
@@ -34,6 +34,7 @@ from txlog.log.state import TableHead
 from txlog.log.transaction import Proposal, commit_bytes
 from txlog.protocol.commit_file import Commit, parse_commit
 from txlog.protocol.log_names import commit_name
+from txlog.result import WriteMetrics, WriteResult
 from txlog.store.base import PutOutcome
 from txlog.store.probe import probe_head
 from txlog.store.retry import RetryPolicy
@@ -56,6 +57,12 @@ class CommitOutcome:
     lost_races: int
     waited_s: float
     head: TableHead | None
+
+    def told(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
+        """The acknowledgement of a write that did ``metrics``; a replay that was dropped did nothing."""
+        did = metrics if metrics is not None and self.outcome == "committed" else WriteMetrics()
+        did = replace(did, lost_races=self.lost_races, waited_s=self.waited_s)
+        return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)
 
 
 class Committer:

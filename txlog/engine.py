@@ -148,5 +148,4 @@ class Engine:
             operation_parameters=parameters,
             user_metadata=user_metadata,
         )
-        outcome = self.commit(proposal, head)
-        return WriteResult(outcome.version, outcome.outcome, outcome.attempts, proposal.txn_id)
+        return self.commit(proposal, head).told(proposal.txn_id)

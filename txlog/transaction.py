@@ -228,8 +228,7 @@ class Transaction:
             operation_metrics=metrics.operation_metrics(),
             user_metadata=self._user_metadata,
         )
-        outcome = self._engine.commit(proposal, self._head)
-        return WriteResult(outcome.version, outcome.outcome, outcome.attempts, proposal.txn_id, metrics)
+        return self._engine.commit(proposal, self._head).told(proposal.txn_id, metrics)
 
 
 def _isolation(name: str | None) -> Isolation | None:

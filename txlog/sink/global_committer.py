@@ -18,7 +18,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from txlog import ambient
-from txlog.committer import CommitOutcome, raise_conflict
+from txlog.committer import raise_conflict
 from txlog.engine import Engine
 from txlog.errors import (
     ConflictReason,
@@ -171,7 +171,7 @@ class GlobalCommitter:
             user_metadata=job.user_metadata,
             fingerprint=job.fingerprint,
         )
-        return _result(proposal, self._engine.commit(proposal, head), metrics)
+        return self._engine.commit(proposal, head).told(proposal.txn_id, metrics)
 
     @staticmethod
     def _actions(job: WriteJob, adds: Sequence[AddFile], replaced: Sequence[AddFile]) -> tuple[Action, ...]:
@@ -181,11 +181,3 @@ class GlobalCommitter:
             actions.append(SetTransaction(job.app_id, job.checkpoint_id, now_ms))
         actions += [add.removed(deletion_timestamp=now_ms, data_change=True) for add in replaced]
         return (*actions, *adds)
-
-
-def _result(proposal: Proposal, outcome: CommitOutcome, metrics: WriteMetrics) -> WriteResult:
-    """What the commit did; a replay that was dropped wrote nothing."""
-    told = replace(metrics, lost_races=outcome.lost_races, waited_s=outcome.waited_s)
-    if outcome.outcome == "already_committed":
-        told = WriteMetrics(lost_races=outcome.lost_races, waited_s=outcome.waited_s)
-    return WriteResult(outcome.version, outcome.outcome, outcome.attempts, proposal.txn_id, told)
