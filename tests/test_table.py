@@ -19,6 +19,7 @@ import pytest
 
 import txlog
 from txlog.engine import Engine
+from txlog.store.open import open_store
 from txlog.table import Table
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
@@ -744,6 +745,17 @@ def test_a_pickled_handle_keeps_its_retry_policy(tmp_path: Path) -> None:
     Table.create(tmp_path / "t", SCHEMA)
     table = Table.open(tmp_path / "t", retry=txlog.RetryPolicy(max_attempts=7, total_timeout=5))
     assert pickle.loads(pickle.dumps(table))._engine.retry == txlog.RetryPolicy(max_attempts=7, total_timeout=5)
+
+
+def test_a_pickled_handle_holds_no_secret() -> None:
+    options = {"access_key_id": "AKIA-the-key", "secret_access_key": "the-secret", "session_token": "the-token"}
+    table = Table(Engine(open_store("s3://bucket/t", {**options, "region": "eu-west-1"})))
+    pickled = pickle.dumps(table)
+    assert b"bucket/t" in pickled
+    assert b"eu-west-1" in pickled
+    for secret in options.values():
+        assert secret.encode() not in pickled
+        assert secret not in repr(table)
 
 
 def test_a_handle_shows_where_it_is(table: Table, tmp_path: Path) -> None:
