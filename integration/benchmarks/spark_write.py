@@ -34,7 +34,7 @@ COLUMNS = (
 
 
 def run(bench: Bench) -> str:
-    rows, rounds = bench.scale((10_000_000, 5), (20_000, 1))
+    rows, rounds = bench.scale((10_000_000, 3), (20_000, 1))
     source, target = bench.folder("spark-source"), bench.folder("spark-target")
     with session(bench) as spark:
         bench.say(f"making {rows:,} rows")

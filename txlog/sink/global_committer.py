@@ -98,6 +98,8 @@ class GlobalCommitter:
         """
         # What landed since the planning is the committer's to judge; asking the log again would cost a request.
         head = self._engine.log.head(refresh=False)
+        if job.base_metadata is not None and head.metadata.id != job.base_metadata.id:
+            self._conflict("MetadataChangedError", head, "is another table: this one was dropped and created again")
         if head.version == job.read_version:
             return head
         if job.mode == "append" and job.new_metadata is None:
@@ -109,8 +111,6 @@ class GlobalCommitter:
             self._conflict("ConcurrentDeleteReadError", head, f"and v{job.read_version}, which was read, is cleaned up")
 
     def _require_same_definition(self, job: WriteJob, head: TableHead) -> None:
-        if job.base_metadata is not None and head.metadata.id != job.base_metadata.id:
-            self._conflict("MetadataChangedError", head, "is another table: this one was dropped and created again")
         if head.protocol != job.base_protocol:
             self._conflict("ProtocolChangedError", head, "changed the table's protocol")
         if head.metadata != job.base_metadata:
