@@ -204,7 +204,7 @@ def job(airport: str, uri: str, paths: list[str]) -> None:
             .mode("append")
             .option("txnAppId", f"flights-{airport}")
             .option("txnVersion", number)
-            .option("userMetadata", f"{JOBS[airport]}, quarter {number}")
+            .option("userMetadata", f"{JOBS[airport]} Q{number}")
             .save(uri)
         )
         print(json.dumps({"event": "appended", "rows": frame.count()}), flush=True)
