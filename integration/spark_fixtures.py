@@ -89,7 +89,7 @@ def _builder(folder: Path, *, with_delta: bool) -> SparkSession.Builder:
 
     settings = {
         "spark.ui.enabled": "false",
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "2g",
         # Code that runs once is not worth optimising: much less CPU for a suite of short jobs.
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.bindAddress": "127.0.0.1",
