@@ -192,6 +192,18 @@ def test_files_are_not_committed_to_a_table_whose_columns_have_become_others(
     assert sink.last_checkpoint_id() is None
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"PAR1")])
+def test_a_checkpoint_whose_files_are_gone_or_cut_short_does_not_land(
+    damage: Callable[[Path], Any], table: txlog.Table, sink: txlog.Sink
+) -> None:
+    committables = [written(sink, 1, 0, 1), written(sink, 1, 1, 2)]
+    damage(Path(table.uri) / committables[1].files[0].path)
+    with pytest.raises(txlog.TxlogError, match=committables[1].files[0].path) as caught:
+        sink.commit(1, committables)
+    assert isinstance(caught.value, txlog.NotFoundError | txlog.InvalidInputError)
+    assert table.snapshot().version == 0
+
+
 def test_a_replay_is_known_as_one_whatever_has_become_of_the_columns(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "plain", SCHEMA)
     sink = txlog.Sink(table, "app")

@@ -13,7 +13,7 @@ from txlog.committer import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.protocol.schema_merge import reads
 from txlog.result import WriteResult
-from txlog.sink.committable import Committable
+from txlog.sink.committable import Committable, validate_committables
 from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.planning import WriteOptions, check_identity, plan_write
 from txlog.sink.task_committer import TaskCommitter
@@ -85,14 +85,24 @@ class Sink:
         """Commit one checkpoint: every task's committable at once, or, as a replay, nothing.
 
         ``fingerprint`` (such as the source's offsets) is kept with the commit and compared by a later replay.
-        Raises ``InvalidInputError`` for committables of another checkpoint, application or table, and
-        ``MetadataChangedError`` where a column that their files hold has changed since: write the checkpoint again.
+        Raises ``InvalidInputError`` for committables of another checkpoint, application or table;
+        ``MetadataChangedError`` where a column that their files hold has changed since, and ``NotFoundError`` where
+        a file is gone (vacuum takes what no commit names for an orphan): write the checkpoint again.
         """
         job = self._job(checkpoint_id, fingerprint)
         replayed = self._committer.replay_of(job)
         if replayed is not None:
             return replayed
-        for version in {each.read_version for each in committables if each.table_id == job.plan.table_id}:
+        validate_committables(
+            committables,
+            partition_columns=job.plan.partition_columns,
+            table=self._engine.uri,
+            table_id=job.plan.table_id,
+            app_id=self._app_id,
+            checkpoint_id=checkpoint_id,
+            files=self._engine.store.files,
+        )
+        for version in {each.read_version for each in committables}:
             self._require_readable(job, version)
         return self._committer.commit(job, committables)
 
