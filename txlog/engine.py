@@ -57,9 +57,13 @@ class Engine:
         Raises ``TableNotFoundError``, and ``UnsupportedFeatureError`` before anything is written.
         """
         head = self.log.head()
-        with TxlogError.located(self.uri, head.version):
-            check_can_write(head.protocol, head.metadata)
+        self.check_writable(head)
         return head
+
+    def check_writable(self, head: TableHead) -> None:
+        """Raises ``UnsupportedFeatureError`` where ``head`` demands of writers what this release cannot do."""
+        with TxlogError.located(self.uri, head.version):
+            head.derived("writable", lambda: check_can_write(head.protocol, head.metadata))
 
     def isolation(self, head: TableHead, asked: Isolation | None = None) -> Isolation:
         """The level to commit at: what was asked for, else the table's ``delta.isolationLevel``."""

@@ -6,10 +6,10 @@ an application's version is the last one seen, not the highest. PROTOCOL.md, "Ac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
@@ -24,17 +24,22 @@ if TYPE_CHECKING:
 __all__ = ["HeadBuilder", "TableHead", "advance"]
 
 
-class _Parsed:
-    """What metadata means, parsed when first asked for and shared by every version that has the same metadata."""
+Derived = TypeVar("Derived")
 
-    def __init__(self, metadata: Metadata) -> None:
+
+class _Parsed:
+    """What protocol and metadata mean, worked out when first asked for and shared by every version that has them."""
+
+    def __init__(self, protocol: Protocol, metadata: Metadata) -> None:
+        self.protocol = protocol
         self.metadata = metadata
+        self.derived: dict[Hashable, Any] = {}
 
     @cached_property
     def schema(self) -> Struct:
-        from txlog.protocol.schema import parse_schema
+        from txlog.protocol.column_mapping import schema_of
 
-        return parse_schema(self.metadata.schema_string)
+        return schema_of(self.metadata)
 
     @cached_property
     def properties(self) -> TableProperties:
@@ -72,6 +77,17 @@ class TableHead:
     @property
     def partition_columns(self) -> tuple[str, ...]:
         return self.metadata.partition_columns
+
+    def derived(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
+        """What follows from protocol and metadata alone, by ``key``: derived once for all versions that share them.
+
+        What ``derive`` raises is raised, and nothing kept.
+        """
+        known = self._parsed.derived
+        if key not in known:
+            known[key] = derive()
+        found: Derived = known[key]
+        return found
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last version ``app_id`` committed, None where none is retained."""
@@ -127,7 +143,9 @@ class HeadBuilder:
                 version=segment.version,
                 path=where,
             )
-        parsed = self._base._parsed if self._base and self._base.metadata is metadata else _Parsed(metadata)
+        parsed = self._base._parsed if self._base else None
+        if parsed is None or parsed.metadata is not metadata or parsed.protocol is not protocol:
+            parsed = _Parsed(protocol, metadata)
         return TableHead(
             segment.version,
             protocol,

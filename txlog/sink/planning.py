@@ -18,7 +18,6 @@ from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError
 from txlog.log.state import TableHead
 from txlog.log.transaction import check_text
 from txlog.protocol.actions import INT64_MAX, Metadata
-from txlog.protocol.features import check_can_write
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.sink.conform import conformer_for
 from txlog.sink.write_job import WriteJob
@@ -71,31 +70,58 @@ def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) ->
         return _job(engine, options, None, Definition(metadata, protocol))
     if options.must_create:
         raise TableExistsError("there is a table here already", table=engine.uri, version=head.version)
+    engine.check_writable(head)
     with TxlogError.located(engine.uri, head.version):
-        check_can_write(head.protocol, head.metadata)
         _check_partitioning(engine, head, options)
         definition = with_columns(head, _new_columns(head, data_schema)) if options.schema_mode == "merge" else None
-    job = _job(engine, options, head, definition)
-    conformer_for(job.plan.schema, data_schema, engine.uri, head.version)
-    return job
+    if definition is not None:
+        job = _job(engine, options, head, definition)
+        conformer_for(job.plan.schema, data_schema, engine.uri, head.version)
+        return job
+    return _job(engine, options, head, None, _plan_for_data(engine, options, head, data_schema))
 
 
-def _job(engine: Engine, options: WriteOptions, head: TableHead | None, definition: Definition | None) -> WriteJob:
-    metadata = _metadata(head, definition)
-    read_version = head.version if head else -1
+def _plan_for_data(engine: Engine, options: WriteOptions, head: TableHead, data_schema: pa.Schema) -> WritePlan:
+    """The plan for data that the table as it is can take; made once for like data until the table's definition changes.
+
+    A writer of small batches would else spend more on planning than on its rows.
+    """
+    last: list[tuple[pa.Schema, WritePlan]] = head.derived(
+        ("plan", engine.uri, options.target_file_size_bytes, options.max_records_per_file, options.compression), list
+    )
+    if last and last[0][0].equals(data_schema, check_metadata=True):
+        return replace(last[0][1], read_version=head.version)
+    plan = _plan(engine, options, head, None)
+    conformer_for(plan.schema, data_schema, engine.uri, head.version)
+    last[:] = [(data_schema, plan)]
+    return plan
+
+
+def _plan(engine: Engine, options: WriteOptions, head: TableHead | None, definition: Definition | None) -> WritePlan:
+    return WritePlan.of(
+        _metadata(head, definition),
+        table=engine.uri,
+        read_version=head.version if head else -1,
+        schema=head.schema if head and definition is None else None,
+        target_file_size_bytes=options.target_file_size_bytes,
+        max_records_per_file=options.max_records_per_file,
+        compression=options.compression,
+    )
+
+
+def _job(
+    engine: Engine,
+    options: WriteOptions,
+    head: TableHead | None,
+    definition: Definition | None,
+    plan: WritePlan | None = None,
+) -> WriteJob:
+    plan = plan or _plan(engine, options, head, definition)
     return WriteJob(
         job_id=ambient.uuid4(),
         mode=options.mode,
-        plan=WritePlan.of(
-            metadata,
-            table=engine.uri,
-            read_version=read_version,
-            schema=head.schema if head and definition is None else None,
-            target_file_size_bytes=options.target_file_size_bytes,
-            max_records_per_file=options.max_records_per_file,
-            compression=options.compression,
-        ),
-        read_version=read_version,
+        plan=plan,
+        read_version=plan.read_version,
         base_metadata=head.metadata if head else None,
         base_protocol=head.protocol if head else None,
         new_metadata=definition.metadata if definition else None,
