@@ -77,7 +77,8 @@ def read_delta(delta: SparkSession) -> Callable[..., DataFrame]:
     return read
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def say_what_was_missing(terminalreporter: Any) -> None:
+    """For the end of a test run."""
     if _missing:
         terminalreporter.section("SPARK'S OWN DELTA WAS NOT THERE", sep="!", red=True, bold=True)
         terminalreporter.write_line(f"The tests that use it as reference were skipped: {DELTA_PACKAGE}")

@@ -1,0 +1,216 @@
+"""The job that the crash tests kill: every kind of write there is, each under a checkpoint_id, on one table.
+
+It runs in a process of its own (`run`), and each of its acts is noted in a ledger, on another disk and synced,
+before the next begins. `Steps` counts what the process does to the table's disk: at any numbered step it can die,
+or stop so that somebody takes a picture. Nothing in txlog knows of it: the calls are seen from outside.
+`judged` says which state a table is in, and that it is one of the job's own states.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+
+import txlog
+from txlog.maintenance.verify import verify_table
+from txlog.store.open import open_store
+
+__all__ = ["ACTS", "APP_ID", "Job", "Steps", "acknowledged", "judged", "run", "run_watched"]
+
+APP_ID = "job"
+SCHEMA = pa.schema([("checkpoint", pa.int64()), ("number", pa.int64()), ("day", pa.string())])
+PROPERTIES = {"delta.checkpointInterval": "3"}
+
+
+@dataclass(frozen=True)
+class Job:
+    """Where the table is, and where the ledger, which must survive what happens to the table."""
+
+    uri: str
+    ledger: str
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+
+# --- the acts ---------------------------------------------------------------------------------------------------
+
+
+def _rows(checkpoint_id: int, first: int = 0, count: int = 4) -> pa.Table:
+    numbers = range(first, first + count)
+    days = [f"d{number % 2}" for number in numbers]
+    return pa.table([[checkpoint_id] * count, list(numbers), days], schema=SCHEMA)
+
+
+def _by_append(table: txlog.Table, checkpoint_id: int) -> None:
+    table.append(_rows(checkpoint_id), app_id=APP_ID, checkpoint_id=checkpoint_id)
+
+
+def _by_overwrite(table: txlog.Table, checkpoint_id: int) -> None:
+    table.overwrite(_rows(checkpoint_id), app_id=APP_ID, checkpoint_id=checkpoint_id)
+
+
+def _by_sink(table: txlog.Table, checkpoint_id: int) -> None:
+    sink = txlog.Sink(table, APP_ID)
+    committables = []
+    for task_id in (0, 1):
+        with sink.task(checkpoint_id, task_id) as task:
+            task.write(_rows(checkpoint_id, first=task_id * 2, count=2))
+        committables.append(task.committable)
+    sink.commit(checkpoint_id, committables)
+
+
+def _by_transaction(table: txlog.Table, checkpoint_id: int) -> None:
+    with table.transaction() as transaction:
+        transaction.set_transaction(APP_ID, checkpoint_id)
+        transaction.append(_rows(checkpoint_id))
+
+
+def _by_checkpoint(table: txlog.Table, checkpoint_id: int) -> None:
+    """A Delta checkpoint besides those that follow commits by themselves."""
+    _by_append(table, checkpoint_id)
+    table.create_checkpoint()
+
+
+ACTS: tuple[Callable[[txlog.Table, int], None], ...] = (
+    _by_sink,
+    _by_append,
+    _by_transaction,
+    _by_overwrite,
+    _by_sink,
+    _by_checkpoint,
+)
+"""Act n commits checkpoint n, which is four rows. Version 0 is the empty table."""
+
+
+def _expected(last: int) -> Counter[tuple[int, int]]:
+    """(checkpoint, number) of each row after checkpoint ``last``; an overwrite leaves its own rows alone."""
+    overwrites = (number for number in range(last + 1) if ACTS[number] is _by_overwrite)
+    return Counter(
+        (checkpoint, number) for checkpoint in range(max(overwrites, default=0), last + 1) for number in range(4)
+    )
+
+
+def run(job: Job) -> None:
+    """Do every act, the ones that are in the table already too: they are replays then."""
+    table = txlog.Table.create(
+        job.uri, SCHEMA, ["day"], properties=PROPERTIES, exist_ok=True, storage_options=job.storage_options
+    )
+    with Path(job.ledger).open("ab", buffering=0) as ledger:
+        for checkpoint_id, act in enumerate(ACTS):
+            act(table, checkpoint_id)
+            _write(ledger.fileno(), b"%d\n" % checkpoint_id)
+            _fsync(ledger.fileno())
+            # What follows a commit runs on a thread: without it, the numbers of the steps are always the same.
+            table._engine.post_commit.drain()
+
+
+def acknowledged(job: Job) -> int:
+    """The last checkpoint that the job was told of; -1 before the first."""
+    ledger = Path(job.ledger)
+    return max(map(int, ledger.read_text().split()), default=-1) if ledger.exists() else -1
+
+
+def judged(job: Job) -> int:
+    """The last checkpoint in the table (-1: none, or no table yet), which holds exactly the rows of a job that ended
+    after it, by our reader and by deltalake's; and nothing in the table is wrong."""
+    if not txlog.Table.exists(job.uri, storage_options=job.storage_options):
+        return -1
+    found = verify_table(open_store(job.uri, job.storage_options))
+    assert found.findings == (), found.findings
+    snapshot = txlog.Table.open(job.uri, storage_options=job.storage_options).snapshot()
+    last = snapshot.transaction_version(APP_ID)
+    last = -1 if last is None else last
+    assert _counted(snapshot.to_arrow()) == _expected(last)
+    table = deltalake.DeltaTable(job.uri, storage_options=job.storage_options or None)
+    assert table.version() == snapshot.version == last + 1
+    rows = deltalake.QueryBuilder().register("t", table).execute("select checkpoint, number from t").read_all()
+    assert _counted(rows) == _expected(last)
+    return last
+
+
+def _counted(rows: Any) -> Counter[tuple[int, int]]:
+    return Counter(zip(rows["checkpoint"].to_pylist(), rows["number"].to_pylist(), strict=True))
+
+
+# --- the steps --------------------------------------------------------------------------------------------------
+
+_write, _fsync = os.write, os.fsync
+_OF_A_NAME = {"os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+
+
+class Steps:
+    """Every call of this process that changes or syncs something below ``root``, numbered from 0.
+
+    Names are seen by Python's audit hook before they change; writes and syncs, for which it has no event, by
+    standing in front of ``os``. ``deed`` is called with the number and description of each step, before it is done.
+    """
+
+    def __init__(self, root: str, deed: Callable[[int, str], None]) -> None:
+        self._root = os.path.realpath(root)
+        self._deed = deed
+        self._numbers = itertools.count()
+        for name in ("write", "pwrite", "writev", "fsync", "fdatasync", "ftruncate"):
+            self._stand_in_front_of(name)
+        sys.addaudithook(self._audited)
+
+    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if event in _OF_A_NAME or (event == "open" and arguments[2] & _WRITING):
+            paths = [os.path.realpath(os.fsdecode(path)) for path in arguments[:2] if isinstance(path, (str, bytes))]
+            self._step(event.removeprefix("os."), *paths)
+
+    def _stand_in_front_of(self, name: str) -> None:
+        real = getattr(os, name)
+
+        def seen(descriptor: int, *arguments: Any) -> Any:
+            self._step(name, os.readlink(f"/proc/self/fd/{descriptor}"))
+            return real(descriptor, *arguments)
+
+        setattr(os, name, seen)
+
+    def _step(self, call: str, *paths: str) -> None:
+        if any(f"{path}/".startswith(f"{self._root}/") for path in paths):
+            shown = " ".join(os.path.relpath(path, self._root) for path in paths)
+            self._deed(next(self._numbers), f"{call} {shown}")
+
+
+def run_watched(job: Job, deed: str, at: int, told: str) -> None:
+    """`run`, and at step ``at``: "die", or "tear" (die in the middle of a write). "stop" stops at every step.
+
+    The file ``told`` gets a line for each step.
+    """
+    lines = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def do(number: int, what: str) -> None:
+        _write(lines, f"{what}\n".encode())
+        if deed == "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        elif number == at and deed == "die":
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    if deed == "tear":
+        _tear_the_write(job.uri, at)
+    Steps(job.uri, do)
+    run(job)
+
+
+def _tear_the_write(root: str, at: int) -> None:
+    """Write number ``at`` below ``root`` (writes alone are counted) ends in the middle, and the process with it."""
+    numbers = itertools.count()
+
+    def torn(descriptor: int, data: Any) -> int:
+        if os.readlink(f"/proc/self/fd/{descriptor}").startswith(os.path.realpath(root)) and next(numbers) == at:
+            _write(descriptor, memoryview(data).cast("B")[: len(data) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return _write(descriptor, data)
+
+    os.write = torn

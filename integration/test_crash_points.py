@@ -1,0 +1,91 @@
+"""A job that dies at any step of any write is finished by running it again: no operator, nothing lost or twice.
+
+The job of `crash_job` is killed before each call that changes or syncs something below its table, and in the middle
+of each write: of data files, their sealing, the commit, the checkpoint and its hint. After each death a fresh
+process finds a legal state, and running the same job again ends it exactly once.
+
+About 15 s on two quiet cores, 3 s more on an object store.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import crash_job
+import pytest
+from crash_job import ACTS, Job
+from fault_tools import process
+
+WITHOUT_A_DISK = Path("/dev/shm")
+"""A kill takes nothing from memory, so that waiting for a disk would prove nothing here."""
+
+Record = Callable[[str, object], None]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    if not os.access(WITHOUT_A_DISK, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=WITHOUT_A_DISK) as name:
+        yield Path(name)
+
+
+def _assert_the_next_run_ends_it(job: Job, died: str) -> None:
+    acknowledged = crash_job.acknowledged(job)
+    found = crash_job.judged(job)
+    assert acknowledged <= found <= acknowledged + 1, f"{died}: {acknowledged} was acknowledged, {found} is there"
+    again = process(crash_job.run, job)
+    again.join()
+    assert again.exitcode == 0, f"{died}: the next run failed"
+    assert crash_job.judged(job) == len(ACTS) - 1, died
+
+
+def _die_at_every(folder: Path, deed: str) -> list[str]:
+    """What the job was about to do at each death, until a run was not interrupted any more."""
+    deaths: list[str] = []
+    while True:
+        at = len(deaths)
+        job = Job(str(folder / f"t{at}"), str(folder / f"ledger-{at}"))
+        told = folder / f"told-{at}"
+        doomed = process(crash_job.run_watched, job, deed, at, str(told))
+        doomed.join()
+        if doomed.exitcode == 0:
+            return deaths
+        steps = told.read_text().splitlines()
+        assert doomed.exitcode == -signal.SIGKILL, f"step {at}: exit code {doomed.exitcode} after {steps[-1:]}"
+        deaths.append(steps[-1])
+        _assert_the_next_run_ends_it(job, f"died at step {at}, {steps[-1]}")
+
+
+def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(folder: Path, record_property: Record) -> None:
+    deaths = _die_at_every(folder, "die")
+    record_property(
+        "measured", f"crash points: a job died at each of its {len(deaths)} steps, and its next run ended it"
+    )
+    assert len(deaths) > 150
+    for call, of in (
+        ("open", ".parquet.inprogress"),
+        ("fsync", ".parquet.inprogress"),
+        ("link", ".snappy.parquet"),
+        ("fsync", "day=d1"),
+        ("write", f"{1:020}.json"),
+        ("fsync", f"{1:020}.json"),
+        ("link", f"{len(ACTS):020}.json"),
+        ("fsync", "_delta_log"),
+        ("link", ".checkpoint.parquet"),
+        ("rename", "_last_checkpoint"),
+    ):
+        assert any(death.startswith(f"{call} ") and of in death for death in deaths), f"nobody died at {call} {of}"
+
+
+def test_a_job_that_dies_in_the_middle_of_any_write_is_ended_by_its_next_run(
+    folder: Path, record_property: Record
+) -> None:
+    deaths = _die_at_every(folder, "tear")
+    record_property("measured", f"crash points: a job died in the middle of each of its {len(deaths)} log writes")
+    assert len(deaths) > 10
