@@ -13,12 +13,11 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
 from txlog.errors import InvalidInputError
-from txlog.log.predicates import Predicate
 from txlog.protocol.actions import (
     Action,
     AddCDCFile,
@@ -32,6 +31,9 @@ from txlog.protocol.actions import (
     action_to_json,
 )
 from txlog.protocol.schema import Struct
+
+if TYPE_CHECKING:
+    from txlog.log.predicates import Predicate
 
 __all__ = [
     "Isolation",

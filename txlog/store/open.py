@@ -9,15 +9,16 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from txlog.errors import InvalidInputError
 from txlog.store.base import TableStore
 from txlog.store.local import local_table_store
-from txlog.store.object_client import Location
-from txlog.store.object_store import object_table_store
 from txlog.store.options import Cloud, parse_options
+
+if TYPE_CHECKING:
+    from txlog.store.object_client import Location
 
 __all__ = ["open_store"]
 
@@ -58,6 +59,8 @@ def open_store(
             f"{scheme}: is not a place a table can be. Use a local path, file:, s3://, s3a://, gs://, az://, "
             "abfs:// or abfss://."
         )
+    from txlog.store.object_store import object_table_store
+
     return object_table_store(
         _location(cloud, scheme, text), parse_options(storage_options, cloud), credential_provider
     )
@@ -75,6 +78,8 @@ def _local_path(uri: str) -> str:
 
 
 def _location(cloud: Cloud, scheme: str, uri: str) -> Location:
+    from txlog.store.object_client import Location
+
     parts = urlsplit(uri)
     if parts.query or parts.fragment:
         raise InvalidInputError(

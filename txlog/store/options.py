@@ -7,7 +7,6 @@ the client would ignore some, fail later on others, and panic on a few.
 
 from __future__ import annotations
 
-import difflib
 import enum
 import logging
 import re
@@ -286,6 +285,8 @@ def _check_known_anywhere(key: str) -> None:
 
 
 def _unknown(key: str, cloud: Cloud) -> InvalidInputError:
+    import difflib
+
     clouds = [cloud] if cloud is not Cloud.LOCAL else [Cloud.S3, Cloud.AZURE, Cloud.GCS]
     known = sorted({name for each in clouds for name in _CONFIG[each]} | _CLIENT | _RETRY)
     near = difflib.get_close_matches(_bare(key, cloud), known, n=1, cutoff=0.6)
