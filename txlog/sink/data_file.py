@@ -6,6 +6,8 @@ was just written, without a second pass. Threads, rolling and names are not know
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,15 +57,21 @@ class DataFileWriter:
         self._collected: list[Any] = []
         self._output: OutputFile | None = None if in_one_piece else files.create(path)
         self._sink = pa.BufferOutputStream() if self._output is None else _arrow_sink(self._output)
-        self._writer = pq.ParquetWriter(
-            self._sink,
-            file_format.schema,
-            compression=file_format.compression,
-            use_dictionary=list(dictionary) or False,
-            dictionary_pagesize_limit=DICTIONARY_PAGE_BYTES,
-            store_schema=False,
-            metadata_collector=self._collected,
-        )
+        try:
+            with _storing(path):
+                self._writer = pq.ParquetWriter(
+                    self._sink,
+                    file_format.schema,
+                    compression=file_format.compression,
+                    use_dictionary=list(dictionary) or False,
+                    dictionary_pagesize_limit=DICTIONARY_PAGE_BYTES,
+                    store_schema=False,
+                    metadata_collector=self._collected,
+                )
+        except BaseException:
+            if self._output is not None:
+                self._output.abort()
+            raise
         self.num_rows = 0
 
     @property
@@ -74,12 +82,14 @@ class DataFileWriter:
     def write(self, table: pa.Table) -> None:
         """Append rows as one row group."""
         self._statistics.observe(table)
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        with _storing(self._path):
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self.num_rows += table.num_rows
 
     def finish(self) -> PendingFile:
         """Close and publish: the bytes are durable under the final name. Raises StorageError."""
-        self._writer.close()
+        with _storing(self._path):
+            self._writer.close()
         footer = self._collected[0]
         if footer.num_rows != self.num_rows:
             raise StorageError(
@@ -90,7 +100,8 @@ class DataFileWriter:
         if self._output is None:
             encoded = self._sink.getvalue()
             self._output = self._files.create(self._path)
-            _arrow_sink(self._output).write(encoded)
+            with _storing(self._path):
+                _arrow_sink(self._output).write(encoded)
         meta = self._output.publish()
         return PendingFile(
             path=self._path,
@@ -107,6 +118,18 @@ class DataFileWriter:
             self._output.abort()
         # a writer that is collected while open would write its footer into whatever is left of the sink
         self._writer.is_open = False
+
+
+@contextlib.contextmanager
+def _storing(path: str) -> Iterator[None]:
+    """Arrow tells of a full disk, or a broken one, as the operating system does."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"could not write {path}: {error.strerror or error}. No commit names it; mend the cause and run it again",
+            path=path,
+        ) from error
 
 
 def _arrow_sink(output: OutputFile) -> Any:
