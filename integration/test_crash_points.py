@@ -13,6 +13,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import crash_job
@@ -45,29 +46,41 @@ def _assert_the_next_run_ends_it(job: Job, died: str) -> None:
     assert crash_job.judged(job) == len(ACTS) - 1, died
 
 
-def _die_at_every(folder: Path, deed: str) -> list[str]:
-    """What the job was about to do at each death, until a run was not interrupted any more."""
-    deaths: list[str] = []
-    while True:
-        at = len(deaths)
+def _die_at_every(folder: Path, deed: str, steps: int) -> list[str]:
+    """What the job was about to do at each death."""
+
+    def die_at(at: int) -> str | None:
         job = Job(str(folder / f"t{at}"), str(folder / f"ledger-{at}"))
         told = folder / f"told-{at}"
         doomed = process(crash_job.run_watched, job, deed, at, str(told))
         doomed.join()
         if doomed.exitcode == 0:
-            return deaths
-        steps = told.read_text().splitlines()
-        assert doomed.exitcode == -signal.SIGKILL, f"step {at}: exit code {doomed.exitcode} after {steps[-1:]}"
-        deaths.append(steps[-1])
-        _assert_the_next_run_ends_it(job, f"died at step {at}, {steps[-1]}")
+            return None
+        step = told.read_text().splitlines()[-1]
+        assert doomed.exitcode == -signal.SIGKILL, f"step {at}, {step}: exit code {doomed.exitcode}"
+        _assert_the_next_run_ends_it(job, f"died at step {at}, {step}")
+        return step
+
+    with ThreadPoolExecutor(2) as pool:
+        deaths = [death for death in pool.map(die_at, range(steps)) if death is not None]
+    assert len(deaths) == steps
+    return deaths
+
+
+def _steps_of_a_whole_run(folder: Path) -> list[str]:
+    told = folder / "told"
+    whole = process(crash_job.run_watched, Job(str(folder / "t"), str(folder / "ledger")), "none", -1, str(told))
+    whole.join()
+    assert whole.exitcode == 0
+    return told.read_text().splitlines()
 
 
 def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(folder: Path, record_property: Record) -> None:
-    deaths = _die_at_every(folder, "die")
+    deaths = _die_at_every(folder, "die", len(_steps_of_a_whole_run(folder)))
     record_property(
         "measured", f"crash points: a job died at each of its {len(deaths)} steps, and its next run ended it"
     )
-    assert len(deaths) > 150
+    assert len(deaths) > 100
     for call, of in (
         ("open", ".parquet.inprogress"),
         ("fsync", ".parquet.inprogress"),
@@ -86,6 +99,7 @@ def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(folder: Path, reco
 def test_a_job_that_dies_in_the_middle_of_any_write_is_ended_by_its_next_run(
     folder: Path, record_property: Record
 ) -> None:
-    deaths = _die_at_every(folder, "tear")
+    writes = [step for step in _steps_of_a_whole_run(folder) if step.startswith("write ")]
+    deaths = _die_at_every(folder, "tear", len(writes))
     record_property("measured", f"crash points: a job died in the middle of each of its {len(deaths)} log writes")
     assert len(deaths) > 10
