@@ -97,6 +97,9 @@ class ScriptedLogStore:
     def delete(self, name: str) -> None:
         self._call("delete", name)
 
+    def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
+        return self.inner.remove_stale_temporaries(dry_run=dry_run)
+
     def make_durable(self, name: str) -> None:
         self._call("make_durable", name)
 

@@ -775,7 +775,6 @@ LATER: dict[str, Callable[[Table], Any]] = {
     "vacuum": lambda table: table.vacuum(),
     "restore": lambda table: table.restore(0),
     "compact_log": lambda table: table.compact_log(),
-    "clean_up_log": lambda table: table.clean_up_log(),
 }
 
 

@@ -21,7 +21,7 @@ from txlog.protocol.commit_file import Commit, Limits, parse_actions
 from txlog.protocol.log_names import SIDECARS
 from txlog.store.base import TableStore
 
-__all__ = ["LOG_DIRECTORY", "CheckpointReader"]
+__all__ = ["LOG_DIRECTORY", "CheckpointReader", "sidecar_name"]
 
 LOG_DIRECTORY = "_delta_log"
 
@@ -77,7 +77,7 @@ class CheckpointReader:
                     yield from self._parquet_batches(name, root, fields)
         for action in self.small_actions(checkpoint):
             if type(action) is Sidecar:
-                sidecar = _sidecar_name(action)
+                sidecar = sidecar_name(action)
                 with self._reading(sidecar, checkpoint.version):
                     yield from self._parquet_batches(sidecar, root, fields)
 
@@ -165,7 +165,7 @@ def _as_rows(table: pa.Table, root: str) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_struct_array(pa.StructArray.from_arrays([batch.to_struct_array()], [root]))
 
 
-def _sidecar_name(sidecar: Sidecar) -> str:
+def sidecar_name(sidecar: Sidecar) -> str:
     """Sidecars stand in the table's own folder, so of a longer path only the last segment counts."""
     from urllib.parse import unquote
 

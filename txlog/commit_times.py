@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 from txlog.commit_reader import CommitReader
-from txlog.errors import NotFoundError
+from txlog.errors import InvalidInputError, NotFoundError
 from txlog.log.segment import LogListing, read_listing
 from txlog.log.state import TableHead
 from txlog.protocol.actions import CommitInfo
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.store.base import TableStore
 
-__all__ = ["CommitSummary", "CommitTimes"]
+__all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +48,19 @@ class CommitTimes:
 
     def version_at(self, timestamp_ms: int, head: TableHead) -> int:
         """The newest version at or before the moment; ``NotFoundError`` where the log does not reach that far."""
-        listing = self._list()
-        times = self._file_times(listing, head.version)
-        earliest, latest = _first_readable(listing, min(times, default=0)), head.version
-        if latest not in times:
+        times, low, high = self._searched(timestamp_ms, head)
+        if head.version not in times:
             raise NotFoundError("no commit is left in the log to tell the time of a version", table=self._store.uri)
         for version, is_outside, side, advice in (
             (
-                earliest,
-                timestamp_ms < self._time(earliest, times, head),
+                low,
+                timestamp_ms < self._time(low, times, head),
                 "before the earliest version that can be read",
                 "ask for a later time",
             ),
             (
-                latest,
-                timestamp_ms > self._time(latest, times, head),
+                head.version,
+                timestamp_ms > self._time(head.version, times, head),
                 "after the latest version",
                 "leave the time out to read that one",
             ),
@@ -73,7 +72,37 @@ class CommitTimes:
                     table=self._store.uri,
                     version=version,
                 )
-        low, high = earliest, latest
+        return self._newest(timestamp_ms, times, head, low, high)
+
+    def newest_until(self, timestamp_ms: int, head: TableHead) -> int | None:
+        """The newest readable version at or before the moment, however far in the future; None where there is none."""
+        times, low, high = self._searched(timestamp_ms, head)
+        if head.version not in times or self._time(low, times, head) > timestamp_ms:
+            return None
+        return self._newest(timestamp_ms, times, head, low, high)
+
+    def _searched(self, timestamp_ms: int, head: TableHead) -> tuple[dict[int, int], int, int]:
+        """The times of files, and the versions among which the one of the moment is.
+
+        Times before and after in-commit timestamps were enabled do not compare, where the table was copied: the
+        moment they were enabled says on which side to look.
+        """
+        listing = self._list()
+        times = self._file_times(listing, head.version)
+        low, high = _first_readable(listing, min(times, default=0)), head.version
+        properties = head.properties
+        since, enabled_ms = (
+            properties.in_commit_timestamp_enablement_version,
+            properties.in_commit_timestamp_enablement_timestamp,
+        )
+        if properties.in_commit_timestamps and since is not None and enabled_ms is not None and low < since <= high:
+            if timestamp_ms >= enabled_ms:
+                low = since
+            else:
+                high = since - 1
+        return times, low, high
+
+    def _newest(self, timestamp_ms: int, times: Mapping[int, int], head: TableHead, low: int, high: int) -> int:
         while low < high:
             middle = (low + high + 1) // 2
             if self._time(middle, times, head) <= timestamp_ms:
@@ -125,6 +154,21 @@ class CommitTimes:
 
     def _list(self) -> LogListing:
         return read_listing(self._store.log.list_from(version_prefix(0)))
+
+
+def milliseconds(timestamp: Any) -> int:
+    """A ``datetime`` or ISO 8601 text as ms since the epoch; without a zone it is UTC."""
+    if isinstance(timestamp, str):
+        try:
+            # Python 3.10 reads no "Z".
+            timestamp = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+        except ValueError:
+            raise InvalidInputError(f"{timestamp!r} is no ISO 8601 time, such as 2026-11-20T18:30:00Z") from None
+    if not isinstance(timestamp, datetime):
+        raise InvalidInputError(f"a timestamp is a datetime or ISO 8601 text, not {timestamp!r}")
+    if timestamp.tzinfo is None:
+        timestamp = timestamp.replace(tzinfo=timezone.utc)
+    return int(timestamp.timestamp() * 1000)
 
 
 def _first_readable(listing: LogListing, first: int) -> int:

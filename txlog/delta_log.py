@@ -177,6 +177,10 @@ class DeltaLog:
         """
         return self._times.version_at(timestamp_ms, self.head())
 
+    def newest_version_until(self, timestamp_ms: int, head: TableHead) -> int | None:
+        """The newest version up to ``head`` committed at or before the moment; None where all are younger."""
+        return self._times.newest_until(timestamp_ms, head)
+
     def history(self, limit: int | None = None) -> list[CommitSummary]:
         """The commits that are still in the log, newest first, at most ``limit``. Raises as `head`."""
         return self._times.history(self.head(), limit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["WriteMetrics", "WriteResult"]
+__all__ = ["LogCleanUp", "WriteMetrics", "WriteResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +66,40 @@ class WriteResult:
             ]
         parts.append(_count(self.attempts, "attempt"))
         return f"WriteResult({', '.join(parts)})"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class LogCleanUp:
+    """What a log cleanup deleted; with ``dry_run`` what it would delete now.
+
+    ``names`` are relative to ``_delta_log/``, in the order of deletion. ``first_version`` is the earliest version that
+    can be read afterwards, None where no version was old enough to go.
+    """
+
+    names: tuple[str, ...]
+    size_bytes: int
+    first_version: int | None
+    dry_run: bool
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON."""
+        return {
+            "names": list(self.names),
+            "files": len(self.names),
+            "size_bytes": self.size_bytes,
+            "first_version": self.first_version,
+            "dry_run": self.dry_run,
+        }
+
+    def __str__(self) -> str:
+        parts = [_count(len(self.names), "file"), human_size(self.size_bytes)]
+        if self.first_version is not None:
+            parts.append(f"first version {self.first_version}")
+        if self.dry_run:
+            parts.append("dry run")
+        return f"LogCleanUp({', '.join(parts)})"
 
     __repr__ = __str__
 

@@ -6,10 +6,11 @@ In: a location and data. Out: ``WriteResult``s and ``Snapshot``s.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from txlog.alter import Definition, new_table, with_columns, with_properties, without_properties
+from txlog.commit_times import milliseconds
 from txlog.engine import Engine
 from txlog.errors import (
     InvalidInputError,
@@ -21,7 +22,7 @@ from txlog.errors import (
 )
 from txlog.log.transaction import operation_parameters
 from txlog.protocol.schema import from_any
-from txlog.result import WriteResult
+from txlog.result import LogCleanUp, WriteResult
 from txlog.sink.batch_write import OnProgress, write_batch
 from txlog.sink.planning import WriteOptions
 from txlog.snapshot import Snapshot
@@ -185,7 +186,7 @@ class Table:
         if version is not None and timestamp is not None:
             raise InvalidInputError("give a version or a timestamp, not both", table=self.uri)
         if timestamp is not None:
-            version = log.version_at(_milliseconds(timestamp))
+            version = log.version_at(milliseconds(timestamp))
         if version is None:
             return Snapshot(log, log.head())
         if type(version) is not int or version < 0:
@@ -337,6 +338,18 @@ class Table:
         """Write a Delta checkpoint of the newest version, if it has none; returns the version."""
         return self._engine.log.write_checkpoint(self._engine.log.head())
 
+    def clean_up_log(
+        self, dry_run: bool = False, *, on_progress: Callable[[int, int], None] | None = None
+    ) -> LogCleanUp:
+        """Delete the versions that ``delta.logRetentionDuration`` no longer keeps; ``dry_run`` only tells which files.
+
+        Also runs by itself with checkpoints, unless ``delta.enableExpiredLogCleanup`` is false. What time travel
+        inside the retention needs stays. ``on_progress`` is called with the files deleted and all that will be.
+        """
+        from txlog.upkeep.log_clean_up import clean_up_log
+
+        return clean_up_log(self._engine.log, self._engine.log.head(), dry_run=dry_run, on_progress=on_progress)
+
     def resolve(self, txn_id: str, version: int) -> bool:
         """After ``CommitStateUnknownError``: whether the commit is in the log. Its answer is final.
 
@@ -381,10 +394,6 @@ class Table:
     def compact_log(self, *_: Any, **__: Any) -> NoReturn:
         """Not in this release."""
         self._refuse("compact_log", "table.create_checkpoint() bounds what a reader reads")
-
-    def clean_up_log(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("clean_up_log", "the log keeps growing, which is safe")
 
     def _refuse(self, name: str, instead: str) -> NoReturn:
         raise UnsupportedFeatureError(
@@ -431,20 +440,3 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise InvalidInputError(f"give a list of names, not the text {names!r}: [{names!r}]")
     return tuple(names)
-
-
-def _milliseconds(timestamp: Any) -> int:
-    """A ``datetime`` or ISO 8601 text as ms since the epoch; without a zone it is UTC."""
-    from datetime import datetime, timezone
-
-    if isinstance(timestamp, str):
-        try:
-            # Python 3.10 reads no "Z".
-            timestamp = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
-        except ValueError:
-            raise InvalidInputError(f"{timestamp!r} is no ISO 8601 time, such as 2026-11-20T18:30:00Z") from None
-    if not isinstance(timestamp, datetime):
-        raise InvalidInputError(f"a timestamp is a datetime or ISO 8601 text, not {timestamp!r}")
-    if timestamp.tzinfo is None:
-        timestamp = timestamp.replace(tzinfo=timezone.utc)
-    return int(timestamp.timestamp() * 1000)

@@ -52,7 +52,8 @@ class LogStore(Protocol):
     def list_from(self, start: str) -> list[ObjectMeta]:
         """Names >= ``start`` directly under the log, sorted bytewise; a temp file is never listed.
 
-        An absent log is an empty list. The list is a hint: a missing name proves nothing.
+        ``start`` may lie in a folder of the log (``_sidecars/``): then the names in there, the folder in front.
+        An absent log or folder is an empty list. The list is a hint: a missing name proves nothing.
         """
 
     def read(self, name: str) -> bytes:
@@ -73,6 +74,12 @@ class LogStore(Protocol):
 
     def delete(self, name: str) -> None:
         """Remove ``name``; absent is fine. Raises StorageError."""
+
+    def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
+        """Remove what writers that crashed more than a day ago left under temporary names; what (would have) gone.
+
+        Empty where a write that was cut short leaves nothing. Never raises.
+        """
 
     def make_durable(self, name: str) -> None:
         """Make an object that was found by reading survive a power cut (local: fsync it and its directory).

@@ -19,6 +19,7 @@ from typing import Any
 
 from txlog import ambient
 from txlog.errors import NotFoundError, StorageError
+from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
 from txlog.store.round_trip import RoundTrip
@@ -65,12 +66,14 @@ class LocalLogStore:
         return (LocalLogStore, (self._root,))
 
     def list_from(self, start: str) -> list[ObjectMeta]:
+        folder = start.rpartition("/")[0]
+        prefix = f"{folder}/" if folder else ""
         found: list[ObjectMeta] = []
         try:
-            with os.scandir(self._directory) as entries:
+            with os.scandir(self._path(folder) if folder else self._directory) as entries:
                 for entry in entries:
-                    if entry.name >= start and _NAME.fullmatch(entry.name):
-                        _append_if_file(found, entry)
+                    if prefix + entry.name >= start and _NAME.fullmatch(entry.name):
+                        _append_if_file(found, entry, prefix)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -109,7 +112,7 @@ class LocalLogStore:
         except OSError as error:
             disk.remove_quietly(temporary)
             raise self._failed("replace", name, error) from error
-        self._sweep_stale_temporaries()
+        self.remove_stale_temporaries()
 
     def delete(self, name: str) -> None:
         path = self._path(name)
@@ -121,6 +124,24 @@ class LocalLogStore:
             raise self._failed("delete", name, error) from error
         self._remove_hadoop_checksum(name)
 
+    def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
+        horizon_ms = ambient.now_ms() - _STALE_AFTER_MS
+        temporaries: list[ObjectMeta] = []
+        for prefix in ("", f"{SIDECARS}/"):
+            try:
+                with os.scandir(f"{self._directory}/{prefix}") as entries:
+                    for entry in entries:
+                        if _TEMPORARY.fullmatch(entry.name):
+                            _append_if_file(temporaries, entry, prefix)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                _logger.debug("%s: looking for stale temporary files: %s", self._root, error)
+        stale = [meta for meta in temporaries if meta.modified_ms < horizon_ms]
+        for meta in () if dry_run else stale:
+            disk.remove_quietly(f"{self._directory}/{meta.name}")
+        return stale
+
     def make_durable(self, name: str) -> None:
         path = self._path(name)
         try:
@@ -129,7 +150,7 @@ class LocalLogStore:
                 disk.fsync(descriptor)
             finally:
                 os.close(descriptor)
-            disk.fsync_directory(self._directory)
+            disk.fsync_directory(os.path.dirname(path))
         except OSError as error:
             raise self._failed("sync", name, error) from error
 
@@ -155,7 +176,7 @@ class LocalLogStore:
             disk.remove_quietly(temporary)
         self._remove_hadoop_checksum(name)
         try:
-            disk.fsync_directory(self._directory)
+            disk.fsync_directory(os.path.dirname(target))
         except OSError as error:
             _logger.warning("%s: %s is visible, but its directory could not be synced: %s", self._root, name, error)
             return PutOutcome.NOT_DURABLE
@@ -163,9 +184,12 @@ class LocalLogStore:
 
     def _write_aside(self, name: str, body: bytes | memoryview) -> str:
         """The bytes under a hidden temporary name, synced. On any failure nothing stays and nothing landed."""
-        temporary = f"{self._directory}/.{name}.{ambient.uuid4()}.tmp"
+        folder, slash, last = name.rpartition("/")
+        temporary = f"{self._directory}/{folder}{slash}.{last}.{ambient.uuid4()}.tmp"
         try:
             self._ensure_directory()
+            if folder and disk.make_directories(f"{self._directory}/{folder}"):
+                disk.fsync_directory(self._directory)
             descriptor = disk.open_exclusive(temporary)
         except OSError as error:
             raise self._failed("write", name, error) from error
@@ -194,17 +218,8 @@ class LocalLogStore:
         self._directory_is_durable = True
 
     def _remove_hadoop_checksum(self, name: str) -> None:
-        disk.remove_quietly(f"{self._directory}/.{name}.crc")
-
-    def _sweep_stale_temporaries(self) -> None:
-        horizon_s = (ambient.now_ms() - _STALE_AFTER_MS) / 1000
-        try:
-            with os.scandir(self._directory) as entries:
-                for entry in entries:
-                    if _TEMPORARY.fullmatch(entry.name) and entry.stat(follow_symlinks=False).st_mtime < horizon_s:
-                        disk.remove_quietly(entry.path)
-        except OSError as error:
-            _logger.debug("%s: sweeping stale temporary files: %s", self._root, error)
+        folder, slash, last = name.rpartition("/")
+        disk.remove_quietly(f"{self._directory}/{folder}{slash}.{last}.crc")
 
     def _path(self, name: str) -> str:
         segments = name.split("/")
@@ -384,13 +399,13 @@ def _checked(root: str, relative: str) -> str:
         raise _storage_failure("reach", root, relative, error) from error
 
 
-def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str]) -> None:
+def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str], prefix: str = "") -> None:
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
         return
     if stat.S_ISREG(status.st_mode):
-        found.append(_meta(entry.name, status))
+        found.append(_meta(prefix + entry.name, status))
 
 
 def _meta(name: str, status: os.stat_result) -> ObjectMeta:

@@ -56,9 +56,12 @@ class ObjectLogStore:
     def list_from(self, start: str) -> list[ObjectMeta]:
         import obstore
 
+        folder = start.rpartition("/")[0]
+        prefix = f"{_LOG}/{folder}" if folder else _LOG
+
         def request(store: Any) -> list[ObjectMeta]:
             found: list[ObjectMeta] = []
-            for page in obstore.list(store, prefix=_LOG, offset=_offset_before(start), chunk_size=_LIST_PAGE):
+            for page in obstore.list(store, prefix=prefix, offset=_offset_before(start), chunk_size=_LIST_PAGE):
                 found.extend(_meta(entry["path"].removeprefix(f"{_LOG}/"), entry) for entry in page)
             return found
 
@@ -67,7 +70,7 @@ class ObjectLogStore:
         except NotFoundError:
             return []
         # Azure's emulator ignores the offset, and sidecars live below the log: keep what was asked for.
-        wanted = [meta for meta in listed if meta.name >= start and _NAME.fullmatch(meta.name)]
+        wanted = [meta for meta in listed if meta.name >= start and _is_directly_in(folder, meta.name)]
         return sorted(wanted, key=lambda meta: meta.name)
 
     def read(self, name: str) -> bytes:
@@ -104,6 +107,10 @@ class ObjectLogStore:
 
     def delete(self, name: str) -> None:
         _delete(self._client, _log_path(name))
+
+    def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
+        """An upload that was not completed has no name; the bucket's lifecycle rules deal with its parts."""
+        return []
 
     def make_durable(self, name: str) -> None:
         """An object that can be read is durable already: only its presence is checked."""
@@ -302,6 +309,11 @@ def _offset_before(start: str) -> str | None:
 
 def _meta(name: str, entry: Any) -> ObjectMeta:
     return ObjectMeta(name=name, size=entry["size"], modified_ms=int(entry["last_modified"].timestamp() * 1000))
+
+
+def _is_directly_in(folder: str, name: str) -> bool:
+    above, _, last = name.rpartition("/")
+    return above == folder and _NAME.fullmatch(last) is not None
 
 
 def _log_path(name: str) -> str:

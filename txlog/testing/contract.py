@@ -65,6 +65,19 @@ def the_list_is_sorted_and_starts_where_asked(log: LogStore) -> None:
         assert all(meta.size == len(meta.name) for meta in listed)
 
 
+def a_folder_of_the_log_is_listed_apart(log: LogStore) -> None:
+    assert log.list_from("_sidecars/") == []
+    names = ["_sidecars/b.parquet", "_sidecars/a.parquet", "_sidecars2/c.parquet", _commit(0)]
+    for name in names:
+        assert log.put_if_absent(name, name.encode()) is PutOutcome.WRITTEN
+    assert [meta.name for meta in log.list_from("_sidecars/")] == ["_sidecars/a.parquet", "_sidecars/b.parquet"]
+    assert [meta.name for meta in log.list_from("_sidecars/b")] == ["_sidecars/b.parquet"]
+    assert [meta.name for meta in log.list_from("")] == [_commit(0)]
+    log.make_durable("_sidecars/a.parquet")
+    log.delete("_sidecars/a.parquet")
+    assert [meta.size for meta in log.list_from("_sidecars/")] == [len("_sidecars/b.parquet")]
+
+
 def a_list_and_a_look_agree(log: LogStore) -> None:
     log.put_if_absent(_commit(0), b"body")
     [listed] = log.list_from("")
@@ -226,6 +239,7 @@ LOG_STORE_CONTRACT: tuple[Callable[[LogStore], None], ...] = (
     a_second_put_is_refused_and_changes_nothing,
     a_read_returns_what_the_put_wrote,
     the_list_is_sorted_and_starts_where_asked,
+    a_folder_of_the_log_is_listed_apart,
     a_list_and_a_look_agree,
     an_absent_log_is_an_empty_list,
     an_absent_name_is_not_found,

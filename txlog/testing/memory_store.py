@@ -1,13 +1,13 @@
 """A table in memory: the reference implementation of the store contract, linearizable under one lock.
 
 In: what any store takes. Out: what any store answers, at once. A schedule explorer or a fault injector wraps
-these; they also remember which files were made durable, so that a test can ask whether a commit named one that was not.
+these. They know what a power cut would leave: a name is visible as soon as it is linked, and safe once it is synced.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from txlog import ambient
@@ -18,7 +18,11 @@ __all__ = ["MemoryFileStore", "MemoryLogStore", "MemoryOutputFile", "memory_tabl
 
 
 class MemoryLogStore:
-    """`LogStore` over a dict. ``objects`` maps each name to its bytes and time; read it, or spoil it, in a test."""
+    """`LogStore` over a dict. ``objects`` maps each name to its bytes and time; read it, or spoil it, in a test.
+
+    ``durable`` is what a power cut leaves of it. ``before_sync(name)`` is called between the moment a put becomes
+    visible and the one it becomes durable; where it answers False the sync fails.
+    """
 
     lists_itself_completely = True
     checks_predecessor = True
@@ -26,11 +30,14 @@ class MemoryLogStore:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.objects: dict[str, tuple[bytes, int]] = {}
+        self.durable: dict[str, tuple[bytes, int]] = {}
+        self.before_sync: Callable[[str], bool] | None = None
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         with self.lock:
-            names = sorted(name for name in self.objects if name >= start and "/" not in name)
-            return [self._meta(name) for name in names]
+            folder = start.rpartition("/")[0]
+            names = sorted(name for name in self.objects if name >= start and name.rpartition("/")[0] == folder)
+            return [self._meta(name) for name in names if not name.startswith(".")]
 
     def read(self, name: str) -> bytes:
         with self.lock:
@@ -46,8 +53,12 @@ class MemoryLogStore:
         with self.lock:
             if _check(name) in self.objects:
                 return PutOutcome.ALREADY_EXISTS
-            self.objects[name] = (bytes(body), ambient.now_ms())
-            return PutOutcome.WRITTEN
+            linked = self.objects[name] = (bytes(body), ambient.now_ms())
+        if self.before_sync is not None and not self.before_sync(name):
+            return PutOutcome.NOT_DURABLE
+        with self.lock:
+            self.durable[name] = linked
+        return PutOutcome.WRITTEN
 
     def put(self, name: str, body: bytes | memoryview) -> None:
         with self.lock:
@@ -57,9 +68,20 @@ class MemoryLogStore:
         with self.lock:
             self.objects.pop(name, None)
 
+    def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
+        return []
+
     def make_durable(self, name: str) -> None:
         with self.lock:
             self._require(name)
+            self.durable[name] = self.objects[name]
+
+    def power_cut(self, surviving: Collection[str] = ()) -> None:
+        """Lose every change that was not synced, but those of the names in ``surviving``: they made it by luck."""
+        with self.lock:
+            left = {name: found for name, found in self.durable.items() if name not in surviving}
+            left |= {name: self.objects[name] for name in surviving if name in self.objects}
+            self.objects, self.durable = left, dict(left)
 
     def round_trip_s(self) -> float:
         return 0.0001
@@ -67,6 +89,9 @@ class MemoryLogStore:
     def _require(self, name: str) -> None:
         if _check(name) not in self.objects:
             raise NotFoundError(f"{name} does not exist", path=name)
+
+    def _write_aside(self, name: str, body: bytes) -> None:
+        self.objects[f".{name}.{ambient.uuid4()}.tmp"] = (body, ambient.now_ms())
 
     def _meta(self, name: str) -> ObjectMeta:
         body, modified_ms = self.objects[name]

@@ -1,0 +1,108 @@
+"""Which files of a log have outlived its retention, and in which order they may go. Pure.
+
+In: a listing, what the table says of retention, the newest version that is as old as the retention. Out: a
+``CleanUpPlan``. The order keeps the log legal at every step, so that a clean-up may be cut short anywhere and run
+again, also twice at once:
+
+1. A hint that names a checkpoint about to go. Without a hint, readers list; with one that leads nowhere, some fail.
+2. Compacted files. Every reader has the commits they stand for.
+3. Whole versions, oldest first: the commit, its checksum, then checkpoints of that version. What is left of the old
+   versions can still be read from the oldest checkpoint that is left, or is below the first readable version.
+4. Sidecars that no checkpoint names any more (`plan_sidecars`).
+
+PROTOCOL.md, "Metadata Cleanup", "Checkpoint Protection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from txlog.log.segment import CheckpointFiles, ListedFile, read_listing
+from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.log_names import LogFile, LogFileKind, parse_log_name
+from txlog.protocol.properties import DAY_MS, TableProperties
+
+__all__ = ["CleanUpPlan", "cutoff_ms", "kept_checkpoints", "plan_sidecars", "plan_versions", "protected_version"]
+
+_PROTECTION_FEATURE = "checkpointProtection"
+_PROTECTION_PROPERTY = "delta.requireCheckpointProtectionBeforeVersion"
+
+
+File = TypeVar("File", bound=ListedFile)
+
+
+@dataclass(frozen=True, slots=True)
+class CleanUpPlan(Generic[File]):
+    """``files`` may go, in this order, once ``checkpoint`` is known to be readable and durable."""
+
+    checkpoint: CheckpointFiles
+    files: tuple[File, ...]
+
+    @property
+    def first_version(self) -> int:
+        """The earliest version that can be read afterwards."""
+        return self.checkpoint.version
+
+
+def cutoff_ms(properties: TableProperties, *, now_ms: int) -> int:
+    """Midnight UTC of the day that ``delta.logRetentionDuration`` reaches back to, as Spark has it."""
+    return (now_ms - properties.log_retention_ms) // DAY_MS * DAY_MS
+
+
+def protected_version(protocol: Protocol, metadata: Metadata) -> int:
+    """Versions below this go all at once or not at all; 0 where the table does not protect its checkpoints.
+
+    A text that is no number protects everything.
+    """
+    if _PROTECTION_FEATURE not in (protocol.writer_features or ()):
+        return 0
+    text = metadata.configuration.get(_PROTECTION_PROPERTY, "0").strip()
+    return int(text) if text.isdecimal() else 2**63 - 1
+
+
+def kept_checkpoints(
+    files: Iterable[ListedFile], *, cutoff_version: int | None, protected_version: int = 0
+) -> list[CheckpointFiles]:
+    """The complete checkpoints that may become the start of the log, best first; empty: nothing may go.
+
+    ``cutoff_version`` is the newest version committed at or before `cutoff_ms`, None where all are younger. It is
+    what time travel to the edge of the retention reads, so the checkpoint must not be newer.
+    """
+    if cutoff_version is None:
+        return []
+    checkpoints = read_listing(files).checkpoints
+    return [found for found in checkpoints if protected_version <= found.version <= cutoff_version]
+
+
+def plan_versions(files: Sequence[File], checkpoint: CheckpointFiles) -> CleanUpPlan[File]:
+    """All that lies wholly below ``checkpoint``, with the compacted files that begin at or below it."""
+    compacted: list[File] = []
+    versions: list[tuple[int, int, str, File]] = []
+    for file in files:
+        parsed = parse_log_name(file.name)
+        if parsed is None:
+            continue
+        if parsed.kind is LogFileKind.COMPACTED:
+            if parsed.first_version <= checkpoint.version:
+                compacted.append(file)
+        elif parsed.version < checkpoint.version:
+            versions.append((parsed.version, _rank(parsed), file.name, file))
+    versions.sort(key=lambda entry: entry[:3])
+    return CleanUpPlan(checkpoint, (*compacted, *(entry[3] for entry in versions)))
+
+
+def _rank(file: LogFile) -> int:
+    if file.kind is LogFileKind.COMMIT:
+        return 0
+    return 2 if file.kind.is_checkpoint else 1
+
+
+def plan_sidecars(sidecars: Iterable[File], referenced: Collection[str], *, now_ms: int) -> tuple[File, ...]:
+    """The sidecars that no kept checkpoint names and that are a day old, at midnight UTC, or older.
+
+    A younger one may belong to a checkpoint that is being written. ``referenced`` holds names as ``sidecars`` has.
+    """
+    oldest_in_progress_ms = (now_ms - DAY_MS) // DAY_MS * DAY_MS
+    return tuple(file for file in sidecars if file.name not in referenced and file.modified_ms < oldest_in_progress_ms)

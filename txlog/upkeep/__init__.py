@@ -1,0 +1,1 @@
+"""Upkeep of the log: what bounds its cost for readers without changing what the table is. Never a commit."""

@@ -1,0 +1,179 @@
+"""Log cleanup: versions older than the retention leave the log, and nothing that a retained version needs does.
+
+In: a table's log and its newest head. Out: a ``LogCleanUp``. What may go, and in which order, is decided in
+``log/clean_up``; here the checkpoint that remains is read through and synced before the first deletion, and each file
+is deleted by name. PROTOCOL.md, "Metadata Cleanup".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from txlog import ambient
+from txlog.checkpoint_reader import CheckpointReader, sidecar_name
+from txlog.delta_log import DeltaLog
+from txlog.errors import CorruptLogError, NotFoundError, TxlogError
+from txlog.log import clean_up
+from txlog.log.last_checkpoint import parse_last_checkpoint
+from txlog.log.segment import CheckpointFiles
+from txlog.log.state import TableHead
+from txlog.protocol.actions import Metadata, Protocol, Sidecar
+from txlog.protocol.commit_file import DEFAULT_LIMITS
+from txlog.protocol.features import check_can_write
+from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, parse_log_name
+from txlog.result import LogCleanUp
+from txlog.store.base import LogStore, ObjectMeta
+
+__all__ = ["OnDeleted", "clean_up_log"]
+
+OnDeleted = Callable[[int, int], None]
+"""Called with the number of files gone so far and of all that are to go."""
+
+_logger = logging.getLogger("txlog")
+
+_LISTINGS_MAX = 10
+
+
+def clean_up_log(
+    log: DeltaLog,
+    head: TableHead,
+    *,
+    dry_run: bool = False,
+    most: int | None = None,
+    on_progress: OnDeleted | None = None,
+) -> LogCleanUp:
+    """Delete what ``delta.logRetentionDuration`` no longer keeps; with ``dry_run`` only say what that is.
+
+    ``most`` bounds the files of versions that go in one run; the oldest go first and the rest the next time.
+    Raises ``UnsupportedFeatureError`` for a table this release may not write, ``StorageError``.
+    """
+    with TxlogError.located(log.table, head.version):
+        check_can_write(head.protocol, head.metadata)
+    return _CleanUp(log, head).run(dry_run, most, on_progress)
+
+
+class _CleanUp:
+    def __init__(self, log: DeltaLog, head: TableHead) -> None:
+        self._log = log
+        self._store = log.store.log
+        self._head = head
+        self._now_ms = ambient.now_ms()
+        self._reader = CheckpointReader(log.store, DEFAULT_LIMITS)
+
+    def run(self, dry_run: bool, most: int | None, on_progress: OnDeleted | None) -> LogCleanUp:
+        files, is_settled = _settled_listing(self._store)
+        plan = self._plan_versions(files)
+        first_version = plan.first_version if plan else 0
+        doomed = list(plan.files if plan else ())[:most]
+        if is_settled:
+            doomed += self._plan_sidecars(files, first_version)
+        temporaries = self._store.remove_stale_temporaries(dry_run=dry_run)
+        if doomed and not dry_run:
+            if plan is not None:
+                self._make_durable(plan.checkpoint)
+                self._drop_hint_below(first_version)
+            for count, file in enumerate(doomed, 1):
+                self._store.delete(file.name)
+                if on_progress is not None:
+                    on_progress(count, len(doomed))
+        gone = (*doomed, *temporaries)
+        return LogCleanUp(
+            names=tuple(file.name for file in gone),
+            size_bytes=sum(file.size for file in gone),
+            first_version=plan.first_version if plan else None,
+            dry_run=dry_run,
+        )
+
+    # --- versions ------------------------------------------------------------------------------------------
+
+    def _plan_versions(self, files: Sequence[ObjectMeta]) -> clean_up.CleanUpPlan[ObjectMeta] | None:
+        """Below the newest checkpoint that is old enough and proves readable; None where there is none."""
+        head = self._head
+        cutoff_ms = clean_up.cutoff_ms(head.properties, now_ms=self._now_ms)
+        if not any(file.modified_ms <= cutoff_ms for file in files) and not head.properties.in_commit_timestamps:
+            return None  # the usual answer of a young table costs no more than the listing
+        candidates = clean_up.kept_checkpoints(
+            files,
+            cutoff_version=self._log.newest_version_until(cutoff_ms, head),
+            protected_version=clean_up.protected_version(head.protocol, head.metadata),
+        )
+        for checkpoint in candidates:
+            plan = clean_up.plan_versions(files, checkpoint)
+            if not plan.files or self._is_readable(checkpoint):
+                return plan
+        return None
+
+    def _is_readable(self, checkpoint: CheckpointFiles) -> bool:
+        """Whether all of it decodes: once the rest is gone, nothing can stand in for it."""
+        try:
+            kinds = {type(action) for action in self._reader.small_actions(checkpoint)}
+            if not {Protocol, Metadata} <= kinds:
+                raise CorruptLogError(f"checkpoint {checkpoint.names[0]} holds no protocol or no metaData")
+            for batches in (self._reader.adds(checkpoint), self._reader.removes(checkpoint)):
+                for _ in batches:
+                    pass
+        except (CorruptLogError, NotFoundError) as error:
+            _logger.warning("%s: the log below v%d is kept: %s", self._log.table, checkpoint.version, error)
+            return False
+        return True
+
+    def _make_durable(self, checkpoint: CheckpointFiles) -> None:
+        for name in (*checkpoint.names, *self._sidecars_of(checkpoint)):
+            self._store.make_durable(name)
+
+    def _drop_hint_below(self, first_version: int) -> None:
+        try:
+            hint = parse_last_checkpoint(self._store.read(LAST_CHECKPOINT))
+        except NotFoundError:
+            return
+        if hint is not None and hint.version < first_version:
+            self._store.delete(LAST_CHECKPOINT)
+
+    # --- sidecars ------------------------------------------------------------------------------------------
+
+    def _plan_sidecars(self, files: Sequence[ObjectMeta], first_version: int) -> tuple[ObjectMeta, ...]:
+        sidecars = self._store.list_from(f"{SIDECARS}/")
+        if not clean_up.plan_sidecars(sidecars, (), now_ms=self._now_ms):
+            return ()
+        try:
+            referenced = self._referenced(files, first_version)
+        except (CorruptLogError, NotFoundError) as error:
+            _logger.warning("%s: sidecars are kept, since a checkpoint cannot be read: %s", self._log.table, error)
+            return ()
+        return clean_up.plan_sidecars(sidecars, referenced, now_ms=self._now_ms)
+
+    def _referenced(self, files: Sequence[ObjectMeta], first_version: int) -> set[str]:
+        """What the checkpoints that remain name, also one of which parts are missing: they may yet come."""
+        names: set[str] = set()
+        for file in files:
+            parsed = parse_log_name(file.name)
+            if parsed is None or not parsed.kind.is_checkpoint or parsed.version < first_version:
+                continue
+            if parsed.kind is not LogFileKind.MULTIPART_CHECKPOINT:
+                names.update(self._sidecars_of(CheckpointFiles(parsed.version, parsed.kind, (file.name,))))
+        return names
+
+    def _sidecars_of(self, checkpoint: CheckpointFiles) -> list[str]:
+        actions = self._reader.small_actions(checkpoint)
+        return [sidecar_name(action) for action in actions if isinstance(action, Sidecar)]
+
+
+def _settled_listing(store: LogStore) -> tuple[list[ObjectMeta], bool]:
+    """All names, and whether every checkpoint is surely among them.
+
+    A local directory that changes under a listing can hide an old name: two listings in a row must agree, since a
+    checkpoint that is overlooked would lose its sidecars.
+    """
+    files = store.list_from("")
+    for _ in range(0 if store.lists_itself_completely else _LISTINGS_MAX):
+        before, files = _checkpoint_names(files), store.list_from("")
+        if before == _checkpoint_names(files):
+            break
+    else:
+        return files, store.lists_itself_completely
+    return files, True
+
+
+def _checkpoint_names(files: Sequence[ObjectMeta]) -> set[str]:
+    return {file.name for file in files if (found := parse_log_name(file.name)) and found.kind.is_checkpoint}
