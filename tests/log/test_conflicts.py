@@ -1,7 +1,6 @@
-"""The conflict matrix: what each kind of transaction survives, by the winner that came before it and by isolation.
+"""The conflict decision as a function: its reasons, what it looks at, and the tail it is given.
 
-Expected outcomes are those of Delta's ConflictChecker (its Scala source, not this code), with one deliberate
-difference: every winning protocol or metadata change conflicts.
+Which operation survives which other is the table of test_conflict_outcomes.py; here is what none declares alone.
 """
 
 from __future__ import annotations
@@ -73,134 +72,38 @@ def propose(
 READ_MONDAY = ReadSet(predicates=(MONDAY,), files=frozenset({"f1"}))
 READ_ALL = ReadSet(whole_table=True)
 NEW = add("new", "mon")
-
-WINNERS: dict[str, Commit] = {
-    "blind adds, read partition": commit(add("w", "mon"), blind=True),
-    "blind adds, other partition": commit(add("w", "tue"), blind=True),
-    "adds, read partition": commit(add("w", "mon")),
-    "adds, other partition": commit(add("w", "tue")),
-    "undeclared adds, read partition": commit(add("w", "mon"), blind=None),
-    "removes a file read": commit(remove("f1", "mon")),
-    "removes a file not read": commit(remove("f2", "tue")),
-    "compacts a file read": commit(remove("f1", "mon", data_change=False), add("w", "mon", data_change=False)),
-    "changes metadata": commit(METADATA),
-    "changes protocol": commit(PROTOCOL),
-    "moves app orders": commit(SetTransaction("orders", 6, 1), blind=True),
-    "moves another app": commit(SetTransaction("clicks", 6, 1), blind=True),
-    "changes domain d": commit(DomainMetadata("d", "{}", False)),
-    "changes another domain": commit(DomainMetadata("e", "{}", False)),
-    "empty commit": commit(),
-}
-
-RULES = {
-    "A": "ConcurrentAppendError",
-    "R": "ConcurrentDeleteReadError",
-    "D": "ConcurrentDeleteDeleteError",
-    "T": "ConcurrentTransactionError",
-    "M": "MetadataChangedError",
-    "P": "ProtocolChangedError",
-}
-
-# Each row: the proposal, then the rules broken by each winner in the order above ("." none), by isolation.
-BLIND = ". . . . . . . . M P . . . . ."
-MONDAY_SERIALIZABLE = "A . A . A R . AR M P . . . . ."
-MONDAY_WRITE_SERIALIZABLE = ". . A . A R . AR M P . . . . ."
-MATRIX: dict[str, tuple[dict[str, Any], str, str]] = {
-    "blind append": ({"actions": (NEW,)}, BLIND, BLIND),
-    "append after reading a partition": (
-        {"actions": (NEW,), "read": READ_MONDAY},
-        MONDAY_SERIALIZABLE,
-        MONDAY_WRITE_SERIALIZABLE,
-    ),
-    "append after reading the table": (
-        {"actions": (NEW,), "read": READ_ALL},
-        "A A A A A R R AR M P . . . . .",
-        ". . A A A R R AR M P . . . . .",
-    ),
-    "overwrite": (
-        {"actions": (NEW, remove("f1", "mon"), remove("f2", "tue")), "read": READ_ALL},
-        "A A A A A RD RD ARD M P . . . . .",
-        ". . A A A RD RD ARD M P . . . . .",
-    ),
-    "delete where": (
-        {"actions": (remove("f1", "mon"),), "read": READ_MONDAY, "operation": "DELETE"},
-        "A . A . A RD . ARD M P . . . . .",
-        ". . A . A RD . ARD M P . . . . .",
-    ),
-    "delete of named files": (
-        {"actions": (remove("f1", "mon"),)},
-        ". . . . . D . D M P . . . . .",
-        ". . . . . D . D M P . . . . .",
-    ),
-    "compaction": (
-        {
-            "actions": (remove("f1", "mon", data_change=False), add("new", "mon", data_change=False)),
-            "read": READ_MONDAY,
-            "operation": "OPTIMIZE",
-        },
-        ". . . . . RD . RD M P . . . . .",
-        ". . . . . RD . RD M P . . . . .",
-    ),
-    "delete that found nothing": (
-        {"actions": (), "read": READ_MONDAY, "operation": "DELETE"},
-        ". . . . . R . R M P . . . . .",
-        MONDAY_WRITE_SERIALIZABLE,
-    ),
-    "metadata change": ({"actions": (METADATA,)}, BLIND, BLIND),
-    "metadata change after reading a partition": (
-        {"actions": (METADATA,), "read": READ_MONDAY},
-        MONDAY_SERIALIZABLE,
-        MONDAY_SERIALIZABLE,
-    ),
-    "protocol change": ({"actions": (PROTOCOL,)}, BLIND, BLIND),
-    "append of app orders": (
-        {"actions": (NEW, SetTransaction("orders", 7, 1))},
-        ". . . . . . . . M P T . . . .",
-        ". . . . . . . . M P T . . . .",
-    ),
-    "append after reading app orders": (
-        {"actions": (NEW,), "read": ReadSet(app_ids=frozenset({"orders"}))},
-        ". . . . . . . . M P T . . . .",
-        ". . . . . . . . M P T . . . .",
-    ),
-    "change of domain d": (
-        {"actions": (DomainMetadata("d", "{}", True),)},
-        ". . . . . . . . M P . . T . .",
-        ". . . . . . . . M P . . T . .",
-    ),
-    "append after reading domain d": (
-        {"actions": (NEW,), "read": ReadSet(domains=frozenset({"d"}))},
-        ". . . . . . . . M P . . T . .",
-        ". . . . . . . . M P . . T . .",
-    ),
-    "create": (
-        {"actions": (PROTOCOL, METADATA, NEW), "read_version": -1},
-        "P P P P P P P P PM P P P P P P",
-        "P P P P P P P P PM P P P P P P",
-    ),
-}
-
-CASES = [
-    pytest.param(planned, isolation, winner, outcome, id=f"{row}-{isolation.value}-{column}")
-    for row, (planned, *by_isolation) in MATRIX.items()
-    for isolation, outcomes in zip((SERIALIZABLE, WRITE_SERIALIZABLE), by_isolation, strict=True)
-    for (column, winner), outcome in zip(WINNERS.items(), outcomes.split(), strict=True)
-]
+ORDERS, DOMAIN = SetTransaction("orders", 6, 1), DomainMetadata("d", "{}", False)
+RULES = (
+    "ConcurrentAppendError",
+    "ConcurrentDeleteReadError",
+    "ConcurrentDeleteDeleteError",
+    "ConcurrentTransactionError",
+    "MetadataChangedError",
+    "ProtocolChangedError",
+)
 
 
-@pytest.mark.parametrize(("planned", "isolation", "winner", "outcome"), CASES)
-def test_matrix(planned: dict[str, Any], isolation: Isolation, winner: Commit, outcome: str) -> None:
-    planned = dict(planned)
-    proposal = propose(*planned.pop("actions"), isolation=isolation, **planned)
-    winner = Commit(proposal.read_version + 1, winner.actions, winner.commit_info, winner.size_bytes)
-    expected = [RULES[letter] for letter in outcome if letter != "."]
-    assert [reason.rule for reason in find_conflicts(proposal, winner)] == expected
-    decision = decide(proposal, [winner])
-    if expected:
-        assert isinstance(decision, Conflict)
-        assert [reason.rule for reason in decision.reasons] == expected
-    else:
-        assert decision == Rebase(winner.version)
+@pytest.mark.parametrize(
+    ("read", "actions", "winner", "rules"),
+    [
+        # A removal that read nothing is about its files alone, and two removals of one file are one too many.
+        (READ_NOTHING, (remove("f1", "mon"),), commit(remove("f1", "mon")), ["ConcurrentDeleteDeleteError"]),
+        (READ_NOTHING, (remove("f1", "mon"),), commit(remove("f2", "mon"), add("w", "mon")), []),
+        # A file that was pruned was not read, whatever the partition it lies in.
+        (READ_MONDAY, (NEW,), commit(remove("f2", "mon")), []),
+        (ReadSet(app_ids=frozenset({"orders"})), (NEW,), commit(ORDERS), ["ConcurrentTransactionError"]),
+        (ReadSet(app_ids=frozenset({"orders"})), (NEW,), commit(SetTransaction("clicks", 6, 1)), []),
+        (ReadSet(domains=frozenset({"d"})), (NEW,), commit(DOMAIN), ["ConcurrentTransactionError"]),
+        (ReadSet(domains=frozenset({"e"})), (NEW,), commit(DOMAIN), []),
+        (READ_ALL, (NEW,), commit(), []),
+    ],
+)
+@pytest.mark.parametrize("isolation", [SERIALIZABLE, WRITE_SERIALIZABLE])
+def test_what_is_declared_is_what_conflicts(
+    isolation: Isolation, read: ReadSet, actions: tuple[Action, ...], winner: Commit, rules: list[str]
+) -> None:
+    found = find_conflicts(propose(*actions, read=read, isolation=isolation), winner)
+    assert [reason.rule for reason in found] == rules
 
 
 # --- reasons --------------------------------------------------------------------------------------------------
@@ -235,7 +138,7 @@ def test_a_reason_names_the_winner_the_file_the_predicate_and_what_we_did() -> N
 
 
 def test_every_rule_is_the_name_of_an_error() -> None:
-    assert all(issubclass(getattr(errors, rule), errors.ConflictError) for rule in RULES.values())
+    assert all(issubclass(getattr(errors, rule), errors.ConflictError) for rule in RULES)
 
 
 def test_each_predicate_that_a_winner_touches_is_a_reason_of_its_own() -> None:
