@@ -8,17 +8,19 @@ is ``CorruptLogError``, so that the caller falls back to an older one. PROTOCOL.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
+from txlog.bounded_batches import bounded_batches
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.log import files
 from txlog.log.segment import CheckpointFiles
 from txlog.protocol.actions import Action, ActionError, AddFile, RemoveFile, Sidecar, action_from_json
 from txlog.protocol.commit_file import Commit, Limits, parse_actions
 from txlog.protocol.log_names import SIDECARS
+from txlog.protocol.wire import shown
 from txlog.store.base import TableStore
 
 __all__ = ["LOG_DIRECTORY", "CheckpointReader", "sidecar_name"]
@@ -27,6 +29,7 @@ LOG_DIRECTORY = "_delta_log"
 
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 _BATCH_ROWS = 32_768  # four times as much breaks the memory bound of a million files
+_BATCH_BYTES = 64 << 20
 _READ_BYTES = 1 << 20
 
 # An empty list or map has no leaf with a value, so it is not read: what its absence means.
@@ -53,33 +56,41 @@ class CheckpointReader:
 
     def adds(self, checkpoint: CheckpointFiles) -> Iterator[pa.RecordBatch]:
         """The live files at the checkpoint, as batches of ``FILES_SCHEMA``. Raises as `small_actions`."""
-        fields = tuple(files.FILES_SCHEMA.names)
-        for batch in self._file_batches(checkpoint, AddFile.KEY, fields):
-            adds = files.adds_of_batch(batch, source=checkpoint.names[0])
-            if adds is not None:
-                yield adds
+        return self._converted(checkpoint, AddFile.KEY, files.FILES_SCHEMA, files.adds_of_batch)
 
     def removes(self, checkpoint: CheckpointFiles) -> Iterator[pa.RecordBatch]:
         """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``. Raises as `small_actions`."""
-        for batch in self._file_batches(checkpoint, RemoveFile.KEY, tuple(files.TOMBSTONES_SCHEMA.names)):
-            removes = files.removes_of_batch(batch)
-            if removes is not None:
-                yield removes
+        return self._converted(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA, files.removes_of_batch)
+
+    def _converted(
+        self,
+        checkpoint: CheckpointFiles,
+        root: str,
+        schema: pa.Schema,
+        convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
+    ) -> Iterator[pa.RecordBatch]:
+        """The file actions under ``root``; whatever does not convert names the file it stands in."""
+        for name, batches in self._file_batches(checkpoint, root, tuple(schema.names)):
+            with self._reading(name, checkpoint.version):
+                for batch in batches:
+                    converted = convert(batch)
+                    if converted is not None:
+                        converted.validate(full=True)  # Parquet lets any bytes pass for text
+                        yield converted
 
     def _file_batches(
         self, checkpoint: CheckpointFiles, root: str, fields: tuple[str, ...]
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
         for name in checkpoint.names:
-            with self._reading(name, checkpoint.version):
-                if name.endswith(".json"):
-                    yield from self._json_batches(name, checkpoint.version, root)
-                else:
-                    yield from self._parquet_batches(name, root, fields)
+            if name.endswith(".json"):
+                yield name, self._json_batches(name, checkpoint.version, root)
+            else:
+                yield name, self._parquet_batches(name, root, fields)
         for action in self.small_actions(checkpoint):
             if type(action) is Sidecar:
-                sidecar = sidecar_name(action)
-                with self._reading(sidecar, checkpoint.version):
-                    yield from self._parquet_batches(sidecar, root, fields)
+                with self._reading(checkpoint.names[0], checkpoint.version):
+                    sidecar = sidecar_name(action)
+                yield sidecar, self._parquet_batches(sidecar, root, fields)
 
     # --- JSON --------------------------------------------------------------------------------------------
 
@@ -101,18 +112,17 @@ class CheckpointReader:
 
     def _parquet_small_actions(self, name: str) -> list[Action]:
         found: list[Action] = []
-        with self._parquet(name) as file:
+        with self._parquet(name) as (file, size_bytes):
             units = _units(file.metadata, _SMALL)
             for group in range(file.metadata.num_row_groups):
                 live = _live_units(file.metadata, [group], units)
                 if live:
-                    table = file.read_row_group(group, columns=live, use_threads=False)
-                    for batch in table.to_batches():
+                    for batch in self._bounded(file, name, size_bytes, [group], live):
                         found += _actions_of_batch(batch)
         return found
 
     def _parquet_batches(self, name: str, root: str, fields: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-        with self._parquet(name) as file:
+        with self._parquet(name) as (file, size_bytes):
             metadata = file.metadata
             units = _units(metadata, (root,))
             path = units.get(f"{root}.path")
@@ -126,10 +136,29 @@ class CheckpointReader:
             parsed = f"{root}.stats_parsed"
             if root == AddFile.KEY and parsed in units and _lacks_text(metadata, groups, units):
                 columns.append(parsed)
-            yield from file.iter_batches(_BATCH_ROWS, row_groups=groups, columns=columns)
+            yield from self._bounded(file, name, size_bytes, groups, columns)
+
+    def _bounded(
+        self, file: Any, name: str, size_bytes: int, groups: list[int], columns: list[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, refused as soon as they cost more than `Limits` allows a checkpoint file of this size."""
+        most_rows, most_bytes = self._limits.checkpoint_rows(size_bytes), self._limits.checkpoint_memory(size_bytes)
+        if file.metadata.num_rows > most_rows:
+            raise CorruptLogError(
+                f"checkpoint file {name} of {size_bytes} bytes claims {file.metadata.num_rows} rows, more than the"
+                f" limit of {most_rows}"
+            )
+        decoded_bytes = 0
+        for batch in bounded_batches(file, columns, rows=_BATCH_ROWS, size_bytes=_BATCH_BYTES, row_groups=groups):
+            decoded_bytes += batch.nbytes
+            if decoded_bytes > most_bytes:
+                raise CorruptLogError(
+                    f"checkpoint file {name} of {size_bytes} bytes decodes to more than the limit of {most_bytes} bytes"
+                )
+            yield batch
 
     @contextlib.contextmanager
-    def _parquet(self, name: str) -> Iterator[Any]:
+    def _parquet(self, name: str) -> Iterator[tuple[Any, int]]:
         import pyarrow.parquet as pq
 
         # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
@@ -139,7 +168,7 @@ class CheckpointReader:
             contextlib.closing(self._open(name)) as source,
             pq.ParquetFile(source, pre_buffer=remote, buffer_size=read_bytes) as file,
         ):
-            yield file
+            yield file, source.size()
 
     def _open(self, name: str) -> Any:
         try:
@@ -152,7 +181,11 @@ class CheckpointReader:
     def _reading(self, name: str, version: int) -> Iterator[None]:
         try:
             yield
-        except (StorageError, NotFoundError, CorruptLogError):
+        except CorruptLogError as error:
+            if error.path is None:
+                error.table, error.version, error.path = self._store.uri, version, name
+            raise
+        except (StorageError, NotFoundError):
             raise
         except (pa.ArrowException, ActionError, OSError, ValueError, KeyError, TypeError) as error:
             raise CorruptLogError(
@@ -224,7 +257,10 @@ def _lacks_text(metadata: Any, groups: Iterable[int], units: dict[str, list[int]
 def _actions_of_batch(batch: pa.RecordBatch) -> Iterator[Action]:
     for root, column in zip(batch.schema.names, batch.columns, strict=True):
         for row in _set_rows(column):
-            action = action_from_json({root: _completed(root, column[row].as_py())})
+            fields = column[row].as_py()
+            if not isinstance(fields, dict):
+                raise ActionError(f"{root} must be an object, is {shown(fields)}")
+            action = action_from_json({root: _completed(root, fields)})
             if action is not None:
                 yield action
 

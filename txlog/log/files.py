@@ -145,7 +145,7 @@ def add_files_of(files: pa.Table) -> list[AddFile]:
 # --- checkpoint batches -------------------------------------------------------------------------------
 
 
-def adds_of_batch(batch: pa.RecordBatch, *, source: str = "checkpoint") -> pa.RecordBatch | None:
+def adds_of_batch(batch: pa.RecordBatch) -> pa.RecordBatch | None:
     """The ``add`` rows of one checkpoint batch in ``FILES_SCHEMA``; None where it has none.
 
     Leaves that are not in the batch are taken for null (empty, for ``partitionValues``). Statistics that
@@ -161,7 +161,7 @@ def adds_of_batch(batch: pa.RecordBatch, *, source: str = "checkpoint") -> pa.Re
     adds = _conformed(columns, len(rows), FILES_SCHEMA)
     for name in _NEVER_NULL:
         if adds.column(name).null_count:
-            raise CorruptLogError(f"{source} holds a file without add.{name}", path=source)
+            raise CorruptLogError(f"the checkpoint holds a file without add.{name}")
     return adds
 
 

@@ -53,6 +53,18 @@ FileKey: TypeAlias = tuple[str, str | None]
 """(path as written in the log, unique id of the deletion vector or None): PROTOCOL.md, "Action Reconciliation"."""
 
 
+def _read_format(value: Any) -> dict[str, Any]:
+    """``provider`` and ``options``; either may be absent, since a checkpoint has no leaf for what is empty."""
+    found = read_object(value)
+    for key, read in (("provider", read_text), ("options", read_text_map)):
+        if found.get(key) is not None:
+            try:
+                found[key] = read(found[key])
+            except ActionError as error:
+                raise ActionError(f".{key} {error}") from None
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class DeletionVectorDescriptor(WireAction):
     """Where the dead rows of a file are listed (PROTOCOL.md, "Deletion Vector Descriptor Schema")."""
@@ -90,7 +102,7 @@ class Metadata(WireAction):
     schema_string: str = required("schemaString", read_text)
     partition_columns: tuple[str, ...] = required("partitionColumns", read_text_list)
     configuration: dict[str, str] = required("configuration", read_plain_map)
-    format: dict[str, Any] = required("format", read_object)
+    format: dict[str, Any] = required("format", _read_format)
     name: str | None = optional("name", read_text)
     description: str | None = optional("description", read_text)
     created_time: int | None = optional("createdTime", read_long)

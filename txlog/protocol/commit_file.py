@@ -23,11 +23,34 @@ FILE_LINES = (b'{"add":', b'{"remove":', b'{"cdc":')
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one file of the log may cost a reader before it is refused instead of read."""
+    """What one file of the log may cost a reader before it is refused with ``CorruptLogError`` instead of read.
+
+    They are far beyond what honest tables hold, and stand here alone:
+
+    ===============================  ========================================================================
+    ``commit_bytes``                 a commit, compacted commit, or V2 checkpoint in JSON
+    ``line_bytes``                   one line of those: one action. 64 MiB of tiny fields cost 4 s and 1.1 GB
+    ``actions``                      lines of one file
+    ``checkpoint_rows(size)``        rows of a Parquet checkpoint file: a million, or one for each of its bytes,
+                                     since each names another path
+    ``checkpoint_memory(size)``      what such a file may decode to: 256 MiB, and 200 times its own size
+    ===============================  ========================================================================
+
+    JSON nests at most 1,024 deep (orjson). A checkpoint is decoded 256 to 2,048 rows at a time, so that
+    a dictionary that blows up is found out after so many of its values.
+    """
 
     commit_bytes: int = 2 * 1024**3
-    line_bytes: int = 256 * 1024**2
+    line_bytes: int = 64 * 1024**2
     actions: int = 20_000_000
+    checkpoint_rows_min: int = 1_000_000
+    checkpoint_memory_min_bytes: int = 256 * 1024**2
+
+    def checkpoint_rows(self, size_bytes: int) -> int:
+        return max(self.checkpoint_rows_min, size_bytes)
+
+    def checkpoint_memory(self, size_bytes: int) -> int:
+        return self.checkpoint_memory_min_bytes + 200 * size_bytes
 
 
 DEFAULT_LIMITS = Limits()
@@ -144,7 +167,7 @@ def parse_actions(
 def _check_size(found: int, limit: int, unit: str, name: str, version: int | None, table: str | None) -> None:
     if found > limit:
         raise _corrupt(
-            f"{name} has {found} {unit}, more than the limit of {limit}; raise the limit if the file is genuine",
+            f"{name} has {found} {unit}, more than the limit of {limit}",
             name,
             None,
             version,
