@@ -305,19 +305,15 @@ def test_a_batch_older_than_the_last_is_refused_where_nothing_proves_it(spark: S
 # --- doors that are not open yet ----------------------------------------------------------------------------------
 
 
-def test_reads_and_streams_say_what_to_use_instead(spark: SparkSession, tmp_path: Path, path: Path) -> None:
+def test_reads_say_what_to_use_instead(spark: SparkSession, path: Path) -> None:
     save(spark.range(1), path)
     for read in (spark.read.format("txlog"), spark.read.format("txlog").schema("id long")):
         error = refused(lambda read=read: read.load(str(path)).collect())  # type: ignore[misc]
         assert "txlog.Table.open" in error.message
-    stream = spark.readStream.format("rate").load().writeStream.format("txlog")
-    query = stream.option("checkpointLocation", str(tmp_path / "c")).start(str(path))
-    error = refused(lambda: query.awaitTermination(60))
-    assert "foreachBatch" in error.message
 
 
 def test_a_stream_writes_each_batch_once_by_foreach_batch(spark: SparkSession, tmp_path: Path, path: Path) -> None:
-    """What the refusal of streams advises: each batch is written twice, as after a lost answer."""
+    """Each batch is written twice, as after a lost answer."""
     spark.range(10).write.parquet(str(tmp_path / "source"))
 
     def write(batch: DataFrame, number: int) -> None:

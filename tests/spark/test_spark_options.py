@@ -8,7 +8,7 @@ import pytest
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.transaction import Isolation
-from txlog.spark.options import WriteOptions, parse_write_options
+from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.store.retry import RetryPolicy
 
@@ -206,3 +206,19 @@ def test_user_metadata_and_file_limits_of_the_session_yield_to_the_options() -> 
     assert session.max_records_per_file(parsed()) == 10
     assert session.max_records_per_file(parsed(maxrecordsperfile="3")) == 3
     assert settings({"spark.sql.files.maxRecordsPerFile": "0"}).max_records_per_file(parsed()) is None
+
+
+# --- streams ------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_is_named_by_its_query_unless_an_option_names_it() -> None:
+    assert parse_stream_options({"path": "/t", "checkpointlocation": "/c", "queryname": "q"}).app_id is None
+    named = parse_stream_options({"path": "/t", "txnappid": "orders", "skipcommittedbatches": "true"})
+    assert (named.app_id, named.skip_committed_batches, named.write.transaction) == ("orders", True, None)
+
+
+def test_a_stream_refuses_a_version_of_its_own_and_unknown_options() -> None:
+    with pytest.raises(InvalidInputError, match="batch id"):
+        parse_stream_options({"path": "/t", "txnversion": "1"})
+    with pytest.raises(InvalidInputError, match="mergeSchema"):
+        parse_stream_options({"path": "/t", "mergeschma": "true"})

@@ -19,7 +19,7 @@ from txlog.log.transaction import Isolation
 from txlog.protocol.properties import validate
 from txlog.store.retry import RetryPolicy
 
-__all__ = ["WriteOptions", "parse_write_options"]
+__all__ = ["StreamOptions", "WriteOptions", "parse_stream_options", "parse_write_options"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +71,31 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         given.take(no_op, str)
     given.refuse_rest()
     return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """A stream's options: those of each micro-batch's write, and whose batches they are.
+
+    ``app_id`` None stands for the query's id. ``skip_committed_batches`` drops, as Spark's Delta does, every batch
+    that is not newer than the last one committed.
+    """
+
+    write: WriteOptions
+    app_id: str | None = None
+    skip_committed_batches: bool = False
+
+
+def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
+    """Check and type the options of ``df.writeStream``; keys in any case. Raises as `parse_write_options`."""
+    given = _Given({key.lower(): value for key, value in options.items()})
+    app_id = given.take("txnAppId", _text)
+    skip = bool(given.take("skipCommittedBatches", _flag))
+    if given.take("txnVersion", str) is not None:
+        raise InvalidInputError("option txnVersion is not for streams: the version of a micro-batch is its batch id")
+    for of_spark in ("checkpointLocation", "queryName"):
+        given.take(of_spark, str)
+    return StreamOptions(parse_write_options(given.rest), app_id, skip)
 
 
 KNOWN = (

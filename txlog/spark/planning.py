@@ -6,6 +6,7 @@ version of the table. Kept apart from ``source`` so that a task does not load wh
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from txlog.sink import planning
 from txlog.sink.committable import Committable
 from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.write_job import WriteJob
-from txlog.spark.options import WriteOptions
+from txlog.spark.options import StreamOptions, WriteOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.store.open import open_store
 from txlog.store.probe import probe_store
@@ -26,7 +27,9 @@ from txlog.store.probe import probe_store
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["commit", "confirm_replay", "plan"]
+__all__ = ["commit", "commit_batch", "confirm_replay", "plan"]
+
+logger = logging.getLogger("txlog")
 
 
 def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) -> tuple[WriteJob, bool]:
@@ -57,6 +60,35 @@ def commit(options: WriteOptions, job: WriteJob, committables: Sequence[Committa
         return GlobalCommitter(engine).commit(job, committables)
     finally:
         engine.post_commit.drain()
+
+
+def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
+    """One version for one micro-batch of a stream; None where nothing was to be done.
+
+    The batch after the last committed one is new, the last one itself is Spark's replay after a crash. An older one
+    means that the stream's checkpoint folder was rewound or replaced under a name it had before: its rows may be
+    other rows under an old number. Raises ``InvalidInputError`` for that, else as `commit`.
+    """
+    engine = _engine(options.write)
+    head = engine.head_if_exists()
+    assert job.app_id is not None
+    assert job.checkpoint_id is not None
+    last = head.transaction_version(job.app_id) if head else None
+    if last is not None and job.checkpoint_id < last:
+        if not options.skip_committed_batches:
+            raise InvalidInputError(
+                f"micro-batch {job.checkpoint_id} of stream {job.app_id!r} comes after its batch {last} was committed:"
+                " its checkpointLocation was rewound or replaced. Nothing was written. For a new source give the stream"
+                " a new txnAppId; to drop the batches up to the last committed one, set skipCommittedBatches=true",
+                table=engine.uri,
+                version=head.version if head else None,
+            )
+        logger.warning("%s: batch %d of stream %r is dropped as asked", engine.uri, job.checkpoint_id, job.app_id)
+        return None
+    is_empty = not any(committable.files for committable in committables)
+    if is_empty and job.mode == "append" and job.new_metadata is None:
+        return None
+    return commit(options.write, job, committables)
 
 
 def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:

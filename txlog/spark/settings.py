@@ -79,6 +79,14 @@ class SessionSettings:
             )
         return app_id, int(version)
 
+    def refuse_transaction(self) -> None:
+        """Raise InvalidInputError where the session names a transaction: a stream's batches have their own."""
+        if APP_ID in self.values or VERSION in self.values:
+            raise InvalidInputError(
+                f"the session sets {APP_ID} or {VERSION}, which name one batch write: unset both, and name the stream "
+                "with the option txnAppId where its query id should not be its name"
+            )
+
     def user_metadata(self, options: WriteOptions) -> str | None:
         return options.user_metadata if options.user_metadata is not None else self.values.get(USER_METADATA)
 

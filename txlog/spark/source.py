@@ -8,36 +8,31 @@ the messages of the tasks are all that passes between them. No task touches the 
 
 from __future__ import annotations
 
-import logging
-import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
-from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
-from txlog.sink.committable import Committable
-from txlog.sink.task_committer import TaskCommitter
-from txlog.sink.task_writer import TaskWriter
+from txlog.errors import TxlogError, UnsupportedFeatureError
 from txlog.sink.write_job import WriteJob
 from txlog.spark.errors import crossing, raise_crossing
-from txlog.spark.options import WriteOptions, parse_write_options
+from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
-from txlog.store.open import open_store
+from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["TaskMessage", "TxlogDataSource", "TxlogWriter"]
+    from txlog.spark.stream import TxlogStreamWriter
 
-logger = logging.getLogger("txlog")
+__all__ = ["TaskMessage", "TxlogDataSource", "TxlogWriter"]
 
 
 class TxlogDataSource(DataSource):
-    """``df.write.format("txlog")``. Options are in ``options``; reads and streams come with later releases."""
+    """``format("txlog")`` of ``df.write`` and ``df.writeStream``; options are in ``options``. Reads come later."""
 
     @classmethod
     def name(cls) -> str:
@@ -64,15 +59,15 @@ class TxlogDataSource(DataSource):
     def simpleStreamReader(self, schema: StructType) -> NoReturn:
         _refuse_read()
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        raise_crossing(
-            UnsupportedFeatureError(
-                "df.writeStream.format('txlog') is not built yet; use foreachBatch, and in it a batch write with "
-                "the options txnAppId (a name of your own for the query) and txnVersion (the batch id): "
-                "a replayed batch then adds nothing",
-                features=("writeStream",),
-            )
-        )
+    def streamWriter(self, schema: StructType, overwrite: bool) -> TxlogStreamWriter:
+        """Plan a micro-batch; ``overwrite`` is complete mode. Which batch it is, its tasks and its commit are told."""
+        from txlog.spark.planning import plan
+        from txlog.spark.stream import TxlogStreamWriter
+
+        with crossing():
+            options = parse_stream_options(self.options)
+            job, _ = plan(options.write, schema, overwrite=overwrite)
+            return TxlogStreamWriter(options, job)
 
 
 def _refuse_read() -> NoReturn:
@@ -83,29 +78,6 @@ def _refuse_read() -> NoReturn:
             features=("read",),
         )
     )
-
-
-@dataclass
-class TaskMessage(WriterCommitMessage):
-    """What one task tells the driver: its ``Committable``, packed, and the session settings that it saw.
-
-    Packed, since all messages of a job together must stay below ``spark.driver.maxResultSize``, and the statistics
-    of many files look much alike. Without a committable the task wrote nothing: the settings will be refused, or
-    the table holds this write.
-    """
-
-    packed: bytes | None
-    settings: dict[str, str]
-
-    @classmethod
-    def of(cls, committable: Committable, settings: SessionSettings) -> TaskMessage:
-        return cls(zlib.compress(committable.to_bytes(), 1), settings.values)
-
-    @property
-    def committable(self) -> Committable:
-        if self.packed is None:
-            raise InvalidInputError("a task did not write although this write was neither refused nor a replay")
-        return Committable.from_bytes(zlib.decompress(self.packed))
 
 
 class TxlogWriter(DataSourceArrowWriter):
@@ -131,13 +103,7 @@ class TxlogWriter(DataSourceArrowWriter):
         if self.is_replay:
             return TaskMessage(None, settings.values)
         with crossing():
-            task = job.task(context.partitionId(), context.taskAttemptId())
-            files = open_store(self.options.path, self.options.storage_options).files
-            with TaskWriter(files, job.plan, task) as writer:
-                for batch in iterator:
-                    writer.write(batch)
-                pending = writer.close()
-            committable = TaskCommitter(files, job.plan).seal(task, pending)
+            committable = write_in_task(self.options, job, context, iterator)
         return TaskMessage.of(committable, settings)
 
     def commit(self, messages: Sequence[Any]) -> None:
@@ -154,13 +120,7 @@ class TxlogWriter(DataSourceArrowWriter):
 
     def abort(self, messages: Sequence[Any]) -> None:
         """Deletes nothing: it cannot know whether a commit was tried, and whose files that commit names."""
-        finished = sum(message is not None and message.packed is not None for message in messages)
-        if finished:
-            logger.warning(
-                "%s: the write was aborted; what %d finished tasks wrote stays until vacuum",
-                self.job.plan.table,
-                finished,
-            )
+        warn_of_orphans(self.job, messages)
 
     def _job_in(self, settings: SessionSettings) -> WriteJob:
         """The job with what the session adds to it, the same in every task and on the driver; or its refusal."""

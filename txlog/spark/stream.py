@@ -1,0 +1,97 @@
+"""The Structured Streaming sink: what Spark calls for each micro-batch of ``df.writeStream.format("txlog")``.
+
+A micro-batch is one checkpoint: ``app_id`` is the query's id (which lives in the stream's ``checkpointLocation``, so
+it survives restarts) or the option ``txnAppId``, ``checkpoint_id`` is the batch id, and one commit holds both. A
+batch that Spark runs again after a crash finds itself in the table and adds nothing. Spark plans the tasks and the
+commit in different processes, so the plan travels from one to the other in the tasks' messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter
+
+from txlog.errors import InvalidInputError, TxlogError
+from txlog.sink.write_job import WriteJob
+from txlog.spark.errors import crossing
+from txlog.spark.options import StreamOptions
+from txlog.spark.settings import SessionSettings
+from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["StreamMessage", "TxlogStreamWriter"]
+
+logger = logging.getLogger("txlog")
+
+_QUERY_ID = "sql.streaming.queryId"
+_BATCH_ID = "streaming.sql.batchId"
+
+
+@dataclass
+class StreamMessage(TaskMessage):
+    """A task's message, with what the commit's process cannot know: the plan of the tasks, and whose batch it is."""
+
+    job: WriteJob
+    query_id: str | None
+
+
+class TxlogStreamWriter(DataSourceStreamArrowWriter):
+    """One planned micro-batch. Spark makes one for the tasks and another, which shares nothing, for the commit."""
+
+    def __init__(self, options: StreamOptions, job: WriteJob) -> None:
+        self.options = options
+        self.job = job
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamMessage:
+        """Runs in a task. Raises, in crossing form, what only rows can show."""
+        context = TaskContext.get()
+        assert context is not None
+        settings = SessionSettings.seen_by(context.getLocalProperty)
+        query_id, batch_id = context.getLocalProperty(_QUERY_ID), context.getLocalProperty(_BATCH_ID)
+        try:
+            job = self._job_in(settings, query_id, int(batch_id))
+        except TxlogError:
+            return StreamMessage(None, settings.values, self.job, query_id)  # `commit` raises it, once
+        with crossing():
+            committable = write_in_task(self.options.write, job, context, iterator)
+        return StreamMessage(*TaskMessage.fields_of(committable, settings), self.job, query_id)
+
+    def commit(self, messages: Sequence[Any], batchId: int) -> None:
+        """Runs once a micro-batch, after every task. Spark ends the query with what this raises."""
+        from txlog.spark.planning import commit_batch
+
+        with crossing():
+            told = next((message for message in messages if message is not None), None)
+            if told is None:
+                return  # a batch without a task has no row, and no query id either
+            self.job = told.job
+            job = self._job_in(SessionSettings(told.settings), told.query_id, batchId)
+            if any(message.job.job_id != job.job_id for message in messages):
+                raise InvalidInputError("the tasks of one micro-batch were planned apart", table=job.plan.table)
+            commit_batch(self.options, job, [message.committable for message in messages])
+
+    def abort(self, messages: Sequence[Any], batchId: int) -> None:
+        """Deletes nothing: it cannot know whether a commit was tried, and whose files that commit names."""
+        warn_of_orphans(self.job, messages)
+
+    def _job_in(self, settings: SessionSettings, query_id: str | None, batch_id: int) -> WriteJob:
+        options = self.options.write
+        settings.refuse(options, overwrite=self.job.mode == "overwrite", creating=self.job.creates_table)
+        settings.refuse_transaction()
+        app_id = self.options.app_id or query_id
+        if app_id is None:
+            raise InvalidInputError("Spark did not tell the query's id: name the stream with the option txnAppId")
+        return replace(
+            self.job,
+            app_id=app_id,
+            checkpoint_id=batch_id,
+            user_metadata=settings.user_metadata(options),
+            plan=replace(self.job.plan, max_records_per_file=settings.max_records_per_file(options)),
+        )

@@ -1,0 +1,80 @@
+"""What a Spark task does with its rows, for batches and for streams: write them, seal them, tell the driver.
+
+In: a ``WriteJob`` and an iterator of record batches. Out: a `TaskMessage` with a packed ``Committable``. Nothing here
+can reach the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from txlog.errors import InvalidInputError
+from txlog.sink.committable import Committable
+from txlog.sink.task_committer import TaskCommitter
+from txlog.sink.task_writer import TaskWriter
+from txlog.sink.write_job import WriteJob
+from txlog.spark.options import WriteOptions
+from txlog.spark.settings import SessionSettings
+from txlog.store.open import open_store
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+__all__ = ["TaskMessage", "warn_of_orphans", "write_in_task"]
+
+logger = logging.getLogger("txlog")
+
+
+@dataclass
+class TaskMessage(WriterCommitMessage):
+    """What one task tells the driver: its ``Committable``, packed, and the session settings that it saw.
+
+    Packed, since all messages of a job together must stay below ``spark.driver.maxResultSize``, and the statistics
+    of many files look much alike. Without a committable the task wrote nothing: the settings will be refused, or
+    the table holds this write.
+    """
+
+    packed: bytes | None
+    settings: dict[str, str]
+
+    @classmethod
+    def of(cls, committable: Committable, settings: SessionSettings) -> TaskMessage:
+        return cls(*cls.fields_of(committable, settings))
+
+    @staticmethod
+    def fields_of(committable: Committable, settings: SessionSettings) -> tuple[bytes, dict[str, str]]:
+        return zlib.compress(committable.to_bytes(), 1), settings.values
+
+    @property
+    def committable(self) -> Committable:
+        if self.packed is None:
+            raise InvalidInputError("a task did not write although this write was neither refused nor a replay")
+        return Committable.from_bytes(zlib.decompress(self.packed))
+
+
+def write_in_task(
+    options: WriteOptions, job: WriteJob, context: TaskContext, batches: Iterator[pa.RecordBatch]
+) -> Committable:
+    """Write and seal one task's rows. Raises SchemaMismatchError, InvalidInputError, StorageError."""
+    task = job.task(context.partitionId(), context.taskAttemptId())
+    files = open_store(options.path, options.storage_options).files
+    with TaskWriter(files, job.plan, task) as writer:
+        for batch in batches:
+            writer.write(batch)
+        pending = writer.close()
+    return TaskCommitter(files, job.plan).seal(task, pending)
+
+
+def warn_of_orphans(job: WriteJob, messages: Sequence[Any]) -> None:
+    finished = sum(message is not None and message.packed is not None for message in messages)
+    if finished:
+        logger.warning(
+            "%s: the write was aborted; what %d finished tasks wrote stays until vacuum", job.plan.table, finished
+        )
