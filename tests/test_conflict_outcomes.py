@@ -370,7 +370,8 @@ class RivalsMoment(MemoryLogStore):
     """The same log as seen by the handle under test: at its first put of a new commit, the rival commits first."""
 
     def __init__(self, shared: MemoryLogStore, rival: Callable[[], object]) -> None:
-        self.lock, self.objects = shared.lock, shared.objects
+        super().__init__()
+        self.lock, self.objects, self.durable = shared.lock, shared.objects, shared.durable
         self.rival: Callable[[], object] | None = rival
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
