@@ -280,7 +280,7 @@ def _set_rows(column: pa.StructArray) -> list[int]:
 def _completed(root: str, row: dict[str, Any]) -> dict[str, Any]:
     """The row with what empty lists and maps stand for put back."""
     values = {**_EMPTY.get(root, {}), **{key: value for key, value in row.items() if value is not None}}
-    if root == "metaData" and isinstance(values["format"].get("options"), list):
+    if root == "metaData" and isinstance(values["format"], dict) and isinstance(values["format"].get("options"), list):
         values["format"] = {**values["format"], "options": dict(values["format"]["options"])}
     if root == "protocol":
         if values.get("minReaderVersion") == 3:
