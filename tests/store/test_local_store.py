@@ -52,6 +52,16 @@ def failing(code: int, only: Callable[..., bool] = lambda *_: True, function: An
     return call
 
 
+def closed_and(code: int) -> Callable[[int], None]:
+    close = os.close
+
+    def call(descriptor: int) -> None:
+        close(descriptor)
+        raise OSError(code, os.strerror(code))
+
+    return call
+
+
 def first(note: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*arguments: Any) -> Any:
         note(*arguments)
@@ -144,6 +154,16 @@ def test_a_failure_before_the_name_is_taken_is_definite_and_leaves_nothing(
     assert COMMIT in str(caught.value)
     assert names_on_disk(root) == []
     assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
+
+
+def test_a_temporary_file_that_cannot_be_closed_is_a_definite_failure_and_leaves_nothing(
+    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "close", closed_and(errno.EIO))
+        with pytest.raises(StorageError, match=COMMIT):
+            log.put_if_absent(COMMIT, b"body")
+    assert names_on_disk(root) == []
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EACCES, errno.EROFS])
@@ -386,6 +406,17 @@ def test_a_file_that_cannot_be_synced_is_not_published(root: Path, monkeypatch: 
     with pytest.raises(StorageError, match=r"publish part\.parquet"):
         output.publish()
     assert os.listdir(root) == []
+
+
+def test_a_synced_file_that_cannot_be_closed_is_published_all_the_same(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = LocalFileStore(str(root)).create("part.parquet")
+    output.sink.write(b"bytes")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "close", closed_and(errno.EIO))
+        assert output.publish().size == 5
+    assert os.listdir(root) == ["part.parquet"]
 
 
 def test_a_file_shorter_than_what_was_written_is_not_published(root: Path) -> None:

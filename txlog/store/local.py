@@ -194,15 +194,16 @@ class LocalLogStore:
         except OSError as error:
             raise self._failed("write", name, error) from error
         try:
-            disk.write_fully(descriptor, body)
+            try:
+                disk.write_fully(descriptor, body)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             disk.remove_quietly(temporary)
             raise self._failed("write", name, error) from error
         except BaseException:
             disk.remove_quietly(temporary)
             raise
-        finally:
-            os.close(descriptor)
         return temporary
 
     def _ensure_directory(self) -> None:
@@ -376,12 +377,12 @@ class LocalOutputFile:
 
     def _close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            os.close(descriptor)
         try:
+            if descriptor is not None:
+                os.close(descriptor)
             self._sink.close()
-        except OSError as error:
-            _logger.debug("%s: closing the aborted file %s: %s", self._root, self._path, error)
+        except OSError as error:  # a published file was synced before, an aborted one is gone
+            _logger.debug("%s: closing %s: %s", self._root, self._path, error)
 
 
 def local_table_store(root: str) -> TableStore:
