@@ -17,7 +17,7 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotF
 from txlog.log.state import TableHead
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
-from txlog.store.base import ObjectMeta, TableStore
+from txlog.store.base import ObjectMeta, PutOutcome, TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 SCHEMA = (
@@ -485,6 +485,18 @@ def test_a_checkpoint_is_never_overwritten(world: World) -> None:
     assert world.log.read(checkpoint_name(5)) == b"somebody else's"
     with pytest.raises(NotFoundError):
         world.log.read("_last_checkpoint")
+
+
+def test_a_checkpoint_whose_write_got_no_answer_and_did_not_land_is_a_storage_error(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = long_table(world)
+    monkeypatch.setattr(world.log, "put_if_absent", lambda *_: PutOutcome.UNKNOWN)
+    with pytest.raises(StorageError, match="write it again") as caught:
+        log.write_checkpoint(log.head())
+    assert caught.value.path == checkpoint_name(log.head().version)
+    monkeypatch.undo()
+    assert log.write_checkpoint(log.head()) == log.head().version
 
 
 def test_a_stale_hint_to_a_checkpoint_whose_followers_were_cleaned_up_is_seen_through(world: World) -> None:

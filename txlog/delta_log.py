@@ -17,7 +17,7 @@ import pyarrow as pa
 from txlog import ambient
 from txlog.commit_reader import CommitReader
 from txlog.commit_times import CommitSummary, CommitTimes
-from txlog.errors import CorruptLogError, NotFoundError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.head_loader import HeadLoader
 from txlog.log import state
 from txlog.log.checkpoint import Checkpoint, build_checkpoint, checkpoint_is_due
@@ -206,7 +206,7 @@ class DeltaLog:
         name = checkpoint_name(head.version)
         outcome = self.store.log.put_if_absent(name, checkpoint.body)
         if outcome is not PutOutcome.WRITTEN:
-            if self.store.log.head(name).size != len(checkpoint.body):
+            if self._size_of_found(name) != len(checkpoint.body):
                 # Somebody else's; it is theirs to point at, and ours never to overwrite.
                 return head.version
             self.store.log.make_durable(name)
@@ -214,6 +214,16 @@ class DeltaLog:
         size_bytes = len(checkpoint.body)
         self._adopt(CheckpointFiles(head.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), size_bytes))
         return head.version
+
+    def _size_of_found(self, name: str) -> int:
+        try:
+            return self.store.log.head(name).size
+        except NotFoundError as error:
+            raise StorageError(
+                f"the answer to the write of {name} was lost, and it is not there: write it again",
+                table=self.table,
+                path=name,
+            ) from error
 
     def _publish_hint(self, checkpoint: Checkpoint) -> None:
         try:
