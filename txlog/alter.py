@@ -6,19 +6,28 @@ where nothing changes. Pure but for the id and time of a new table. PROTOCOL.md,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from txlog import ambient
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.state import TableHead
 from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.column_mapping import (
+    MAPPING_PREFIX,
+    MAX_COLUMN_ID_KEY,
+    MODE_KEY,
+    assign,
+    mapping_mode,
+    without_metadata,
+)
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
 from txlog.protocol.properties import TableProperties, stored, validate
-from txlog.protocol.schema import Struct, from_any, schema_to_json
+from txlog.protocol.schema import Field, Struct, from_any, schema_to_json
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
+from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 
 __all__ = ["Definition", "new_table", "with_columns", "with_properties", "without_properties"]
 
@@ -43,13 +52,17 @@ def new_table(
     ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition columns,
     property values) and ``UnsupportedFeatureError`` for what this release could not write.
     """
-    struct = from_any(schema)
-    check_schema(struct)
+    # Ids, physical names and past types belong to the table that a schema was taken from.
+    struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
     configuration = validate(properties or {})
+    check_schema(struct, any_name=mapping_mode(configuration) != "none")
+    columns = check_partition_columns(struct, _listed(partition_by))
+    struct, configuration = _mapped(struct, configuration, _random_name)
+    configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
         id=ambient.uuid4(),
         schema_string=schema_to_json(struct),
-        partition_columns=check_partition_columns(struct, _listed(partition_by)),
+        partition_columns=columns,
         configuration=stored(configuration),
         format={"provider": "parquet", "options": {}},
         created_time=ambient.now_ms(),
@@ -83,25 +96,83 @@ def with_columns(head: TableHead, new: Struct) -> Definition | None:
     merged = merge(head.schema, new)
     if merged == head.schema:
         return None
-    metadata = replace(head.metadata, schema_string=schema_to_json(merged))
+    merged, configuration = _mapped(merged, head.metadata.configuration, _random_name)
+    metadata = replace(head.metadata, schema_string=schema_to_json(merged), configuration=configuration)
     protocol = upgraded_for(head.protocol, merged, metadata.configuration)
     _check(protocol or head.protocol, metadata, merged)
     return Definition(metadata, protocol)
 
 
 def _reconfigured(head: TableHead, configuration: dict[str, str]) -> Definition | None:
+    _check_changes(head.metadata.configuration, configuration)
+    schema, configuration = _mapped(head.schema, configuration, _own_name)
     metadata = replace(head.metadata, configuration=stored(configuration))
-    protocol = upgraded_for(head.protocol, head.schema, configuration)
+    if schema != head.schema:
+        metadata = replace(metadata, schema_string=schema_to_json(schema))
+    protocol = upgraded_for(head.protocol, schema, configuration)
     if protocol is None and metadata == head.metadata:
         return None
-    _check(protocol or head.protocol, metadata, head.schema)
+    _check(protocol or head.protocol, metadata, schema)
     return Definition(metadata, protocol)
+
+
+def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """What cannot be changed by a property alone, since the files or the schema would have to change with it."""
+    modes = mapping_mode(before), mapping_mode(after)
+    if modes[0] != modes[1] and modes != ("none", "name"):
+        raise InvalidInputError(
+            f"{MODE_KEY} can be set from none to name, not from {modes[0]} to {modes[1]}: the files of the table are"
+            " written for it; create a new table"
+        )
+    if modes[0] != "none" and before.get(MAX_COLUMN_ID_KEY) != after.get(MAX_COLUMN_ID_KEY):
+        raise InvalidInputError(f"{MAX_COLUMN_ID_KEY} counts the ids given to columns, and is not to be set")
+    was, will_be = (TableProperties.of(properties).enable_row_tracking for properties in (before, after))
+    if will_be and not was:
+        raise UnsupportedFeatureError(
+            "delta.enableRowTracking can be set when a table is created; on an existing one every file would have to"
+            " be given row ids, which this release does not do. delta.feature.rowTracking = supported gives them to"
+            " new files",
+            features=("rowTracking",),
+        )
+
+
+def _mapped(
+    schema: Struct, configuration: Mapping[str, str], new_name: Callable[[Field], str]
+) -> tuple[Struct, dict[str, str]]:
+    """Where columns are mapped: an id and a physical name for each that has none, and the highest id noted."""
+    if mapping_mode(configuration) == "none":
+        return schema, dict(configuration)
+    schema, highest = assign(schema, int(configuration.get(MAX_COLUMN_ID_KEY, "0")), new_name)
+    return schema, {**configuration, MAX_COLUMN_ID_KEY: str(highest)}
+
+
+def _random_name(field: Field) -> str:
+    return f"col-{ambient.uuid4()}"
+
+
+def _own_name(field: Field) -> str:
+    """What the files of a table that begins to map its columns call this one."""
+    return field.name
+
+
+def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
+    """The names under which rewritten files would keep row ids: fixed when row tracking is enabled."""
+    if not TableProperties.of(configuration).enable_row_tracking:
+        return configuration
+    names = {key: f"_{word}-{ambient.uuid4()}" for key, word in _ROW_TRACKING_COLUMNS.items()}
+    return {**names, **configuration}
 
 
 def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
     """The table as it will be must be one that this release can go on writing."""
     check_can_write(protocol, metadata)
     check_statistics_columns(schema, TableProperties.of(metadata.configuration), metadata.partition_columns)
+
+
+_ROW_TRACKING_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "row-id-col",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "row-commit-version-col",
+}
 
 
 def _listed(names: Iterable[str]) -> tuple[str, ...]:

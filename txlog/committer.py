@@ -116,6 +116,7 @@ class _Run:
         self.log = committer.log
         self.store = committer.log.store.log
         self.proposal = proposal
+        self.said = proposal  # what the last body says
         self.head = head
         self.sent: int | None = None  # the last version a put of ours went to
         self.uncertain = False  # that put may have landed, or still land
@@ -272,12 +273,22 @@ class _Run:
     # --- durability and acknowledgement ---------------------------------------------------------------------
 
     def _body(self) -> bytes:
+        self.said = self._numbered()
         return commit_bytes(
-            self.proposal,
+            self.said,
             timestamp_ms=ambient.now_ms(),
             engine_info=self.committer.engine_info,
             attempts=self.lost_races + 1,
         )
+
+    def _numbered(self) -> Proposal:
+        """The proposal as this attempt says it: where rows are tracked, with row ids above those of the winners."""
+        protocol = self.proposal.protocol or (self.head.protocol if self.head else None)
+        if protocol is None or "rowTracking" not in (protocol.writer_features or ()):
+            return self.proposal
+        from txlog.log.row_tracking import with_row_ids
+
+        return with_row_ids(self.proposal, self.head)
 
     def _make_predecessor_durable(self) -> None:
         """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours.
@@ -326,7 +337,7 @@ class _Run:
     def _acknowledge(self, body: bytes) -> CommitOutcome:
         version = self.target
         self.committer._durable_version = version
-        head = self.log.advance(self.head, Commit(version, self.proposal.actions, None, len(body)))
+        head = self.log.advance(self.head, Commit(version, self.said.actions, None, len(body)))
         return self._outcome(version, "committed", head)
 
     def _outcome(self, version: int | None, outcome: str, head: TableHead | None) -> CommitOutcome:

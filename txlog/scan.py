@@ -1,23 +1,28 @@
 """Rows of a snapshot: data files -> Arrow batches in the table's schema.
 
-In: a table's head, its (already pruned) live files, the columns wanted and a row predicate. Out: batches, a file at
-a time, whose columns missing from an old file are null and whose partition columns come from the log, which is the
-truth about them (PROTOCOL.md, "Partition Value Serialization"); the directory names are never read.
+In: a table's head, its (already pruned) live files, the columns wanted and a row predicate. Out: batches, a bounded
+piece of one file at a time: rows that a deletion vector marks are left out, columns stand under the table's names and
+in its types, and partition columns come from the log, which is the truth about them; directory names are never read.
+PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mapping".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
+from txlog.deletion_vectors import DeletionVectorReader
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log.predicates import Predicate
 from txlog.log.state import TableHead
+from txlog.parquet_columns import ParquetColumns
+from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.partition_values import decode
-from txlog.protocol.paths import resolve_data_path
+from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.protocol.schema import Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.store.base import TableStore
 
@@ -26,7 +31,7 @@ __all__ = ["Scan"]
 BATCH_ROWS = 131_072
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scan:
     """What to read of one snapshot. ``columns`` None means all, in table order; names match whatever their case."""
 
@@ -37,27 +42,49 @@ class Scan:
 
     def schema(self) -> pa.Schema:
         """The schema of every batch. Raises ``InvalidInputError`` for a column the table does not have."""
-        return to_arrow(Struct(tuple(self._wanted())))
+        return to_arrow(Struct(tuple(self._wanted)))
 
     def batches(self, files: pa.Table) -> Iterator[pa.RecordBatch]:
         """The rows of ``files`` (rows of ``DeltaLog.files``) that satisfy the predicate.
 
         Raises ``NotFoundError`` for a file the log names and the store does not have, ``CorruptLogError`` for one
-        that is no readable Parquet file, ``UnsupportedFeatureError`` for a deletion vector.
+        that is no readable Parquet file, and for a deletion vector that is absent or damaged.
         """
-        wanted = self._wanted()
-        schema = to_arrow(Struct(tuple(wanted)))
-        needed = self._with_predicate_columns(wanted)
+        schema = self.schema()
+        names = schema.names
         row_filter = self.predicate.to_arrow_expression() if self.predicate is not None else None
-        for path, partition_values in self._readable(files):
-            for batch in self._file_batches(path, partition_values, needed):
+        for file in self._files(files):
+            for batch in file.batches():
                 if row_filter is not None:
                     batch = batch.filter(row_filter)
                 if batch.num_rows:
-                    yield pa.RecordBatch.from_arrays([batch.column(f.name) for f in wanted], schema=schema)
+                    yield pa.RecordBatch.from_arrays([batch.column(name) for name in names], schema=schema)
+
+    def _files(self, files: pa.Table) -> Iterator[_DataFile]:
+        vectors = DeletionVectorReader(self.store, self.head.version)
+        rows = files.select(["path", "partitionValues", "deletionVector"])
+        for batch in rows.to_batches(max_chunksize=1024):
+            for row in batch.to_pylist():
+                values = dict(row["partitionValues"] or ())
+                yield _DataFile(self, self._below_root(row["path"]), values, row["deletionVector"], vectors)
+
+    def _below_root(self, uri_path: str) -> str:
+        path = path_below(self.store.uri, resolve_data_path(uri_path))
+        if path is None:
+            raise UnsupportedFeatureError(
+                "a file lies outside of the table's directory (a shallow clone?), which this release does not read",
+                features=("absolute paths",),
+                **self.at(uri_path),
+            )
+        return path
+
+    def at(self, path: str) -> dict[str, Any]:
+        """Where an error about one file is located."""
+        return {"table": self.store.uri, "version": self.head.version, "path": path}
 
     # --- which columns --------------------------------------------------------------------------------------
 
+    @cached_property
     def _wanted(self) -> list[Field]:
         if self.columns is None:
             return [*self.head.schema.fields]
@@ -76,119 +103,98 @@ class Scan:
             )
         return found
 
-    def _with_predicate_columns(self, wanted: Sequence[Field]) -> list[Field]:
-        names = {f.name for f in wanted}
+    @cached_property
+    def needed(self) -> list[Field]:
+        """The columns wanted, then those that only the predicate looks at."""
+        names = {f.name for f in self._wanted}
         extra = sorted(self.predicate.columns() - names) if self.predicate is not None else []
-        return [*wanted, *(self._field(name) for name in extra)]
+        return [*self._wanted, *(self._field(name) for name in extra)]
 
-    # --- one file -------------------------------------------------------------------------------------------
+    @cached_property
+    def constants(self) -> dict[str, Field]:
+        """Those of the needed columns that are partition columns, by name."""
+        partition_columns = {fold_name(name) for name in self.head.partition_columns}
+        return {field.name: field for field in self.needed if fold_name(field.name) in partition_columns}
 
-    def _readable(self, files: pa.Table) -> Iterator[tuple[str, dict[str, str | None]]]:
-        """Decoded path and partition values of each file; refuses what this release cannot read."""
-        vectors = files.column("deletionVector")
-        if vectors.null_count < len(vectors):
-            raise UnsupportedFeatureError(
-                "some files have deletion vectors, which this release does not read; use another Delta reader",
-                table=self.store.uri,
-                version=self.head.version,
-                features=("deletionVectors",),
-            )
-        for uri_path, values in zip(
-            files.column("path").to_pylist(), files.column("partitionValues").to_pylist(), strict=True
-        ):
-            yield self._below_root(uri_path), dict(values or ())
 
-    def _below_root(self, uri_path: str) -> str:
-        found = resolve_data_path(uri_path)
-        if not found.is_relative:
-            raise UnsupportedFeatureError(
-                "a file lies outside of the table's directory (a shallow clone?), which this release does not read",
-                features=("absolute paths",),
-                **self._at(uri_path),
-            )
-        return found.path
+@dataclass(frozen=True, slots=True)
+class _DataFile:
+    """One live file: its decoded path, and what the log says of it."""
 
-    def _file_batches(
-        self, path: str, partition_values: dict[str, str | None], needed: Sequence[Field]
-    ) -> Iterator[pa.RecordBatch]:
+    scan: Scan
+    path: str
+    partition_values: Mapping[str, str | None]
+    vector: Mapping[str, Any] | None
+    vectors: DeletionVectorReader
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The live rows, as the columns that the scan needs."""
         import pyarrow.parquet as pq
 
-        partition_columns = {fold_name(name) for name in self.head.partition_columns}
-        constants = {f.name: f for f in needed if fold_name(f.name) in partition_columns}
+        at = self.scan.at(self.path)
         try:
             with (
-                self.store.files.open(path) as source,
+                self.scan.store.files.open(self.path) as source,
                 pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as parquet,
             ):
-                present = [f.name for f in needed if f.name not in constants and f.name in parquet.schema_arrow.names]
-                for batch in self._raw_batches(parquet, present):
-                    columns = [
-                        self._constant(f, partition_values, batch.num_rows)
-                        if f.name in constants
-                        else _fitted(batch, f)
-                        for f in needed
-                    ]
-                    yield pa.RecordBatch.from_arrays(columns, names=[f.name for f in needed])
+                yield from self._batches(parquet)
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
-                f"the log names {path}, which is gone: vacuumed, or removed by hand", **self._at(path)
+                f"the log names {self.path}, which is gone: vacuumed, or removed by hand", **at
             ) from error
+        except CorruptLogError as error:
+            if error.table is None:
+                raise CorruptLogError(error.message, **at) from error
+            raise
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, OSError) and error.errno is not None:
-                raise StorageError(f"a data file could not be read: {error}", **self._at(path)) from error
+                raise StorageError(f"a data file could not be read: {error}", **at) from error
             # Arrow raises an OSError without a number for a damaged header or page.
-            raise CorruptLogError(f"a data file cannot be read: {error}", **self._at(path)) from error
+            raise CorruptLogError(f"a data file cannot be read: {error}", **at) from error
 
-    @staticmethod
-    def _raw_batches(parquet: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
-        if names:
-            yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=names)
-            return
-        # Nothing of the file itself is wanted (partition columns, or columns it predates): only its row count.
-        for start in range(0, parquet.metadata.num_rows, BATCH_ROWS):
-            rows = min(BATCH_ROWS, parquet.metadata.num_rows - start)
-            yield pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
+    def _batches(self, parquet: Any) -> Iterator[pa.RecordBatch]:
+        scan = self.scan
+        stored = [field for field in scan.needed if field.name not in scan.constants]
+        columns = ParquetColumns(parquet.schema_arrow, stored, scan.head.properties.column_mapping_mode)
+        dead = None if self.vector is None else self.vectors.dead_rows(self.vector, parquet.metadata.num_rows)
+        constants = {name: self._constant(field) for name, field in scan.constants.items()}
+        first_row = 0
+        for batch in _raw_batches(parquet, columns.names):
+            rows = batch.num_rows
+            live = batch if dead is None else _without(batch, dead, first_row)
+            first_row += rows
+            arrays = [
+                pa.repeat(constants[field.name], live.num_rows)
+                if field.name in constants
+                else columns.array(live, field)
+                for field in scan.needed
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in scan.needed])
 
-    def _constant(self, field: Field, partition_values: dict[str, str | None], rows: int) -> pa.Array:
-        """A partition column: one value of the log, repeated."""
-        physical = next((key for key in partition_values if fold_name(key) == fold_name(field.name)), field.name)
-        value = decode(partition_values.get(physical), field.type)
-        return pa.repeat(pa.scalar(value, type_to_arrow(field.type)), rows)
-
-    def _at(self, path: str) -> dict[str, Any]:
-        return {"table": self.store.uri, "version": self.head.version, "path": path}
-
-
-def _fitted(batch: pa.RecordBatch, field: Field) -> pa.Array:
-    target = type_to_arrow(field.type)
-    position = batch.schema.get_field_index(field.name)
-    return pa.nulls(batch.num_rows, target) if position < 0 else _fit(batch.column(position), target)
-
-
-def _fit(array: pa.Array, target: pa.DataType) -> pa.Array:
-    """A file's array in the table's type: members a struct gained later are null, storage variants are cast."""
-    if array.type.equals(target):
-        return array
-    if pa.types.is_struct(target) and pa.types.is_struct(array.type):
-        return _fit_struct(array, target)
-    if pa.types.is_map(target) and pa.types.is_map(array.type):
-        items = _fit(array.items, target.item_type)
-        return pa.MapArray.from_arrays(
-            array.offsets, _fit(array.keys, target.key_type), items, target, mask=_mask(array)
-        )
-    if pa.types.is_list(target) and pa.types.is_list(array.type):
-        return pa.ListArray.from_arrays(array.offsets, _fit(array.values, target.value_type), target, mask=_mask(array))
-    # Nanoseconds in a file are finer than Delta's microseconds: readers drop the rest.
-    return array.cast(target, safe=not pa.types.is_timestamp(target))
+    def _constant(self, field: Field) -> pa.Scalar:
+        """A partition column: one value of the log for all rows."""
+        name = physical_name(field)
+        key = next((key for key in self.partition_values if fold_name(key) == fold_name(name)), name)
+        return pa.scalar(decode(self.partition_values.get(key), field.type), type_to_arrow(field.type))
 
 
-def _fit_struct(array: pa.Array, target: pa.DataType) -> pa.Array:
-    have = {array.type.field(i).name: i for i in range(array.type.num_fields)}
-    members = [
-        _fit(array.field(have[f.name]), f.type) if f.name in have else pa.nulls(len(array), f.type) for f in target
-    ]
-    return pa.StructArray.from_arrays(members, fields=list(target), mask=_mask(array))
+def _raw_batches(parquet: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
+    if names:
+        yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=names)
+        return
+    # Nothing of the file itself is wanted (partition columns, or columns it predates): only its row count.
+    for start in range(0, parquet.metadata.num_rows, BATCH_ROWS):
+        rows = min(BATCH_ROWS, parquet.metadata.num_rows - start)
+        yield pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
 
 
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
+def _without(batch: pa.RecordBatch, dead: Any, first_row: int) -> pa.RecordBatch:
+    """The rows of a batch that begins at ``first_row`` of its file, less those at the ``dead`` positions."""
+    import numpy as np
+
+    start, end = np.searchsorted(dead, np.array([first_row, first_row + batch.num_rows], dtype=np.uint64))
+    if start == end:
+        return batch
+    live = np.ones(batch.num_rows, dtype=bool)
+    live[dead[start:end] - np.uint64(first_row)] = False
+    return batch.filter(pa.array(live))

@@ -57,11 +57,6 @@ def test_a_legacy_table_that_uses_none_of_its_implied_features_is_read_and_writt
         (Protocol(1, 4), metadata(column_with(delta__generationExpression="id + 1")), "generatedColumns"),
         (Protocol(1, 6), metadata(column_with(delta__identity__start=1)), "identityColumns"),
         (listed("allowColumnDefaults"), metadata(column_with(CURRENT_DEFAULT="1")), "allowColumnDefaults"),
-        (
-            listed("inCommitTimestamp"),
-            metadata(delta__enableInCommitTimestamps="true"),
-            "inCommitTimestamp",
-        ),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -84,18 +79,33 @@ def test_a_comment_that_speaks_of_a_feature_does_not_use_it() -> None:
     check_can_write(Protocol(1, 2), metadata(schema))
 
 
-@pytest.mark.parametrize("mode", ["name", "id", "something new"])
-def test_mapped_columns_are_refused_to_readers_and_writers(mode: str) -> None:
+def test_columns_mapped_in_a_way_of_the_future_are_refused_to_readers_and_writers() -> None:
     for protocol in (Protocol(2, 5), listed(reader=("columnMapping",))):
         for check in (check_can_read, check_can_write):
-            with pytest.raises(UnsupportedFeatureError, match="columnMapping"):
-                check(protocol, metadata(delta__columnMapping__mode=mode))
+            check(protocol, metadata(delta__columnMapping__mode="id"))
+            with pytest.raises(UnsupportedFeatureError, match="something new"):
+                check(protocol, metadata(delta__columnMapping__mode="something new"))
+
+
+def test_a_column_that_changed_its_type_in_an_unknown_way_is_refused() -> None:
+    changes = {"fromType": "integer", "toType": "long"}, {"fromType": "integer", "toType": "string"}
+    known, unknown = (column_with(delta__typeChanges=[change]) for change in changes)
+    check_can_write(listed(reader=("typeWidening",)), metadata(known))
+    with pytest.raises(UnsupportedFeatureError, match="deep: integer -> string"):
+        check_can_read(listed(reader=("typeWidening",)), metadata(unknown))
+
+
+def test_a_variant_is_read_and_not_written() -> None:
+    protocol = listed(reader=("variantType",))
+    check_can_read(protocol, metadata(Struct((Field("v", VARIANT),))))
+    check_can_write(protocol, metadata())
+    with pytest.raises(UnsupportedFeatureError, match="variantType"):
+        check_can_write(protocol, metadata(Struct((Field("v", VARIANT),))))
 
 
 @pytest.mark.parametrize(
     "feature",
     [
-        "rowTracking",
         "clustering",
         "icebergCompatV1",
         "icebergCompatV2",
@@ -117,10 +127,7 @@ def test_a_writer_feature_that_obliges_by_being_listed_is_refused_by_name_to_wri
 @pytest.mark.parametrize(
     "feature",
     [
-        "typeWidening",
-        "typeWidening-preview",
-        "variantType",
-        "variantType-preview",
+        "variantShredding",
         "catalogManaged",
         "catalogOwned-preview",
         "adaptiveMetadata-preview",
@@ -137,17 +144,28 @@ def test_a_reader_feature_txlog_lacks_is_refused_by_name(feature: str) -> None:
 def test_the_features_txlog_has_are_read_and_written() -> None:
     protocol = listed(
         *("appendOnly", "invariants", "changeDataFeed", "domainMetadata", "checkConstraints", "inCommitTimestamp"),
-        reader=("timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors", "columnMapping"),
+        "rowTracking",
+        reader=(
+            *("timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "deletionVectors", "columnMapping"),
+            *("typeWidening", "typeWidening-preview"),
+        ),
     )
-    used = metadata(delta__enableChangeDataFeed="true", delta__enableDeletionVectors="true", delta__appendOnly="true")
+    used = metadata(
+        delta__enableChangeDataFeed="true",
+        delta__enableDeletionVectors="true",
+        delta__appendOnly="true",
+        delta__columnMapping__mode="name",
+        delta__enableRowTracking="true",
+        delta__enableTypeWidening="true",
+    )
     check_can_read(protocol, used)
     check_can_write(protocol, used)
 
 
 def test_every_feature_in_the_way_is_named_at_once() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
-        check_can_write(listed("rowTracking", "clustering"), metadata(delta__constraints__c="true"))
-    assert caught.value.features == ("rowTracking", "clustering", "checkConstraints")
+        check_can_write(listed("icebergCompatV2", "clustering"), metadata(delta__constraints__c="true"))
+    assert caught.value.features == ("icebergCompatV2", "clustering", "checkConstraints")
 
 
 @pytest.mark.parametrize(
@@ -220,6 +238,14 @@ def test_properties_ask_for_features_and_versions() -> None:
     assert protocol_for(PLAIN, {"delta.minReaderVersion": "3"}) == Protocol(3, 7, (), ("appendOnly", "invariants"))
 
 
+def test_what_a_feature_requires_comes_with_it_and_no_preview_is_doubled() -> None:
+    tracked = protocol_for(PLAIN, {"delta.enableRowTracking": "true"})
+    assert tracked == Protocol(1, 7, None, ("appendOnly", "domainMetadata", "invariants", "rowTracking"))
+    assert protocol_for(PLAIN, {"delta.columnMapping.mode": "name"}) == Protocol(2, 5)
+    widened = listed(reader=("typeWidening-preview",))
+    assert upgraded_for(widened, PLAIN, {"delta.enableTypeWidening": "true"}) is None
+
+
 def test_a_raised_legacy_version_keeps_its_meaning_when_features_are_listed() -> None:
     needed = protocol_for(Struct((Field("at", TIMESTAMP_NTZ),)), {"delta.minWriterVersion": "4"})
     assert needed.writer_features is not None
@@ -229,11 +255,7 @@ def test_a_raised_legacy_version_keeps_its_meaning_when_features_are_listed() ->
 @pytest.mark.parametrize(
     ("schema", "properties", "feature"),
     [
-        (PLAIN, {"delta.columnMapping.mode": "name"}, "columnMapping"),
-        (PLAIN, {"delta.enableRowTracking": "true"}, "rowTracking"),
-        (PLAIN, {"delta.enableInCommitTimestamps": "true"}, "inCommitTimestamp"),
         (PLAIN, {"delta.enableIcebergCompatV2": "true"}, "icebergCompatV2"),
-        (PLAIN, {"delta.enableTypeWidening": "true"}, "typeWidening"),
         (PLAIN, {"delta.constraints.c": "id > 0"}, "checkConstraints"),
         (PLAIN, {"delta.feature.catalogManaged": "supported"}, "catalogManaged"),
         (Struct((Field("v", VARIANT),)), {}, "variantType"),
@@ -297,18 +319,7 @@ def test_deltalake_lists_the_same_reader_features_for_the_same_table(tmp_path: P
     assert set(theirs.writer_features or ()) <= set(ours.writer_features or ())
 
 
-REFUSED_GOLDEN = {
-    "deltalog-invalid-protocol-version": "reader version 99",
-    "type-widening": "typeWidening-preview",
-    "unshredded-variant": "variantType-preview",
-    "cdf-column-mapping-id-mode": "columnMapping",
-    "cdf-column-mapping-name-mode": "columnMapping",
-    "data-reader-timestamp_ntz-name-mode": "columnMapping",
-    "data-skipping-basic-stats-all-types-columnmapping-id": "columnMapping",
-    "partition_cm": "columnMapping",
-    "stats-writing-all-types": "columnMapping",
-    "table-with-columnmapping-mode-name": "columnMapping",
-}
+REFUSED_GOLDEN = {"deltalog-invalid-protocol-version": "reader version 99"}
 
 
 def test_of_the_golden_tables_exactly_those_with_features_txlog_lacks_are_refused(

@@ -8,6 +8,7 @@ leave the maximum out. PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -31,7 +32,9 @@ from txlog.log.predicates import (
     bind,
     paths_of,
     type_of,
+    with_paths,
 )
+from txlog.protocol.column_mapping import physical_names, physical_path, physical_schema
 from txlog.protocol.partition_values import decode
 from txlog.protocol.schema import Struct
 from txlog.protocol.statistics_read import FileBounds, StatisticsReader
@@ -63,8 +66,10 @@ class Pruner:
     """
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
-        self.predicate = bind(predicate, schema)
-        self._schema = schema
+        # The log knows columns by the names they have in the files, and so does everything from here on.
+        self.predicate = with_paths(bind(predicate, schema), functools.partial(physical_path, schema))
+        partition_columns = physical_names(schema, partition_columns)
+        self._schema = schema = physical_schema(schema)
         self._paths = paths_of(self.predicate)
         self.partition_columns = tuple(name for name in partition_columns if (name,) in self._paths)
         self._partition_types = {name: type_of((name,), schema) for name in self.partition_columns}

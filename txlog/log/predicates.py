@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from txlog.errors import InvalidInputError
@@ -36,6 +36,7 @@ __all__ = [
     "col",
     "paths_of",
     "type_of",
+    "with_paths",
 ]
 
 Path: TypeAlias = tuple[str, ...]
@@ -264,6 +265,20 @@ def paths_of(predicate: Predicate) -> frozenset[Path]:
 def type_of(path: Path, schema: Struct) -> DataType:
     """The type of a column that `bind` has resolved."""
     return _resolved(path, schema)[1]
+
+
+def with_paths(predicate: Predicate, change: Callable[[Path], Path]) -> Predicate:
+    """The same condition on other columns: each path replaced by what ``change`` makes of it."""
+    match predicate:
+        case And(left, right):
+            return And(with_paths(left, change), with_paths(right, change))
+        case Or(left, right):
+            return Or(with_paths(left, change), with_paths(right, change))
+        case Not(operand):
+            return Not(with_paths(operand, change))
+        case Comparison(path) | In(path) | StartsWith(path) | IsNull(path):
+            return replace(predicate, path=change(path))
+    return predicate
 
 
 # --- binding ------------------------------------------------------------------------------------------------

@@ -30,12 +30,14 @@ from txlog.protocol.actions import (
     SetTransaction,
     action_to_json,
 )
+from txlog.protocol.column_mapping import physical_names, schema_of
 from txlog.protocol.schema import Struct
 
 if TYPE_CHECKING:
     from txlog.log.predicates import Predicate
 
 __all__ = [
+    "ROW_TRACKING_DOMAIN",
     "Isolation",
     "Proposal",
     "ReadSet",
@@ -44,6 +46,10 @@ __all__ = [
     "operation_parameters",
     "validate_proposal",
 ]
+
+
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+"""The metadata domain that holds the highest row id given: ``{"rowIdHighWaterMark": n}``."""
 
 
 class Isolation(enum.Enum):
@@ -150,14 +156,19 @@ class Proposal:
     def is_blind_append(self) -> bool:
         """What commitInfo says and every later loser trusts: only new rows (and ``txn``), and no row was read."""
         return self.read_set.is_blind and all(
-            type(action) is SetTransaction or (isinstance(action, AddFile) and action.data_change)
+            type(action) is SetTransaction
+            or (isinstance(action, AddFile) and action.data_change)
+            or _counts_row_ids(action)
             for action in self.actions
         )
 
     @cached_property
     def only_moves_rows(self) -> bool:
         """File actions alone, all with ``dataChange`` false (or nothing at all)."""
-        return all(type(action) in _FILE_ACTIONS and not _changes_data(action) for action in self.actions)
+        return all(
+            (type(action) in _FILE_ACTIONS and not _changes_data(action)) or _counts_row_ids(action)
+            for action in self.actions
+        )
 
     @cached_property
     def effective_isolation(self) -> Isolation:
@@ -323,8 +334,15 @@ def _check_files(proposal: Proposal, append_only: bool) -> None:
     for action in proposal.actions:
         if type(action) is AddCDCFile and action.data_change:
             raise InvalidInputError(f"cdc file {action.path} must have dataChange false")
-    partitioning = proposal.metadata.partition_columns if proposal.metadata else proposal.partition_columns
-    _check_partition_values(adds, frozenset(partitioning))
+    _check_partition_values(adds, _partition_keys(proposal))
+
+
+def _partition_keys(proposal: Proposal) -> frozenset[str]:
+    metadata = proposal.metadata
+    columns = proposal.partition_columns if metadata is None else metadata.partition_columns
+    if not columns:
+        return frozenset()
+    return frozenset(physical_names(proposal.schema if metadata is None else schema_of(metadata), columns))
 
 
 def _check_partition_values(adds: Iterable[AddFile], columns: frozenset[str]) -> None:
@@ -359,6 +377,11 @@ def _of_kind(actions: tuple[Action, ...], kind: type[Kind]) -> tuple[Kind, ...]:
 
 def _changes_data(action: Action) -> bool:
     return isinstance(action, (AddFile, RemoveFile)) and action.data_change
+
+
+def _counts_row_ids(action: Action) -> bool:
+    """The high-water mark of row ids, which every commit with new files moves: it says nothing of what they are."""
+    return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN
 
 
 def _is_undated(action: Action) -> bool:

@@ -14,8 +14,10 @@ from enum import Enum
 
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.column_mapping import mapping_mode
 from txlog.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
 from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
+from txlog.protocol.type_widening import TYPE_CHANGES_KEY, unknown_changes
 
 __all__ = ["check_can_read", "check_can_write", "protocol_for", "upgraded_for"]
 
@@ -69,7 +71,7 @@ def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, st
     usage = _Usage(schema, properties)
     for_readers = _reader_features(protocol)
     held = (*_writer_features(protocol), *for_readers)
-    missing = [name for name in _needed(usage) if name not in held]
+    missing = [name for name in _needed(usage) if name not in held and f"{name}-preview" not in held]
     reader, writer = _floor(usage)
     if not missing and protocol.min_reader_version >= reader and protocol.min_writer_version >= writer:
         return None
@@ -134,13 +136,17 @@ def _walk(data_type: DataType) -> Iterator[tuple[DataType, Mapping[str, object]]
 
 @dataclass(frozen=True, slots=True)
 class _Feature:
-    """``legacy``: the (reader, writer) versions that imply it. ``needed_by``: where its use shows, for messages."""
+    """``legacy``: the (reader, writer) versions that imply it. ``needed_by``: where its use shows, for messages.
+
+    ``requires``: features that must be there too.
+    """
 
     name: str
     write: _Can
     used: Callable[[_Usage], bool]
     needed_by: str = ""
     read: _Can = _Can.YES
+    requires: tuple[str, ...] = ()
     is_reader_feature: bool = False
     legacy: tuple[int, int] | None = None
 
@@ -161,12 +167,16 @@ def _has_constraints(usage: _Usage) -> bool:
     return any(key.startswith(CONSTRAINT_PREFIX) for key in usage.configuration)
 
 
+def _has_variants(usage: _Usage) -> bool:
+    return usage.has_type(VARIANT)
+
+
 def _uses_v2_checkpoints(usage: _Usage) -> bool:
     return usage.configuration.get("delta.checkpointPolicy", "classic").strip().lower() == "v2"
 
 
 def _maps_columns(usage: _Usage) -> bool:
-    return usage.configuration.get("delta.columnMapping.mode", "none").strip().lower() != "none"
+    return mapping_mode(usage.configuration) != "none"
 
 
 _YES, _UNLESS_USED, _NO = _Can.YES, _Can.UNLESS_USED, _Can.NO
@@ -177,6 +187,7 @@ _SCHEMA_MARKERS = (
     "CURRENT_DEFAULT",
     "timestamp_ntz",
     "variant",
+    TYPE_CHANGES_KEY,
 )
 
 _FEATURES: tuple[_Feature, ...] = (
@@ -193,10 +204,9 @@ _FEATURES: tuple[_Feature, ...] = (
     ),
     _Feature(
         "columnMapping",
-        _UNLESS_USED,
+        _YES,
         _maps_columns,
         "delta.columnMapping.mode",
-        read=_UNLESS_USED,
         is_reader_feature=True,
         legacy=(2, 5),
     ),
@@ -212,8 +222,8 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature(
         "inCommitTimestamp", _UNLESS_USED, _property("delta.enableInCommitTimestamps"), "delta.enableInCommitTimestamps"
     ),
-    # Merely supporting these obliges a writer (row ids, statistics of clustering columns, ...), in use or not.
-    _Feature("rowTracking", _NO, _property("delta.enableRowTracking"), "delta.enableRowTracking"),
+    _Feature("rowTracking", _YES, _property("delta.enableRowTracking"), requires=("domainMetadata",)),
+    # Merely supporting these obliges a writer (statistics of clustering columns, ...), in use or not.
     _Feature("clustering", _NO, _never),
     _Feature("icebergCompatV1", _NO, _property("delta.enableIcebergCompatV1"), "delta.enableIcebergCompatV1"),
     _Feature("icebergCompatV2", _NO, _property("delta.enableIcebergCompatV2"), "delta.enableIcebergCompatV2"),
@@ -230,22 +240,10 @@ _FEATURES: tuple[_Feature, ...] = (
         _property("delta.writePartitionColumnsToParquet"),
         "delta.writePartitionColumnsToParquet",
     ),
-    _Feature(
-        "typeWidening",
-        _NO,
-        _property("delta.enableTypeWidening"),
-        "delta.enableTypeWidening",
-        read=_NO,
-        is_reader_feature=True,
-    ),
-    _Feature(
-        "variantType",
-        _NO,
-        lambda usage: usage.has_type(VARIANT),
-        "a column of type variant",
-        read=_NO,
-        is_reader_feature=True,
-    ),
+    _Feature("typeWidening", _YES, _property("delta.enableTypeWidening"), is_reader_feature=True),
+    _Feature("typeWidening-preview", _YES, _never, is_reader_feature=True),
+    _Feature("variantType", _UNLESS_USED, _has_variants, "a column of type variant", is_reader_feature=True),
+    _Feature("variantType-preview", _UNLESS_USED, _has_variants, "a column of type variant", is_reader_feature=True),
     _Feature(
         "variantShredding",
         _NO,
@@ -271,6 +269,20 @@ def _check_can_read(protocol: Protocol, usage: _Usage) -> None:
     refused = [name for name in _reader_features(protocol) if not _allowed(name, usage, reading=True)]
     if refused:
         raise _feature_error("read", refused, usage)
+    mode = mapping_mode(usage.configuration)
+    if mode not in ("none", "name", "id"):
+        raise UnsupportedFeatureError(
+            f"the table maps its columns by {mode!r} (delta.columnMapping.mode), which txlog does not know; use an "
+            "engine that does",
+            features=("columnMapping",),
+        )
+    unknown = unknown_changes(usage.schema)
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"a column's type was changed in a way that txlog does not know, so older files cannot be read: "
+            f"{', '.join(unknown)}; upgrade txlog, or use an engine that knows it",
+            features=("typeWidening",),
+        )
 
 
 def _check_properties(configuration: Mapping[str, str]) -> None:
@@ -336,6 +348,7 @@ def _needed(usage: _Usage) -> tuple[str, ...]:
     by_fold = {name.lower(): name for name in _BY_NAME}
     names = [feature.name for feature in _FEATURES if feature.used(usage)]
     names += [by_fold.get(name.lower(), name) for name in asked]
+    names += [required for name in names if name in _BY_NAME for required in _BY_NAME[name].requires]
     refused = [name for name in dict.fromkeys(names) if not _allowed(name, usage, reading=False)]
     if refused:
         raise _feature_error("write", refused, usage)

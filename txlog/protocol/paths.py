@@ -23,6 +23,7 @@ __all__ = [
     "canonical_paths",
     "encode_path",
     "partition_directory",
+    "path_below",
     "resolve_data_path",
 ]
 
@@ -109,6 +110,20 @@ def resolve_data_path(uri_text: str) -> DataPath:
     if any(segment in ("", ".", "..", "_delta_log") for segment in segments) or _FORBIDDEN.search(found.path):
         raise _bad_path(uri_text, "it may not leave its directory, enter _delta_log or hold control characters")
     return found
+
+
+def path_below(root_uri: str, found: DataPath) -> str | None:
+    """The path relative to a table's root (a local path or a URI, not escaped); None where it lies elsewhere."""
+    if found.is_relative:
+        return found.path
+    scheme, separator, rest = root_uri.partition("://")
+    authority, slash, path = rest.partition("/") if separator else ("", "", root_uri)
+    ours = (_SAME_SCHEME.get(scheme, scheme) if separator else "file", authority)
+    theirs = (_SAME_SCHEME.get(found.scheme or "file", found.scheme or "file"), found.authority)
+    prefix = f"{slash}{path}".rstrip("/") + "/"
+    if ours != theirs or not found.path.startswith(prefix):
+        return None
+    return found.path[len(prefix) :]
 
 
 def canonical_path(uri_text: str) -> str:

@@ -312,7 +312,7 @@ def to_arrow(schema: Struct) -> pa.Schema:
     """The Arrow schema that rows of this table are read and written with.
 
     Timestamps are microseconds, in UTC or (``timestamp_ntz``) without a zone; nullability is kept; a field's
-    Delta metadata stands as JSON under `ARROW_METADATA_KEY`. Raises UnsupportedFeatureError on a variant.
+    Delta metadata stands as JSON under `ARROW_METADATA_KEY`. A variant is its two binary parts, as files have it.
     """
     return pa.schema([_field_to_arrow(f, f.name) for f in schema.fields])
 
@@ -358,6 +358,7 @@ _ARROW_PRIMITIVES: dict[str, pa.DataType] = {
     "timestamp": pa.timestamp("us", "UTC"),
     "timestamp_ntz": pa.timestamp("us"),
     "void": pa.null(),
+    "variant": pa.struct([pa.field(part, pa.binary(), nullable=False) for part in ("value", "metadata")]),
 }
 
 

@@ -1,7 +1,7 @@
 """What a new schema may hold, and how a table's schema grows to fit new data.
 
 In: `Struct`s. Out: a merged `Struct`, or an error that lists every column at fault. Merging only adds nullable
-columns (at any depth); types never widen, since type widening is a table feature this release refuses.
+columns (at any depth); types never widen: readers follow that, but nothing here asks it of them.
 PROTOCOL.md, "Schema Serialization Format" and "Change Metadata".
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from txlog.protocol.column_mapping import is_mapped
 from txlog.protocol.schema import (
     BYTE,
     INTEGER,
@@ -49,14 +50,14 @@ _INTEGERS = (BYTE, SHORT, INTEGER, LONG, Decimal(20, 0))
 # --- a new schema -----------------------------------------------------------------------------------------
 
 
-def check_schema(schema: Struct) -> None:
-    """Refuse a schema that this release will not create a table with.
+def check_schema(schema: Struct, *, any_name: bool = False) -> None:
+    """Refuse a schema that this release will not create a table with; ``any_name`` where columns are mapped.
 
     Raises InvalidInputError listing every problem by column: no columns, an empty struct, names that are empty,
     equal but for case or hold one of `` ,;{}()\\n\\t=``, ``void`` types, decimals out of range.
     Raises UnsupportedFeatureError naming the first ``variant`` column.
     """
-    problems = list(_problems(schema, ""))
+    problems = list(_problems(schema, "", any_name))
     if problems:
         raise InvalidInputError("this schema cannot be written:\n  " + "\n  ".join(problems))
 
@@ -84,7 +85,7 @@ def check_partition_columns(schema: Struct, columns: Sequence[str]) -> tuple[str
     return tuple(found)
 
 
-def _problems(data_type: DataType, column: str) -> Iterator[str]:
+def _problems(data_type: DataType, column: str, any_name: bool) -> Iterator[str]:
     if data_type == VARIANT:
         raise UnsupportedFeatureError(
             f"column {column} is a variant, which this release cannot write", features=("variantType",)
@@ -95,15 +96,15 @@ def _problems(data_type: DataType, column: str) -> Iterator[str]:
         if not 1 <= data_type.precision <= 38 or not 0 <= data_type.scale <= data_type.precision:
             yield f"{column}: {type_name(data_type)} is out of range (precision 1 to 38, scale 0 to precision)"
     elif isinstance(data_type, Array):
-        yield from _problems(data_type.element, f"{column}.element")
+        yield from _problems(data_type.element, f"{column}.element", any_name)
     elif isinstance(data_type, Map):
-        yield from _problems(data_type.key, f"{column}.key")
-        yield from _problems(data_type.value, f"{column}.value")
+        yield from _problems(data_type.key, f"{column}.key", any_name)
+        yield from _problems(data_type.value, f"{column}.value", any_name)
     elif isinstance(data_type, Struct):
-        yield from _struct_problems(data_type, column)
+        yield from _struct_problems(data_type, column, any_name)
 
 
-def _struct_problems(struct: Struct, column: str) -> Iterator[str]:
+def _struct_problems(struct: Struct, column: str, any_name: bool) -> Iterator[str]:
     if not struct.fields:
         yield f"{column}: a struct without fields cannot be written" if column else "it has no columns"
     spelled: dict[str, str] = {}
@@ -112,13 +113,13 @@ def _struct_problems(struct: Struct, column: str) -> Iterator[str]:
         if not member.name:
             yield f"{inner or 'a column'}: its name is empty"
         bad = sorted(_INVALID_CHARACTERS.intersection(member.name))
-        if bad:
+        if bad and not any_name:
             yield f"{inner}: its name holds {', '.join(map(repr, bad))}, which Delta allows only under column mapping"
         folded = fold_name(member.name)
         if folded in spelled:
             yield f"{inner}: its name equals {spelled[folded]!r}, as case does not count"
         spelled.setdefault(folded, member.name)
-        yield from _problems(member.type, inner)
+        yield from _problems(member.type, inner, any_name)
 
 
 def _listed(schema: Struct) -> str:
@@ -213,7 +214,7 @@ def _merge_struct(table: Struct, data: Struct, column: str, mismatches: list[Mis
         fields.append(member)
     added = Struct(tuple(_as_new(member) for member in incoming.values()))
     if added.fields:
-        problems = list(_struct_problems(added, column))
+        problems = list(_struct_problems(added, column, is_mapped(table)))
         if problems:
             raise InvalidInputError("these new columns cannot be added:\n  " + "\n  ".join(problems))
     return Struct((*fields, *added.fields))

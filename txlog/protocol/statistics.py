@@ -19,6 +19,7 @@ import orjson
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Struct, fold_name, leaf_paths
 
@@ -41,13 +42,18 @@ class StatisticsPolicy:
     def of(cls, schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> StatisticsPolicy:
         """The columns that ``delta.dataSkippingStatsColumns`` names, else the first
         ``delta.dataSkippingNumIndexedCols`` leaves (32 if unset, all if -1). An array or map counts as one leaf;
-        partition columns have no statistics and do not count.
+        partition columns have no statistics and do not count. The paths are those in the files (physical names).
         """
-        leaves = tuple(leaf_paths(schema.without(tuple(partition_columns))))
+        stored = schema.without(tuple(partition_columns))
+        leaves = tuple(leaf_paths(physical_schema(stored)))
         named = properties.data_skipping_stats_columns
         if named is not None:
             wanted = {_folded(path) for path in named}
-            leaves = tuple(leaf for leaf in leaves if any(prefix in wanted for prefix in _prefixes(_folded(leaf[0]))))
+            leaves = tuple(
+                leaf
+                for leaf, (path, _) in zip(leaves, leaf_paths(stored), strict=True)
+                if any(prefix in wanted for prefix in _prefixes(_folded(path)))
+            )
         elif properties.data_skipping_num_indexed_cols >= 0:
             leaves = leaves[: properties.data_skipping_num_indexed_cols]
         return cls(leaves, properties.data_skipping_string_prefix_length)

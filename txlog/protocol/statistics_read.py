@@ -19,9 +19,10 @@ from typing import Any, TypeAlias
 
 import orjson
 
-from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, leaf_paths
+from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
+from txlog.protocol.type_widening import was_float
 
-__all__ = ["FileBounds", "StatisticsReader", "parse_statistics"]
+__all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -54,6 +55,12 @@ def parse_statistics(text: str | None, schema: Struct) -> FileBounds:
     return reader.read(text)
 
 
+def num_records(text: str | None) -> int | None:
+    """How many physical rows one ``add.stats`` counts; None where it does not say. Never raises."""
+    document = _load(text, exact=False) if text else None
+    return _count(document.get("numRecords")) if isinstance(document, Mapping) else None
+
+
 class StatisticsReader:
     """Reads the statistics of many files of one table; ``columns`` limits the work to some leaf paths."""
 
@@ -64,7 +71,7 @@ class StatisticsReader:
         for path, data_type in leaf_paths(schema):
             if columns is None or path in columns:
                 self._exact |= isinstance(data_type, Decimal)
-                _plant(self._tree, path, data_type)
+                _plant(self._tree, path, _leaf(schema, path, data_type))
 
     def read(self, text: str | None) -> FileBounds:
         """The bounds in one ``add.stats`` (None: a file without). Never raises."""
@@ -137,23 +144,27 @@ def _count(value: Any) -> int | None:
 @dataclass(frozen=True, slots=True)
 class _Leaf:
     """One leaf column. ``value`` gives the typed value or None (or ValueError); ``widen`` turns a maximum as written
-    into one that holds.
+    into one that holds, ``lower`` a minimum.
     """
 
     value: Callable[[Any], Any] | None
     widen: Callable[[Any], Any]
+    lower: Callable[[Any], Any] | None = None
 
     def minimum(self, raw: Any) -> Any:
+        return self._bound(raw, self.lower)
+
+    def maximum(self, raw: Any) -> Any:
+        return self._bound(raw, self.widen)
+
+    def _bound(self, raw: Any, move: Callable[[Any], Any] | None) -> Any:
         if self.value is None:
             return None
         try:
-            return self.value(raw)
+            value = self.value(raw)
+            return value if value is None or move is None else move(value)
         except (ValueError, ArithmeticError):
             return None
-
-    def maximum(self, raw: Any) -> Any:
-        value = self.minimum(raw)
-        return None if value is None else self.widen(value)
 
     def nulls(self, raw: Any) -> int | None:
         return _count(raw)
@@ -168,17 +179,24 @@ _OLD_LAST_CHARACTER, _LAST_CHARACTER = "\ufffd", "\U0010ffff"
 _PREFIX_LENGTH_MIN = 32
 
 
-def _plant(tree: _Tree, path: ColumnPath, data_type: DataType) -> None:
+def _plant(tree: _Tree, path: ColumnPath, leaf: _Leaf) -> None:
     for name in path[:-1]:
         member = tree.setdefault(name, {})
         assert isinstance(member, dict)
         tree = member
-    tree[path[-1]] = _leaf(data_type)
+    tree[path[-1]] = leaf
 
 
-def _leaf(data_type: DataType) -> _Leaf:
+def _field_at(schema: Struct, path: ColumnPath) -> Field:
+    field = next(member for member in schema.fields if member.name == path[0])
+    return _field_at(field.type, path[1:]) if isinstance(field.type, Struct) and path[1:] else field
+
+
+def _leaf(schema: Struct, path: ColumnPath, data_type: DataType) -> _Leaf:
     if isinstance(data_type, Decimal):
         return _Leaf(_decimal, _same)
+    if data_type == DOUBLE and was_float(_field_at(schema, path)):
+        return _Leaf(_double, lambda value: max(value, _single(value)), lambda value: min(value, _single(value)))
     return _BY_NAME.get(data_type.name, _NO_BOUNDS) if isinstance(data_type, Primitive) else _NO_BOUNDS
 
 
@@ -205,7 +223,11 @@ def _double(raw: Any) -> float | None:
 def _float(raw: Any) -> float | None:
     """The nearest 32-bit value: Spark writes 3.14 for a float a little above it."""
     value = _double(raw)
-    if value is None or math.isinf(value):
+    return None if value is None else _single(value)
+
+
+def _single(value: float) -> float:
+    if math.isinf(value):
         return value
     nearest: float = struct.unpack("<f", struct.pack("<f", value))[0]
     return nearest

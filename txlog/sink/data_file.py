@@ -24,11 +24,31 @@ __all__ = ["DataFileWriter", "FileFormat"]
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """What all files of one task have in common. ``schema`` is without partition columns."""
+    """What all files of one task have in common. ``schema`` is without partition columns.
+
+    ``columns`` are the table's names of its columns, which are others where the table maps its columns.
+    """
 
     schema: pa.Schema
     compression: str
     statistics: StatisticsPolicy
+    columns: tuple[str, ...]
+    is_mapped: bool = False
+
+    def labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of ``columns`` under the file's names, nested ones too; nothing is copied."""
+        return pa.record_batch(_Labelled(batch, self.schema)) if self.is_mapped else batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    """A batch handed over through Arrow's C interface with another schema beside it: equal but for the names."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        return self.schema.__arrow_c_schema__(), self.batch.__arrow_c_array__()[1]
 
 
 class DataFileWriter:

@@ -64,7 +64,7 @@ class GlobalCommitter:
         """
         validate_committables(
             committables,
-            partition_columns=job.plan.partition_columns,
+            partition_columns=job.plan.physical_partition_columns,
             table=self._engine.uri,
             table_id=job.plan.table_id,
             app_id=job.app_id,

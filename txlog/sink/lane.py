@@ -58,7 +58,7 @@ class Lane:
         self._last_write_bytes = 0
 
     def add(self, batch: pa.RecordBatch, size_bytes: int) -> None:
-        self._waiting.append(batch)
+        self._waiting.append(self._layout.file_format.labelled(batch))
         self.waiting_rows += batch.num_rows
         self.waiting_bytes += size_bytes
 

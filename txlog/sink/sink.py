@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from txlog.committer import raise_conflict
 from txlog.errors import ConflictReason, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.schema_merge import reads
 from txlog.result import WriteResult
 from txlog.sink.committable import Committable, validate_committables
@@ -95,7 +96,7 @@ class Sink:
             return replayed
         validate_committables(
             committables,
-            partition_columns=job.plan.partition_columns,
+            partition_columns=job.plan.physical_partition_columns,
             table=self._engine.uri,
             table_id=job.plan.table_id,
             app_id=self._app_id,
@@ -115,7 +116,7 @@ class Sink:
         except NotFoundError:
             detail = f"and v{written_for}, which the files were written for, can no longer be looked at"
         else:
-            if reads(job.plan.schema, then.schema):
+            if reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
                 return
             detail = f"changed the schema that the files were written for at v{written_for}"
         reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)

@@ -20,9 +20,10 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.column_mapping import file_schema, is_mapped
 from txlog.protocol.paths import partition_directory
 from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import VOID, Struct, fold_name, to_arrow
+from txlog.protocol.schema import VOID, Struct, fold_name
 from txlog.protocol.statistics import StatisticsPolicy
 from txlog.sink.committable import PendingFile
 from txlog.sink.conform import Conformer, conformer_for
@@ -59,7 +60,7 @@ class TaskWriter:
         self._conformer: Conformer | None = None
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
         self._layout = _layout(files, plan, task)
-        self._data_columns: list[str] = self._layout.file_format.schema.names
+        self._data_columns = list(self._layout.file_format.columns)
         self._lanes: dict[PartitionKey | int, Lane] = {}
         self._flat_turn = 0
         self._open: dict[Lane, None] = {}
@@ -197,7 +198,7 @@ class TaskWriter:
     def _lane(self, key: PartitionKey) -> Lane:
         lane = self._lanes.get(key)
         if lane is None:
-            values = dict(zip(self._plan.partition_columns, key, strict=True))
+            values = dict(zip(self._plan.physical_partition_columns, key, strict=True))
             lane = self._lanes[key] = Lane(self._layout, len(self._lanes), partition_directory(values), values)
         return lane
 
@@ -312,11 +313,11 @@ def _file_format(
 ) -> FileFormat:
     left_out = {fold_name(name) for name in partition_columns}
     left_out.update(fold_name(field.name) for field in schema.fields if field.type == VOID)
-    stored = pa.schema([field for field in to_arrow(schema) if fold_name(field.name) not in left_out])
-    if not len(stored):
+    stored = Struct(tuple(field for field in schema.fields if fold_name(field.name) not in left_out))
+    if not stored.fields:
         raise InvalidInputError("the table has no column besides its partition columns to store", table=table)
     statistics = StatisticsPolicy.of(schema, TableProperties.of(dict(configuration)), partition_columns)
-    return FileFormat(stored, compression, statistics)
+    return FileFormat(file_schema(stored), compression, statistics, stored.names, is_mapped(stored))
 
 
 def _files_at_once(wanted: int) -> int:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from txlog import ambient
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata
+from txlog.protocol.column_mapping import is_mapped, physical_names, schema_of
 from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import VOID, Array, DataType, Map, Struct, parse_schema
+from txlog.protocol.schema import VOID, Array, DataType, Map, Struct
 
 __all__ = ["FileNames", "TaskIdentity", "WritePlan"]
 
@@ -108,7 +109,7 @@ class WritePlan:
         means no bound, as in Spark. Raises InvalidInputError, UnsupportedFeatureError.
         """
         properties = TableProperties.of(metadata.configuration)
-        schema = schema if schema is not None else parse_schema(metadata.schema_string)
+        schema = schema if schema is not None else schema_of(metadata)
         _refuse_nested_void(schema, table)
         return cls(
             table=table,
@@ -122,8 +123,13 @@ class WritePlan:
             compression=_codec(compression or _codec_of_table(properties, metadata.configuration)),
             memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes) or MEMORY_BUDGET_BYTES,
             max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
-            random_prefix_length=properties.random_prefix_length if properties.randomize_file_prefixes else 0,
+            random_prefix_length=_random_prefix_length(properties, schema),
         )
+
+    @property
+    def physical_partition_columns(self) -> tuple[str, ...]:
+        """The partition columns by the names that ``add.partitionValues`` has for them."""
+        return physical_names(self.schema, self.partition_columns)
 
 
 _CODECS = {
@@ -157,6 +163,11 @@ def _target_file_size(asked_bytes: int | None, properties: TableProperties) -> i
     """What the caller asked for, else the table's property, else the default."""
     asked = _at_least_one("target_file_size_bytes", asked_bytes)
     return asked or properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES
+
+
+def _random_prefix_length(properties: TableProperties, schema: Struct) -> int:
+    """Where columns are mapped a directory would be called by a name that means nothing; Spark has random ones too."""
+    return properties.random_prefix_length if properties.randomize_file_prefixes or is_mapped(schema) else 0
 
 
 def _at_least_one(name: str, value: int | None) -> int | None:

@@ -1,0 +1,85 @@
+"""Deletion vectors out of the store: the dead rows of a data file.
+
+In: a table's store and the descriptor of an ``add``. Out: positions. Only the bytes of the one vector are asked for.
+What they mean, and every check of them, is in ``protocol/deletion_vector``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import (
+    FILE_FORMAT_VERSION,
+    bitmap_in_block,
+    block_size_bytes,
+    dead_rows,
+    inline_bitmap,
+    vector_path,
+)
+from txlog.protocol.paths import DataPath, path_below
+from txlog.store.base import TableStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["DeletionVectorReader"]
+
+
+class DeletionVectorReader:
+    """Reads the vectors of one table at one version."""
+
+    def __init__(self, store: TableStore, version: int) -> None:
+        self._store = store
+        self._version = version
+
+    def dead_rows(self, vector: Mapping[str, Any], num_rows: int) -> NDArray[np.uint64]:
+        """The positions, ascending from 0, of the dead rows in a data file of ``num_rows`` rows.
+
+        ``vector`` is the descriptor as the log has it. Raises CorruptLogError naming the vector's file where it is
+        absent or cannot be believed, UnsupportedFeatureError where it lies outside of the table, StorageError.
+        """
+        descriptor = DeletionVectorDescriptor.from_json(dict(vector))
+        path: str | None = None
+        try:
+            found = vector_path(descriptor)
+            if found is None:
+                return dead_rows(inline_bitmap(descriptor), descriptor, num_rows)
+            path = self._below_root(found)
+            return dead_rows(bitmap_in_block(self._block(path, descriptor), descriptor), descriptor, num_rows)
+        except CorruptLogError as error:
+            raise CorruptLogError(f"{path or 'inline'}: {error.message}", **self._at(path)) from error
+
+    def _below_root(self, found: DataPath) -> str:
+        path = path_below(self._store.uri, found)
+        if path is None:
+            raise UnsupportedFeatureError(
+                "a deletion vector lies outside of the table's directory (a shallow clone?), which this release does"
+                " not read",
+                features=("absolute paths",),
+                **self._at(found.path),
+            )
+        return path
+
+    def _block(self, path: str, descriptor: DeletionVectorDescriptor) -> bytes:
+        try:
+            with self._store.files.open(path) as source:
+                first = source.read(1)
+                if first != bytes([FILE_FORMAT_VERSION]):
+                    raise CorruptLogError(
+                        f"it begins with {first!r}, not with the format version {FILE_FORMAT_VERSION}"
+                    )
+                offset = descriptor.offset or 0
+                source.seek(offset)
+                # What the log claims is bounded by what there is, before memory is set aside for it.
+                return bytes(source.read(max(0, min(block_size_bytes(descriptor), source.size() - offset))))
+        except (FileNotFoundError, NotFoundError):
+            raise CorruptLogError("the log names this deletion vector, and the file is gone") from None
+        except OSError as error:
+            raise StorageError(f"a deletion vector could not be read: {error}", **self._at(path)) from error
+
+    def _at(self, path: str | None) -> dict[str, Any]:
+        return {"table": self._store.uri, "version": self._version, "path": path}

@@ -1,0 +1,84 @@
+"""Row ids: the numbers that a commit gives to its new files' rows, on a table that tracks rows.
+
+In: a proposal and the head it would build on. Out: the same proposal with a first row id and a commit version on
+each new file, and the table's high-water mark moved. A retry begins from the proposal as it was planned and numbers
+again, since another commit has taken the numbers meanwhile. PROTOCOL.md, "Row Tracking", "Row IDs".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+import orjson
+
+from txlog.errors import CorruptLogError, InvalidInputError
+from txlog.log.state import TableHead
+from txlog.log.transaction import ROW_TRACKING_DOMAIN, Proposal
+from txlog.protocol.actions import INT64_MAX, Action, AddFile, DomainMetadata, Protocol
+from txlog.protocol.statistics_read import num_records
+
+__all__ = ["tracks_rows", "with_row_ids"]
+
+_HIGH_WATER_MARK = "rowIdHighWaterMark"
+
+
+def tracks_rows(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
+    """Whether every new file must be given row ids: so where the protocol lists the feature, enabled or not."""
+    suspended = configuration.get("delta.rowTrackingSuspended", "false").strip().lower() == "true"
+    return "rowTracking" in (protocol.writer_features or ()) and not suspended
+
+
+def with_row_ids(proposal: Proposal, head: TableHead | None) -> Proposal:
+    """``proposal`` as version ``head.version + 1`` has to say it; itself where the table does not track rows.
+
+    A file that has an id keeps it, and its version: it holds rows that were numbered before. Raises
+    ``InvalidInputError`` for a new file whose rows are not counted, ``CorruptLogError`` where the table's
+    high-water mark cannot be read.
+    """
+    protocol = proposal.protocol or (head.protocol if head else None)
+    metadata = proposal.metadata or (head.metadata if head else None)
+    if protocol is None or metadata is None or not tracks_rows(protocol, metadata.configuration):
+        return proposal
+    before = mark = _high_water_mark(head)
+    version = head.version + 1 if head else 0
+    actions: list[Action] = []
+    for action in proposal.actions:
+        if type(action) is AddFile:
+            if action.base_row_id is None:
+                action, mark = _numbered(action, mark)
+            if action.default_row_commit_version is None:
+                action = dataclasses.replace(action, default_row_commit_version=version)
+        actions.append(action)
+    if mark > INT64_MAX:
+        raise InvalidInputError("the table has no row ids left to give")
+    if mark > before:
+        text = orjson.dumps({_HIGH_WATER_MARK: mark}).decode()
+        actions.insert(0, DomainMetadata(ROW_TRACKING_DOMAIN, text, removed=False))
+    return dataclasses.replace(proposal, actions=tuple(actions))
+
+
+def _numbered(add: AddFile, mark: int) -> tuple[AddFile, int]:
+    rows = num_records(add.stats)
+    if rows is None:
+        raise InvalidInputError(
+            f"the table tracks rows, so each new file must say how many it has; {add.path} has no numRecords"
+        )
+    return dataclasses.replace(add, base_row_id=mark + 1), mark + rows
+
+
+def _high_water_mark(head: TableHead | None) -> int:
+    """The highest row id given so far; -1 before the first."""
+    domain = head.domains.get(ROW_TRACKING_DOMAIN) if head else None
+    if domain is None:
+        return -1
+    try:
+        mark = orjson.loads(domain.configuration)[_HIGH_WATER_MARK]
+    except (ValueError, KeyError, TypeError):
+        mark = None
+    if type(mark) is not int or mark < -1:
+        raise CorruptLogError(
+            f"metadata domain {ROW_TRACKING_DOMAIN} holds {domain.configuration[:100]!r}, which tells no high-water"
+            " mark: new rows cannot be numbered"
+        )
+    return mark

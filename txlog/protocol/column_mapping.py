@@ -1,0 +1,213 @@
+"""Column mapping: the names that columns have in data files, in statistics and in partition values.
+
+In: a schema whose fields carry an id and a physical name in their metadata. Out: the same schema under the names of
+the files, or with ids and names for the fields that have none yet. A table without column mapping has one name for
+both, and everything here gives back what it was given. PROTOCOL.md, "Column Mapping".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError
+from txlog.protocol.actions import Metadata
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema, to_arrow
+
+__all__ = [
+    "MAPPING_PREFIX",
+    "MAX_COLUMN_ID_KEY",
+    "MODE_KEY",
+    "PARQUET_FIELD_ID",
+    "assign",
+    "field_id",
+    "file_schema",
+    "is_mapped",
+    "mapping_mode",
+    "physical_name",
+    "physical_names",
+    "physical_path",
+    "physical_schema",
+    "schema_of",
+    "without_metadata",
+]
+
+MODE_KEY = "delta.columnMapping.mode"
+MAX_COLUMN_ID_KEY = "delta.columnMapping.maxColumnId"
+PARQUET_FIELD_ID = b"PARQUET:field_id"
+"""Arrow field metadata key that pyarrow writes to, and reads from, a Parquet file's field id."""
+
+MAPPING_PREFIX = "delta.columnMapping."
+"""What the keys of ids and physical names begin with, in field metadata."""
+
+_ID = "delta.columnMapping.id"
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_Change = Callable[[Field], Field]
+
+
+def mapping_mode(configuration: Mapping[str, str]) -> str:
+    """``"none"``, ``"name"`` or ``"id"``; a mode of the future as it is written."""
+    return configuration.get(MODE_KEY, "none").strip().lower()
+
+
+def schema_of(metadata: Metadata) -> Struct:
+    """The table's schema; its fields carry ids and physical names exactly where the table maps its columns.
+
+    Raises CorruptLogError where the table maps its columns and a field lacks what that needs, and what
+    `parse_schema` raises.
+    """
+    schema = parse_schema(metadata.schema_string)
+    mode = mapping_mode(metadata.configuration)
+    if mode == "none":
+        return without_metadata(schema, MAPPING_PREFIX) if MAPPING_PREFIX in metadata.schema_string else schema
+    _each(schema, _checked_by_id if mode == "id" else _checked_by_name)
+    return schema
+
+
+def physical_name(field: Field) -> str:
+    """What this column is called in files, statistics and partition values."""
+    name: str = field.metadata.get(_PHYSICAL_NAME, field.name)
+    return name
+
+
+def field_id(field: Field) -> int | None:
+    """The id that the column has in Parquet files; None in a table that does not map its columns."""
+    return field.metadata.get(_ID)
+
+
+def is_mapped(schema: Struct) -> bool:
+    """Whether the fields have physical names of their own."""
+    return any(_PHYSICAL_NAME in field.metadata for field in schema.fields)
+
+
+def physical_schema(schema: Struct) -> Struct:
+    """The same fields under their physical names, at every depth. The same object where nothing is mapped."""
+    if not is_mapped(schema):
+        return schema
+    return _each(schema, lambda field: replace(field, name=physical_name(field)))
+
+
+def physical_names(schema: Struct, columns: Iterable[str]) -> tuple[str, ...]:
+    """The physical names of some top-level columns; a name the schema lacks stays as it is."""
+    by_name = {field.name: physical_name(field) for field in schema.fields}
+    return tuple(by_name.get(name, name) for name in columns)
+
+
+def physical_path(schema: Struct, path: tuple[str, ...]) -> tuple[str, ...]:
+    """The physical names that lead to the member of structs that ``path`` names. KeyError where there is none."""
+    found = schema.find(path[0])
+    if found is None:
+        raise KeyError(path[0])
+    if len(path) == 1:
+        return (physical_name(found),)
+    if not isinstance(found.type, Struct):
+        raise KeyError(path[1])
+    return (physical_name(found), *physical_path(found.type, path[1:]))
+
+
+def file_schema(schema: Struct) -> pa.Schema:
+    """The Arrow schema to write data files with: physical names, and field ids where the table maps its columns."""
+    physical = physical_schema(schema)
+    fields = to_arrow(physical)
+    return fields if physical is schema else pa.schema(map(_with_field_id, fields, physical.fields))
+
+
+def without_metadata(schema: Struct, *prefixes: str) -> Struct:
+    """The schema without the field metadata whose keys begin so: what belongs to the table it came from."""
+
+    def stripped(field: Field) -> Field:
+        kept = {key: value for key, value in field.metadata.items() if not key.startswith(prefixes)}
+        return field if len(kept) == len(field.metadata) else replace(field, metadata=kept)
+
+    return _each(schema, stripped)
+
+
+def assign(schema: Struct, max_column_id: int, new_name: Callable[[Field], str]) -> tuple[Struct, int]:
+    """Give every field that has no id the next one above ``max_column_id``, and a physical name by ``new_name``.
+
+    Returns the schema and the highest id now in use, which is never below that of any field.
+    """
+    highest = max([max_column_id, *_ids(schema)])
+
+    def assigned(field: Field) -> Field:
+        nonlocal highest
+        metadata = dict(field.metadata)
+        if _ID not in metadata:
+            highest += 1
+            metadata[_ID] = highest
+        metadata.setdefault(_PHYSICAL_NAME, new_name(field))
+        return replace(field, metadata=metadata)
+
+    return _each(schema, assigned), highest
+
+
+# --- walking a schema ---------------------------------------------------------------------------------------------
+
+
+def _each(schema: Struct, change: _Change) -> Struct:
+    """The schema with every field, at every depth, replaced; a field before those inside it."""
+    return Struct(tuple(_changed(change(field), change) for field in schema.fields))
+
+
+def _changed(field: Field, change: _Change) -> Field:
+    inner = _each_in(field.type, change)
+    return field if inner is field.type else replace(field, type=inner)
+
+
+def _each_in(data_type: DataType, change: _Change) -> DataType:
+    match data_type:
+        case Struct():
+            return _each(data_type, change)
+        case Array(element):
+            return replace(data_type, element=_each_in(element, change))
+        case Map(key, value):
+            return replace(data_type, key=_each_in(key, change), value=_each_in(value, change))
+    return data_type
+
+
+def _ids(schema: Struct) -> list[int]:
+    found: list[int] = []
+
+    def note(field: Field) -> Field:
+        if isinstance(field.metadata.get(_ID), int):
+            found.append(field.metadata[_ID])
+        return field
+
+    _each(schema, note)
+    return found
+
+
+def _checked_by_name(field: Field) -> Field:
+    name = field.metadata.get(_PHYSICAL_NAME)
+    if type(name) is not str or not name:
+        raise CorruptLogError(f"the table maps its columns, but column {field.name!r} has no {_PHYSICAL_NAME}")
+    return field
+
+
+def _checked_by_id(field: Field) -> Field:
+    if type(field.metadata.get(_ID)) is not int:
+        raise CorruptLogError(f"the table maps its columns by id, but column {field.name!r} has no {_ID}")
+    return _checked_by_name(field)
+
+
+def _with_field_id(arrow: pa.Field, field: Field) -> pa.Field:
+    metadata: dict[bytes, Any] = {PARQUET_FIELD_ID: str(field_id(field)).encode()}
+    return pa.field(arrow.name, _type_with_field_ids(arrow.type, field.type), arrow.nullable, metadata)
+
+
+def _type_with_field_ids(arrow: pa.DataType, data_type: DataType) -> pa.DataType:
+    match data_type:
+        case Struct(fields):
+            return pa.struct(list(map(_with_field_id, arrow, fields)))
+        case Array(element):
+            item = arrow.value_field
+            return pa.list_(pa.field(item.name, _type_with_field_ids(item.type, element), item.nullable))
+        case Map(key, value):
+            return pa.map_(
+                pa.field("key", _type_with_field_ids(arrow.key_type, key), nullable=False),
+                pa.field("value", _type_with_field_ids(arrow.item_type, value), arrow.item_field.nullable),
+            )
+    return arrow

@@ -1,0 +1,124 @@
+"""Deletion vectors: which rows of a data file are dead, from the bytes that say so.
+
+In: a descriptor of the log, and the bytes it points at. Out: the dead positions, ascending, each checked to be a row
+of the file; or where those bytes are. Every size, checksum and count is checked: a vector that cannot be believed is
+a CorruptLogError, since without it deleted rows would come back. Nothing is read or written here.
+PROTOCOL.md, "Deletion Vectors", "Deletion Vector Format".
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from txlog.errors import CorruptLogError
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.paths import DataPath, resolve_data_path
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["FILE_FORMAT_VERSION", "bitmap_in_block", "block_size_bytes", "dead_rows", "inline_bitmap", "vector_path"]
+
+FILE_FORMAT_VERSION = 1
+"""The first byte of a file of deletion vectors."""
+
+_INLINE, _RELATIVE, _ABSOLUTE = "i", "u", "p"
+_MAGIC = (1681511377).to_bytes(4, "little")
+_SIZE_BYTES = 4
+_CHECKSUM_BYTES = 4
+_UUID_CHARACTERS = 20
+_PREFIX = re.compile(r"[A-Za-z0-9_-]*")
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_TO_B85 = bytes.maketrans(_Z85, _B85)
+
+
+def vector_path(descriptor: DeletionVectorDescriptor) -> DataPath | None:
+    """The file that holds the vector; None where the descriptor holds it itself. Raises CorruptLogError."""
+    text = descriptor.path_or_inline
+    if descriptor.storage_type == _INLINE:
+        return None
+    if descriptor.storage_type == _ABSOLUTE:
+        return resolve_data_path(text)
+    if descriptor.storage_type != _RELATIVE:
+        raise CorruptLogError(f"a deletion vector has storage type {descriptor.storage_type!r}, which means nothing")
+    prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
+    number = _z85_bytes(encoded)
+    if len(number) != 16 or not _PREFIX.fullmatch(prefix):
+        raise CorruptLogError(f"a deletion vector is named by {text[:60]!r}, which is no prefix and uuid")
+    name = f"deletion_vector_{UUID(bytes=number)}.bin"
+    return DataPath(f"{prefix}/{name}" if prefix else name)
+
+
+def inline_bitmap(descriptor: DeletionVectorDescriptor) -> bytes:
+    """The bitmap that the descriptor holds itself. Raises CorruptLogError."""
+    decoded = _z85_bytes(descriptor.path_or_inline)
+    size = descriptor.size_in_bytes
+    if not len(decoded) - _SIZE_BYTES < size <= len(decoded):
+        raise CorruptLogError(f"an inline deletion vector of {len(decoded)} bytes claims to have {size}")
+    return decoded[:size]
+
+
+def block_size_bytes(descriptor: DeletionVectorDescriptor) -> int:
+    """How many bytes, from the descriptor's offset on, `bitmap_in_block` needs. Raises CorruptLogError."""
+    if descriptor.size_in_bytes < len(_MAGIC) or (descriptor.offset or 0) < 0:
+        raise CorruptLogError(
+            f"a deletion vector cannot lie at offset {descriptor.offset} with {descriptor.size_in_bytes} bytes"
+        )
+    return _SIZE_BYTES + descriptor.size_in_bytes + _CHECKSUM_BYTES
+
+
+def bitmap_in_block(block: bytes, descriptor: DeletionVectorDescriptor) -> bytes:
+    """The bitmap out of what the file holds at the descriptor's offset: its size, itself, its CRC-32.
+
+    Raises CorruptLogError where the three, or the descriptor, do not agree.
+    """
+    size = descriptor.size_in_bytes
+    if len(block) != block_size_bytes(descriptor):
+        raise CorruptLogError(f"it ends {block_size_bytes(descriptor) - len(block)} bytes short of the vector's end")
+    stated = int.from_bytes(block[:_SIZE_BYTES], "big")
+    if stated != size:
+        raise CorruptLogError(f"it holds a vector of {stated} bytes where the log tells of {size}")
+    bitmap = block[_SIZE_BYTES : _SIZE_BYTES + size]
+    if zlib.crc32(bitmap) != int.from_bytes(block[-_CHECKSUM_BYTES:], "big"):
+        raise CorruptLogError("the vector's bytes do not have the checksum that stands behind them")
+    return bitmap
+
+
+def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int) -> NDArray[np.uint64]:
+    """The positions of the dead rows in a file of ``num_rows`` rows, ascending, the first row being 0.
+
+    Raises CorruptLogError where the bytes are no roaring bitmap in the portable 64-bit format, mark another number
+    of rows than the descriptor counts, or a row that the file does not have.
+    """
+    import numpy as np
+    from pyroaring import BitMap64
+
+    if bitmap[: len(_MAGIC)] != _MAGIC:
+        raise CorruptLogError(f"a deletion vector begins with {bitmap[:4].hex(' ')}, not with its magic number")
+    try:
+        rows: Any = BitMap64.deserialize(bitmap[len(_MAGIC) :])
+    except (ValueError, IndexError, OverflowError):
+        raise CorruptLogError("a deletion vector holds no roaring bitmap that can be read") from None
+    # Counted before it is spelled out: a few bytes of runs can stand for billions of rows.
+    if len(rows) != descriptor.cardinality:
+        raise CorruptLogError(f"a deletion vector marks {len(rows)} rows, the log counts {descriptor.cardinality}")
+    if rows and rows.max() >= num_rows:
+        raise CorruptLogError(f"a deletion vector marks row {rows.max()} of a file that has {num_rows} rows")
+    return np.frombuffer(rows.to_array(), dtype=np.uint64) if rows else np.empty(0, np.uint64)
+
+
+def _z85_bytes(text: str) -> bytes:
+    """Z85 (ZeroMQ RFC 32): five characters for four bytes. The standard library has its twin in another alphabet."""
+    encoded = text.encode("ascii", "replace")
+    if len(encoded) % 5 or encoded.strip(_Z85):
+        raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85")
+    try:
+        return base64.b85decode(encoded.translate(_TO_B85))
+    except ValueError:
+        raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85") from None
