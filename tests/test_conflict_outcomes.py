@@ -56,7 +56,6 @@ delete-rows        A|<    .          A           A          ARD         RD      
 delete-day         A|<    .          A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A|< .      -
 delete-tue         .      A|<        .           .          .           .          RD        .       .     .       M      M        P        .   .      -
 delete-id          .      .          .           .          RD          RD         RD        RD      RD    ARD     M      M        P        .   .      -
-delete-nothing     <      .          <|A         <|A        .           .          <|A       <|A     <|A   .       M      M        P        <   .      -
 overwrite          A|<    A|<        A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A|< .      -
 overwrite-widening A      A          A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A   .      -
 dynamic            A|<    .          A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A|< .      -
@@ -99,12 +98,6 @@ SPARK_DIFFERS = [
     ("delete-id merge", "append-read append-all", "A", BY_PARTITION),
     ("delete-id merge", "delete-rows overwrite dynamic", "ARD", BY_PARTITION),
     ("delete-id", "merge", "ARD", BY_PARTITION),
-    (
-        "delete-nothing",
-        "append append-read append-all overwrite dynamic merge txn schema property protocol",
-        "no commit",
-        "Spark commits nothing where a DELETE found nothing; a transaction of ours commits what it was asked to",
-    ),
     ("txn-7", "txn-7", "T", "Spark throws, and finds the batch there when it is run again: the same, later"),
     (
         "append",
@@ -266,10 +259,6 @@ KINDS: dict[str, Kind] = {
     "delete-id": Kind(
         replaces("id = 1", keep=lambda id_, _: id_ != 1, operation="DELETE"),
         lambda s, n: s.only(lambda id_, _: id_ != 1),
-    ),
-    "delete-nothing": Kind(
-        replaces(f"{MONDAY} and id > 5", operation="DELETE"),
-        lambda s, n: s.only(lambda id_, day: day != "mon" or id_ <= 5),
     ),
     "overwrite": Kind(appends("mon", mode="overwrite"), lambda s, n: replace(s, rows=((n, "mon"),))),
     "overwrite-widening": Kind(
@@ -523,9 +512,6 @@ def test_where_spark_differs_it_is_a_cell_that_says_something_else() -> None:
     assert not [pair for pair, theirs in named if ours[pair] == theirs]
 
 
-def test_only_appends_that_read_nothing_are_passed_over_by_write_serializable() -> None:
-    """The two levels differ where the winner is a blind append, and where a commit that changes nothing counts as
-    moving rows, which under WriteSerializable only an operation that by its nature changes none does."""
-    differing = {(loser, winner) for loser, winner, cell in grid_cells() if "|" in cell}
-    blind = {"append", "append-tue", "txn"}
-    assert {loser for loser, winner in differing if winner not in blind} == {"delete-nothing"}
+def test_the_levels_differ_where_the_winner_is_an_append_that_read_nothing_and_nowhere_else() -> None:
+    differing = {winner for _, winner, cell in grid_cells() if "|" in cell}
+    assert differing == {"append", "append-tue", "txn"}

@@ -106,6 +106,18 @@ def test_what_is_declared_is_what_conflicts(
     assert [reason.rule for reason in found] == rules
 
 
+def test_a_commit_of_nothing_counts_as_moving_rows_but_of_no_operation_that_may_change_them() -> None:
+    """A DELETE that found nothing may not be placed before rows that it would have deleted."""
+    winner = commit(add("w", "mon"), remove("f1", "mon"))
+    for isolation, operation, rules in (
+        (SERIALIZABLE, "DELETE", ["ConcurrentDeleteReadError"]),
+        (WRITE_SERIALIZABLE, "OPTIMIZE", ["ConcurrentDeleteReadError"]),
+        (WRITE_SERIALIZABLE, "DELETE", ["ConcurrentAppendError", "ConcurrentDeleteReadError"]),
+    ):
+        found = find_conflicts(propose(read=READ_MONDAY, isolation=isolation, operation=operation), winner)
+        assert [reason.rule for reason in found] == rules
+
+
 # --- reasons --------------------------------------------------------------------------------------------------
 
 
