@@ -88,7 +88,8 @@ def test_line_one_is_commit_info_with_the_txn_id_and_the_number_of_lines(table: 
     result = append(table)
     lines = lines_of(scripted_log, result.version or 0)
     assert lines[0]["commitInfo"]["txnId"] == result.txn_id
-    assert lines[0]["commitInfo"]["txlog"] == {"actions": len(lines), "attempts": 1}
+    grown = [1, lines[1]["add"]["size"]]
+    assert lines[0]["commitInfo"]["txlog"] == {"actions": len(lines), "attempts": 1, "net": grown}
 
 
 def test_a_rebase_keeps_the_txn_id_and_the_data_files(table: Engine, open_engine: Any, scripted_log: Any) -> None:

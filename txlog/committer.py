@@ -30,8 +30,9 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.log.conflicts import Committed, Conflict, Rebase, decide
+from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
 from txlog.log.state import TableHead
-from txlog.log.transaction import Proposal, commit_bytes
+from txlog.log.transaction import Proposal, commit_bytes, commit_facts
 from txlog.protocol.commit_file import Commit, parse_commit
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteMetrics, WriteResult
@@ -123,6 +124,7 @@ class _Run:
         self.attempts = 0
         self.lost_races = 0
         self.waited_s = 0.0
+        self.in_commit_timestamp_ms: int | None = None
         self.pacing = committer.retry.pacing(self.store.round_trip_s)
 
     @property
@@ -273,11 +275,17 @@ class _Run:
     # --- durability and acknowledgement ---------------------------------------------------------------------
 
     def _body(self) -> bytes:
+        now_ms = ambient.now_ms()
+        self.in_commit_timestamp_ms = None
+        if keeps_timestamps(self.proposal, self.head):
+            self.in_commit_timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=self._previous_ms())
+        self.proposal = with_enablement(self.proposal, self.head, self.in_commit_timestamp_ms)
         self.said = self._numbered()
         return commit_bytes(
             self.said,
-            timestamp_ms=ambient.now_ms(),
+            timestamp_ms=now_ms,
             engine_info=self.committer.engine_info,
+            in_commit_timestamp=self.in_commit_timestamp_ms,
             attempts=self.lost_races + 1,
         )
 
@@ -289,6 +297,17 @@ class _Run:
         from txlog.log.row_tracking import with_row_ids
 
         return with_row_ids(self.proposal, self.head)
+
+    def _previous_ms(self) -> int | None:
+        """When the head was committed; None where nothing tells."""
+        if self.head is None:
+            return None
+        if self.head.in_commit_timestamp_ms is not None:
+            return self.head.in_commit_timestamp_ms
+        try:
+            return self.store.head(commit_name(self.head.version)).modified_ms
+        except NotFoundError:
+            return None
 
     def _make_predecessor_durable(self) -> None:
         """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours.
@@ -337,7 +356,8 @@ class _Run:
     def _acknowledge(self, body: bytes) -> CommitOutcome:
         version = self.target
         self.committer._durable_version = version
-        head = self.log.advance(self.head, Commit(version, self.said.actions, None, len(body)))
+        told = commit_facts(self.said, self.in_commit_timestamp_ms)
+        head = self.log.advance(self.head, Commit(version, self.said.actions, told, len(body)))
         return self._outcome(version, "committed", head)
 
     def _outcome(self, version: int | None, outcome: str, head: TableHead | None) -> CommitOutcome:

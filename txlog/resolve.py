@@ -9,6 +9,7 @@ from __future__ import annotations
 from txlog import __version__, ambient
 from txlog.engine import Engine
 from txlog.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, StorageError
+from txlog.log.in_commit_timestamps import next_timestamp_ms
 from txlog.log.transaction import Isolation, Proposal, ReadSet, commit_bytes
 from txlog.protocol.log_names import commit_name
 
@@ -24,6 +25,7 @@ def resolve(engine: Engine, txn_id: str, version: int) -> bool:
         )
     if version <= head.version:
         return _stands_at(engine, txn_id, version)
+    now_ms = ambient.now_ms()
     body = commit_bytes(
         Proposal(
             txn_id=ambient.uuid4(),
@@ -36,7 +38,12 @@ def resolve(engine: Engine, txn_id: str, version: int) -> bool:
             partition_columns=head.partition_columns,
             operation_parameters={"txnId": txn_id},
         ),
-        timestamp_ms=ambient.now_ms(),
+        timestamp_ms=now_ms,
+        in_commit_timestamp=(
+            next_timestamp_ms(now_ms=now_ms, previous_ms=head.in_commit_timestamp_ms)
+            if head.properties.in_commit_timestamps
+            else None
+        ),
         engine_info=f"txlog/{__version__}",
     )
     try:

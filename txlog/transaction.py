@@ -60,6 +60,7 @@ class Transaction:
         self._predicates: list[Predicate] = []
         self._read_files: set[str] = set()
         self._actions: list[Action] = []
+        self._adds_are_new = True
         self._written: list[str] = []
         self._rows = 0
         self._is_open = self._is_over = False
@@ -112,6 +113,7 @@ class Transaction:
                     path=path,
                 )
             self._engine.store.files.make_durable([path])
+            self._adds_are_new = False
             self._actions.append(file)
 
     def _path_of(self, file: AddFile) -> str:
@@ -227,6 +229,7 @@ class Transaction:
             operation_parameters=dict(self._parameters),
             operation_metrics=metrics.operation_metrics(),
             user_metadata=self._user_metadata,
+            adds_are_new=self._adds_are_new,
         )
         return self._engine.commit(proposal, self._head).told(proposal.txn_id, metrics)
 

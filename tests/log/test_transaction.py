@@ -90,7 +90,7 @@ def test_commit_info_is_complete() -> None:
         "userMetadata": "nightly",
         "engineInfo": "txlog/0",
         "txnId": "txn-1",
-        "txlog": {"actions": 2, "fingerprint": "offsets-17"},
+        "txlog": {"actions": 2, "net": [1, 1], "fingerprint": "offsets-17"},
     }
 
 

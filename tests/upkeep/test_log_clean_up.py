@@ -208,6 +208,34 @@ def test_a_bounded_run_takes_the_oldest_and_the_next_one_goes_on() -> None:
     assert world.clean_up().names == (checkpoint_name(2), commit_name(3), commit_name(4))
 
 
+# --- in-commit timestamps -----------------------------------------------------------------------------------
+
+ICT = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}
+
+
+def test_in_commit_timestamps_decide_where_the_table_keeps_them() -> None:
+    """A table that was copied yesterday: its files are young, its commits are not."""
+    world = World(protocol=ICT, **{"delta.enableInCommitTimestamps": "true"})
+    for version in range(10):
+        world.commit(1, add(f"f{version}"), in_commit_timestamp=NOW_MS - (9 - version) * DAY_MS)
+        world.checkpoint(1)
+    assert world.clean_up().first_version == 5
+
+
+def test_times_from_before_in_commit_timestamps_are_those_of_files() -> None:
+    configuration = {
+        "delta.enableInCommitTimestamps": "true",
+        "delta.inCommitTimestampEnablementVersion": "6",
+        "delta.inCommitTimestampEnablementTimestamp": str(NOW_MS - 2 * DAY_MS),
+    }
+    world = World(protocol=ICT, **configuration)
+    for version in range(10):
+        stamp = NOW_MS - 2 * DAY_MS + version if version >= 6 else None
+        world.commit(20 - version if version < 6 else 2, add(f"f{version}"), in_commit_timestamp=stamp)
+        world.checkpoint(1)
+    assert world.clean_up().first_version == 5
+
+
 # --- protocol guards ----------------------------------------------------------------------------------------
 
 

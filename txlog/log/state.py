@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     from txlog.protocol.properties import TableProperties
     from txlog.protocol.schema import Struct
 
-__all__ = ["HeadBuilder", "TableHead", "advance"]
+__all__ = ["HeadBuilder", "TableHead", "Totals", "advance"]
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How many live files a version has, and their size in bytes."""
+
+    num_files: int
+    size_bytes: int
 
 
 Derived = TypeVar("Derived")
@@ -53,7 +61,8 @@ class TableHead:
     """One version of a table, all but its files.
 
     ``domains`` holds the live ones. ``in_commit_timestamp_ms`` is that of this version's commit, None where it
-    has none or was not read. ``segment`` says where the files are.
+    has none or was not read. ``segment`` says where the files are. ``totals`` is None where no checksum file and
+    not every commit since tells them: never a guess.
     """
 
     version: int
@@ -63,6 +72,7 @@ class TableHead:
     domains: Mapping[str, DomainMetadata]
     in_commit_timestamp_ms: int | None
     segment: LogSegment
+    totals: Totals | None
     _parsed: _Parsed = field(repr=False, compare=False)
 
     @property
@@ -105,6 +115,7 @@ class HeadBuilder:
         self._transactions: Mapping[str, SetTransaction] = base.transactions if base else {}
         self._domains: Mapping[str, DomainMetadata] = base.domains if base else {}
         self.in_commit_timestamp_ms: int | None = None
+        self._totals = base.totals if base else None
 
     def apply(self, actions: Iterable[Action | None]) -> None:
         transactions: dict[str, SetTransaction] = {}
@@ -127,6 +138,9 @@ class HeadBuilder:
     def apply_commit(self, commit: Commit) -> None:
         self.apply(commit.actions)
         self.in_commit_timestamp_ms = commit.in_commit_timestamp_ms
+        before = self._totals if commit.version else Totals(0, 0)
+        net = commit.commit_info.net_files if commit.commit_info else None
+        self._totals = Totals(before.num_files + net[0], before.size_bytes + net[1]) if before and net else None
 
     def build(self, segment: LogSegment, *, table: str | None = None) -> TableHead:
         """Raises ``CorruptLogError`` where no protocol or no metadata was seen."""
@@ -154,6 +168,7 @@ class HeadBuilder:
             self._domains,
             self.in_commit_timestamp_ms,
             segment,
+            self._totals,
             parsed,
         )
 

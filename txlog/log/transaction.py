@@ -43,6 +43,7 @@ __all__ = [
     "ReadSet",
     "check_text",
     "commit_bytes",
+    "commit_facts",
     "operation_parameters",
     "validate_proposal",
 ]
@@ -92,7 +93,8 @@ class Proposal:
     ``schema`` and ``partition_columns`` are the table's at ``read_version`` (of the table to be, when creating);
     ``isolation`` is the table's level, or the one asked for. ``operation_parameters`` are texts as Spark's
     history shows them (`operation_parameters` makes them), ``operation_metrics`` are numbers as texts.
-    ``checked_version`` is the last version known not to conflict; `rebased` moves it.
+    ``checked_version`` is the last version known not to conflict; `rebased` moves it. ``adds_are_new`` says that no
+    added file can be in the table already: each was written for this transaction alone.
     """
 
     txn_id: str
@@ -108,6 +110,7 @@ class Proposal:
     user_metadata: str | None = None
     fingerprint: str | None = None
     checked_version: int | None = None
+    adds_are_new: bool = True
 
     @property
     def base_version(self) -> int:
@@ -151,6 +154,14 @@ class Proposal:
     @cached_property
     def removes(self) -> tuple[RemoveFile, ...]:
         return _of_kind(self.actions, RemoveFile)
+
+    @cached_property
+    def net_files(self) -> tuple[int, int] | None:
+        """By how many files and bytes the table grows; None where a file may count twice or its size is unknown."""
+        sizes = [remove.size for remove in self.removes if remove.size is not None]
+        if len(sizes) < len(self.removes) or (self.adds and not self.adds_are_new):
+            return None
+        return len(self.adds) - len(sizes), sum(add.size for add in self.adds) - sum(sizes)
 
     @cached_property
     def is_blind_append(self) -> bool:
@@ -214,6 +225,8 @@ def commit_bytes(
     own: dict[str, Any] = {"actions": 1 + len(dated) + lines}
     if attempts is not None:
         own["attempts"] = attempts
+    if proposal.net_files is not None:
+        own["net"] = proposal.net_files
     if proposal.fingerprint is not None:
         own["fingerprint"] = proposal.fingerprint
     info = _commit_info(proposal, timestamp_ms, engine_info, in_commit_timestamp)
@@ -221,6 +234,12 @@ def commit_bytes(
     head = [orjson.dumps({CommitInfo.KEY: info})]
     head += [orjson.dumps(action_to_json(action)) for action in dated]
     return b"\n".join([*head, body])
+
+
+def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
+    """What of a commit's ``commitInfo`` tells of the table, for whoever need not read back what was just written."""
+    own = {} if proposal.net_files is None else {"net": list(proposal.net_files)}
+    return CommitInfo({"inCommitTimestamp": in_commit_timestamp, "txlog": own})
 
 
 def _commit_info(

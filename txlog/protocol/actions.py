@@ -275,6 +275,15 @@ class CommitInfo:
         return count if type(count) is int else None
 
     @property
+    def net_files(self) -> tuple[int, int] | None:
+        """By how many files and bytes txlog said this commit changes the table; None where it could not tell."""
+        own = self.fields.get("txlog")
+        net = own.get("net") if isinstance(own, Mapping) else None
+        if type(net) is list and len(net) == 2 and type(net[0]) is int and type(net[1]) is int:
+            return net[0], net[1]
+        return None
+
+    @property
     def fingerprint(self) -> str | None:
         own = self.fields.get("txlog")
         value = own.get("fingerprint") if isinstance(own, Mapping) else None

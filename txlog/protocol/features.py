@@ -219,9 +219,7 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("v2Checkpoint", _YES, _uses_v2_checkpoints, is_reader_feature=True),
     _Feature("vacuumProtocolCheck", _YES, _never, is_reader_feature=True),
     _Feature("domainMetadata", _YES, _never),
-    _Feature(
-        "inCommitTimestamp", _UNLESS_USED, _property("delta.enableInCommitTimestamps"), "delta.enableInCommitTimestamps"
-    ),
+    _Feature("inCommitTimestamp", _YES, _property("delta.enableInCommitTimestamps")),
     _Feature("rowTracking", _YES, _property("delta.enableRowTracking"), requires=("domainMetadata",)),
     # Merely supporting these obliges a writer (statistics of clustering columns, ...), in use or not.
     _Feature("clustering", _NO, _never),

@@ -1,0 +1,155 @@
+"""Tables whose commits carry their own time: later than all before, whatever the clock and the races do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from txlog import ambient
+from txlog.engine import Engine
+from txlog.errors import NotFoundError
+from txlog.protocol.log_names import commit_name
+from txlog.resolve import resolve
+from txlog.table import Table
+
+ENABLED = {"delta.enableInCommitTimestamps": "true"}
+
+
+class Clock(ambient.Ambient):
+    moment_ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.moment_ms
+
+    def sleep(self, seconds: float) -> None:
+        pass
+
+
+@pytest.fixture
+def clock() -> Iterator[Clock]:
+    with ambient.use(Clock()) as clock:
+        assert isinstance(clock, Clock)
+        yield clock
+
+
+@pytest.fixture
+def engine(open_engine: Callable[..., Engine]) -> Engine:
+    return open_engine()
+
+
+def create(engine: Engine, **properties: str) -> Table:
+    from txlog.alter import Definition, new_table
+
+    definition = Definition(*new_table(pa.schema([("id", pa.int64())]), (), properties))
+    engine.commit_definition(None, definition, "CREATE TABLE", {})
+    return Table(engine)
+
+
+def rows(*values: int) -> pa.Table:
+    return pa.table({"id": pa.array(values, pa.int64())})
+
+
+def first_line(engine: Engine, version: int) -> dict[str, Any]:
+    line = orjson.loads(engine.store.log.read(commit_name(version)).split(b"\n")[0])
+    return dict(line["commitInfo"])
+
+
+def stamps(engine: Engine) -> list[int | None]:
+    last = engine.log.head().version
+    return [first_line(engine, version).get("inCommitTimestamp") for version in range(last + 1)]
+
+
+def test_every_commit_says_when_it_was_also_while_the_clock_goes_back(engine: Engine, clock: Clock) -> None:
+    table = create(engine, **ENABLED)
+    assert "inCommitTimestamp" in (engine.log.head().protocol.writer_features or ())
+    table.append(rows(1))
+    clock.moment_ms -= 10_000
+    table.append(rows(2))
+    clock.moment_ms += 60_000
+    table.append(rows(3))
+    start = 1_700_000_000_000
+    assert stamps(engine) == [start, start + 1, start + 2, start + 50_000]
+    assert [entry["timestamp"] for entry in table.history()] == [start + 50_000, start + 2, start + 1, start]
+
+
+def test_a_handle_that_did_not_see_the_last_commit_still_comes_after_it(
+    open_engine: Callable[..., Engine], clock: Clock
+) -> None:
+    ahead, behind = open_engine(), open_engine()
+    table = create(ahead, **ENABLED)
+    late = Table(behind)
+    late.append(rows(1))
+    clock.moment_ms += 100_000
+    table.append(rows(2))
+    clock.moment_ms -= 100_000
+    late.append(rows(3))  # its clock is behind, and the head it remembers is not the newest
+    found = stamps(ahead)
+    assert found[-1] == 1_700_000_100_001
+    table.create_checkpoint()
+    fresh = Table(open_engine())
+    fresh.append(rows(4))
+    assert stamps(ahead)[-1] == 1_700_000_100_002
+
+
+def test_enabling_on_a_table_with_a_past_notes_since_when(engine: Engine, clock: Clock) -> None:
+    table = create(engine)
+    clock.moment_ms += 1000
+    table.append(rows(1))
+    clock.moment_ms -= 500  # behind the time of the last commit's file
+    table.set_properties(ENABLED)
+    table.append(rows(2))
+    start = 1_700_000_000_000
+    assert stamps(engine) == [None, None, start + 1001, start + 1002]
+    properties = engine.log.head().metadata.configuration
+    assert properties["delta.inCommitTimestampEnablementVersion"] == "2"
+    assert properties["delta.inCommitTimestampEnablementTimestamp"] == str(start + 1001)
+    assert engine.log.version_at(start + 500) == 0
+    assert engine.log.version_at(start + 1000) == 1
+    assert engine.log.version_at(start + 1001) == 2
+    with pytest.raises(NotFoundError, match="after the latest"):
+        engine.log.version_at(start + 1003)
+
+
+def test_enabling_after_a_lost_race_notes_the_version_it_became(
+    open_engine: Callable[..., Engine], clock: Clock
+) -> None:
+    table, other = create(open_engine()), Table(open_engine())
+    other.append(rows(1))
+    log: Any = table._engine.store.log
+
+    def overtaken(real: Callable[..., Any], name: str, body: bytes) -> Any:
+        other.append(rows(2))
+        return real(name, body)
+
+    table.append(rows(0))
+    log.script["put_if_absent"] = [overtaken]
+    result = table.set_properties(ENABLED)
+    assert result.attempts > 1
+    properties = table.snapshot().properties
+    assert properties["delta.inCommitTimestampEnablementVersion"] == str(result.version)
+    assert first_line(table._engine, result.version or 0)["inCommitTimestamp"] == int(
+        properties["delta.inCommitTimestampEnablementTimestamp"]
+    )
+
+
+def test_nobody_can_forge_since_when_and_disabling_forgets_it(engine: Engine, clock: Clock) -> None:
+    table = create(engine, **ENABLED, **{"delta.inCommitTimestampEnablementVersion": "7"})
+    assert "delta.inCommitTimestampEnablementVersion" not in table.snapshot().properties
+    table.set_properties({"delta.enableInCommitTimestamps": "false"})
+    table.set_properties({**ENABLED, "delta.inCommitTimestampEnablementVersion": "99"})
+    assert table.snapshot().properties["delta.inCommitTimestampEnablementVersion"] == "2"
+    table.set_properties({"delta.inCommitTimestampEnablementVersion": "99", "x": "y"})
+    assert table.snapshot().properties["delta.inCommitTimestampEnablementVersion"] == "2"
+    table.set_properties({"delta.enableInCommitTimestamps": "false"})
+    assert "delta.inCommitTimestampEnablementVersion" not in table.snapshot().properties
+    assert stamps(engine)[-1] is None
+
+
+def test_a_fence_carries_its_time_too(engine: Engine, clock: Clock) -> None:
+    create(engine, **ENABLED)
+    assert resolve(engine, "never-sent", 1) is False
+    assert first_line(engine, 1)["inCommitTimestamp"] == 1_700_000_000_001

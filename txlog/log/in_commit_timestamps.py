@@ -1,0 +1,60 @@
+"""In-commit timestamps: the time a commit carries itself, later than every one before it.
+
+In: a proposal and the head it would follow, the time now and that of the head's commit. Out: the timestamp, and the
+proposal with the properties that say since when the table keeps such times. Both change with every version tried for.
+PROTOCOL.md, "In-Commit Timestamps".
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from txlog.log.state import TableHead
+from txlog.log.transaction import Proposal
+from txlog.protocol.actions import Metadata
+from txlog.protocol.properties import TableProperties
+
+__all__ = ["keeps_timestamps", "next_timestamp_ms", "with_enablement"]
+
+_VERSION_KEY = "delta.inCommitTimestampEnablementVersion"
+_TIMESTAMP_KEY = "delta.inCommitTimestampEnablementTimestamp"
+
+
+def keeps_timestamps(proposal: Proposal, head: TableHead | None) -> bool:
+    """Whether the version that ``proposal`` becomes carries its time."""
+    if proposal.metadata is not None:
+        return TableProperties.of(proposal.metadata.configuration).in_commit_timestamps
+    return head is not None and head.properties.in_commit_timestamps
+
+
+def next_timestamp_ms(*, now_ms: int, previous_ms: int | None) -> int:
+    """Now, or 1 ms after ``previous_ms`` where the clock is not ahead of it.
+
+    ``previous_ms`` is the in-commit timestamp of the version before; for the first commit that has one, the
+    modification time of the file before it; None for a new table.
+    """
+    return now_ms if previous_ms is None else max(now_ms, previous_ms + 1)
+
+
+def with_enablement(proposal: Proposal, head: TableHead | None, timestamp_ms: int | None) -> Proposal:
+    """The proposal whose metadata says since which version and time the table keeps timestamps.
+
+    ``timestamp_ms`` is that of this commit, None where it has none. What a caller put under these keys is replaced:
+    a wrong time there would send time travel to the wrong version.
+    """
+    metadata = proposal.metadata
+    if metadata is None:
+        return proposal
+    configuration = {k: v for k, v in metadata.configuration.items() if k not in (_VERSION_KEY, _TIMESTAMP_KEY)}
+    if timestamp_ms is not None and head is not None:
+        if head.properties.in_commit_timestamps:
+            known = head.metadata.configuration
+            configuration.update({key: known[key] for key in (_VERSION_KEY, _TIMESTAMP_KEY) if key in known})
+        else:
+            configuration[_VERSION_KEY] = str(head.version + 1)
+            configuration[_TIMESTAMP_KEY] = str(timestamp_ms)
+    if configuration == metadata.configuration:
+        return proposal
+    settled = replace(metadata, configuration=configuration)
+    actions = tuple(settled if isinstance(action, Metadata) else action for action in proposal.actions)
+    return replace(proposal, actions=actions)
