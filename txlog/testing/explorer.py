@@ -1,0 +1,163 @@
+"""The schedule explorer: txlog's own code, suspended at every store call, in every order and under every fault.
+
+In: a `Scenario`, which says who acts and what may go wrong. Out: how many schedules were run (`Report`), or the first
+broken promise with the shortest trace that breaks it and the line that replays it (`Failure`). Each actor runs the
+real transaction, committer and sink code in a greenlet of its own; the store, the clock and chance are the explorer's,
+so that a schedule is nothing but the answers of `Choices.choose`.
+
+What is explored, and what need not be. An actor is suspended before every call whose answer, or whose effect on
+others, depends on who goes first. A read of a name that can no longer change is no such call: it commutes with all
+others and is answered at once. In an exhaustive run a state that was seen before, log, histories of all actors and
+what may still go wrong, is not explored again, since an actor's future is a function of the answers it got.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from txlog.testing.invariants import InvariantBroken
+from txlog.testing.run import Pruned, Run, Scenario, StoryTooLong
+from txlog.testing.schedule import Choices, every_schedule, parsed, shrunk, written
+
+__all__ = ["Failure", "Report", "explore_all", "explore_random", "replay"]
+
+Make = Callable[[Choices], Scenario]
+"""A scenario, or a family of them from which the first choices pick one."""
+
+_SHRINKING_S = 20.0
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A promise that was broken. ``line`` replays the shortest schedule found that breaks it."""
+
+    scenario: str
+    invariant: str
+    detail: str
+    line: str
+    story: tuple[str, ...]
+    seed: str | None = None
+
+    def __str__(self) -> str:
+        seed = f"\n  found by seed {self.seed}" if self.seed else ""
+        story = "".join(f"\n    {line}" for line in self.story)
+        return (
+            f"{self.invariant}: {self.detail}\n  scenario {self.scenario}, shortest schedule that breaks it:"
+            f"{story}{seed}\n  replay: {self.line}"
+        )
+
+
+@dataclass
+class Report:
+    """What was explored. ``is_exhaustive`` is True where nothing was left out."""
+
+    scenario: str
+    schedules: int = 0
+    pruned: int = 0
+    steps: int = 0
+    faults: int = 0
+    crashes: int = 0
+    seconds: float = 0.0
+    is_exhaustive: bool = False
+    failure: Failure | None = None
+    outcomes: dict[str, int] = field(default_factory=dict)
+
+    def count(self, run: Run) -> None:
+        self.steps += run.steps
+        self.faults += run.scenario.faults - run.faults_left
+        self.crashes += run.scenario.crashes - run.crashes_left
+        for attempt in run.ledger.attempts.values():
+            self.outcomes[attempt.answer] = self.outcomes.get(attempt.answer, 0) + 1
+
+    def __str__(self) -> str:
+        kind = "exhaustive" if self.is_exhaustive else "sampled"
+        pruned = f" ({self.pruned:,} more ended where another had been)" if self.pruned else ""
+        rate = (self.schedules + self.pruned) / max(self.seconds, 1e-9)
+        return (
+            f"{self.scenario}: {kind}, {self.schedules:,} schedules{pruned}, {self.steps:,} steps,"
+            f" {self.faults:,} faults, {self.crashes:,} crashes in {self.seconds:.1f} s, {rate:,.0f} schedules/s"
+        )
+
+
+def explore_all(name: str, make: Make, *, seconds: float | None = None) -> Report:
+    """Every schedule of a scenario, states seen before left out; or as many as ``seconds`` allow."""
+    report = Report(name)
+    visited: set[int] = set()
+    begin = time.perf_counter()
+
+    def run(choices: Choices) -> None:
+        story = Run(make(choices), choices, visited=visited)
+        try:
+            story.to_the_end()
+        except Pruned:
+            report.pruned += 1
+        except (InvariantBroken, StoryTooLong) as broken:
+            report.failure = _failure(name, make, choices, broken, None)
+        else:
+            report.schedules += 1
+        report.count(story)
+
+    for _ in every_schedule(run):
+        report.seconds = time.perf_counter() - begin
+        if report.failure or (seconds is not None and report.seconds > seconds):
+            return report
+    report.is_exhaustive = True
+    return report
+
+
+def explore_random(
+    name: str, make: Make, *, seed: int, seconds: float | None = None, schedules: int | None = None
+) -> Report:
+    """Random schedules for so long, or so many: schedule number n is drawn from ``"seed/n"``, whatever came before."""
+    report = Report(name)
+    begin = time.perf_counter()
+    number = 0
+    while (seconds is None or report.seconds < seconds) and (schedules is None or number < schedules):
+        choices = Choices.seeded(f"{seed}/{number}")
+        story = Run(make(choices), choices)
+        try:
+            story.to_the_end()
+        except (InvariantBroken, StoryTooLong) as broken:
+            report.failure = _failure(name, make, choices, broken, f"{seed}/{number}")
+        report.schedules += 1
+        report.count(story)
+        report.seconds = time.perf_counter() - begin
+        if report.failure:
+            return report
+        number += 1
+    return report
+
+
+def replay(make: Make, line: str) -> Run:
+    """Run one schedule again, from its line. Raises `InvariantBroken` as it did; the run tells its story."""
+    choices = Choices(parsed(line.rpartition(":")[2]))
+    story = Run(make(choices), choices, told=True)
+    story.to_the_end()
+    return story
+
+
+def _failure(name: str, make: Make, choices: Choices, broken: Exception, seed: str | None) -> Failure:
+    invariant = getattr(broken, "invariant", "every story ends")
+    deadline_s = time.perf_counter() + _SHRINKING_S
+
+    def run(given: Sequence[int]) -> tuple[Run, Exception | None]:
+        taken = Choices(given)
+        story = Run(make(taken), taken, told=True)
+        try:
+            story.to_the_end()
+        except (InvariantBroken, StoryTooLong) as error:
+            return story, error
+        return story, None
+
+    def still_fails(given: Sequence[int]) -> bool:
+        if time.perf_counter() > deadline_s:
+            return False
+        error = run(given)[1]
+        return error is not None and getattr(error, "invariant", "every story ends") == invariant
+
+    shortest = shrunk(choices.taken, still_fails)
+    story, error = run(shortest)
+    detail = getattr(error, "detail", str(error))
+    return Failure(story.scenario.name, invariant, detail, f"{name}:{written(shortest)}", tuple(story.story), seed)

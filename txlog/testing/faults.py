@@ -1,0 +1,425 @@
+"""Faults on purpose: a store that wraps any other and answers wrongly, late or not at all where it is told to.
+
+In: a `LogStore`, `FileStore` or `TableStore`, and which calls shall fail how: as one line of text
+(``"put_if_absent#2=fail_after list_from#1=hole"``), as steps in a script, or decided call by call. Out: the same
+interface, a record of every call, and the line that makes the same faults happen again (`FaultyLogStore.line`).
+What each fault does is in `FAULTS`; README.md beside this file shows a job run under them.
+"""
+
+from __future__ import annotations
+
+import random  # noqa: TID251 -- the seed is given, so that the same faults come again
+import re
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from txlog import ambient
+from txlog.errors import InvalidInputError, StorageError
+from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
+from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
+
+__all__ = [
+    "FAULTS",
+    "Crashed",
+    "Fault",
+    "FaultyFileStore",
+    "FaultyLogStore",
+    "InFlightPut",
+    "StoreCall",
+    "faulty_table_store",
+    "parse_faults",
+    "random_faults",
+]
+
+Step = Callable[..., Any]
+"""``step(real, name, *arguments)`` answers in place of ``real``, the operation of the wrapped store."""
+
+
+class Crashed(BaseException):
+    """The process died at a store call. No ``except Exception`` catches it, and no later call of it does anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreCall:
+    """One call: the ``number``-th of its operation, from 1. ``fault`` is what was done to it, None if nothing."""
+
+    operation: str
+    number: int
+    name: str
+    fault: Fault | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A fault of `FAULTS` by name, with its argument where it takes one (``hole=2``)."""
+
+    kind: str
+    argument: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in FAULTS:
+            raise InvalidInputError(f"there is no fault {self.kind!r}: use one of {', '.join(FAULTS)}")
+
+    def __str__(self) -> str:
+        return self.kind if self.argument is None else f"{self.kind}={self.argument:g}"
+
+
+Decide = Callable[[StoreCall], Fault | Step | None]
+"""Asked before each call; a fault or a step replaces the call, None lets it through."""
+
+
+class InFlightPut:
+    """A put whose answer was lost on the way there: it lands when `land` is called, if the name is still free."""
+
+    def __init__(self, log: LogStore, name: str, body: bytes, after_calls: int | None) -> None:
+        self.name = name
+        self.body = body
+        self.after_calls = after_calls
+        self._log = log
+
+    def land(self) -> PutOutcome:
+        return self._log.put_if_absent(self.name, self.body)
+
+
+class _Intercepted:
+    """Counts and records calls, and puts a fault or a step in their place."""
+
+    def __init__(self, faults: str | Decide) -> None:
+        self.calls: list[tuple[str, str]] = []
+        self.trace: list[StoreCall] = []
+        self.script: dict[str, list[Fault | Step | None]] = {}
+        self._counts: dict[str, int] = {}
+        self._decide: Decide | None = None
+        self._lock = threading.Lock()
+        self._has_crashed = False
+        if callable(faults):
+            self._decide = faults
+        else:
+            for (operation, number), fault in parse_faults(faults).items():
+                steps = self.script.setdefault(operation, [])
+                steps.extend([None] * (number - len(steps)))
+                steps[number - 1] = fault
+
+    @property
+    def line(self) -> str:
+        """The faults that happened, as the text that makes them happen again. Steps of a script are not in it."""
+        return " ".join(f"{call.operation}#{call.number}={call.fault}" for call in self.trace if call.fault)
+
+    def names(self, operation: str) -> list[str]:
+        """The names this operation was called with, in order."""
+        return [name for called, name in self.calls if called == operation]
+
+    def _call(self, operation: str, real: Callable[..., Any], name: str, *arguments: Any) -> Any:
+        if self._has_crashed:
+            raise Crashed(f"{operation} {name}: the process has died")
+        with self._lock:
+            number = self._counts[operation] = self._counts.get(operation, 0) + 1
+            self.calls.append((operation, name))
+            call = StoreCall(operation, number, name)
+            self.trace.append(call)
+            place = len(self.trace) - 1
+            steps = self.script.get(operation)
+            step = steps.pop(0) if steps else None
+        if step is None and self._decide is not None:
+            step = self._decide(call)
+        self._before(call)
+        if isinstance(step, Fault):
+            self.trace[place] = replace(call, fault=step)
+            try:
+                return FAULTS[step.kind](self, step, operation, real, name, *arguments)
+            except Crashed:
+                self._has_crashed = True
+                raise
+        return real(name, *arguments) if step is None else step(real, name, *arguments)
+
+    def _before(self, call: StoreCall) -> None:
+        """What happens of itself before a call."""
+
+
+class FaultyLogStore(_Intercepted):
+    """A `LogStore` over another. ``faults`` is a line of text, or is asked before each call (`Decide`).
+
+    ``script[operation]`` holds faults and steps for the next calls of an operation, None letting one through.
+    ``in_flight`` holds the puts that may still land. ``files`` is the table's file store, which ``recreated`` needs.
+    """
+
+    def __init__(self, inner: LogStore, faults: str | Decide = "", *, files: FileStore | None = None) -> None:
+        super().__init__(faults)
+        self.inner = inner
+        self.files = files
+        self.in_flight: list[InFlightPut] = []
+
+    @property
+    def lists_itself_completely(self) -> bool:
+        return self.inner.lists_itself_completely
+
+    @property
+    def checks_predecessor(self) -> bool:
+        return self.inner.checks_predecessor
+
+    def list_from(self, start: str) -> list[ObjectMeta]:
+        found: list[ObjectMeta] = self._call("list_from", self.inner.list_from, start)
+        return found
+
+    def read(self, name: str) -> bytes:
+        body: bytes = self._call("read", self.inner.read, name)
+        return body
+
+    def head(self, name: str) -> ObjectMeta:
+        found: ObjectMeta = self._call("head", self.inner.head, name)
+        return found
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        outcome: PutOutcome = self._call("put_if_absent", self.inner.put_if_absent, name, body)
+        return outcome
+
+    def put(self, name: str, body: bytes | memoryview) -> None:
+        self._call("put", self.inner.put, name, body)
+
+    def delete(self, name: str) -> None:
+        self._call("delete", self.inner.delete, name)
+
+    def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
+        return self.inner.remove_stale_temporaries(dry_run=dry_run)
+
+    def make_durable(self, name: str) -> None:
+        self._call("make_durable", self.inner.make_durable, name)
+
+    def round_trip_s(self) -> float:
+        return self.inner.round_trip_s()
+
+    def _before(self, call: StoreCall) -> None:
+        for put in list(self.in_flight):
+            if put.after_calls is not None:
+                put.after_calls -= 1
+                if put.after_calls <= 0:
+                    self.in_flight.remove(put)
+                    put.land()
+
+
+class FaultyFileStore(_Intercepted):
+    """A `FileStore` over another; ``publish`` counts as an operation of its own, named by the file's path."""
+
+    def __init__(self, inner: FileStore, faults: str | Decide = "") -> None:
+        super().__init__(faults)
+        self.inner = inner
+
+    def create(self, path: str) -> OutputFile:
+        output: OutputFile = self._call("create", self.inner.create, path)
+        return _FaultyOutputFile(self, path, output)
+
+    def open(self, path: str) -> Any:
+        return self._call("open", self.inner.open, path)
+
+    def head(self, path: str) -> ObjectMeta:
+        found: ObjectMeta = self._call("head", self.inner.head, path)
+        return found
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        named = list(paths)
+        self._call("make_durable", lambda _: self.inner.make_durable(named), named[0] if named else "")
+
+    def delete(self, path: str) -> None:
+        self._call("delete", self.inner.delete, path)
+
+    def publish(self, path: str, output: OutputFile) -> ObjectMeta:
+        found: ObjectMeta = self._call("publish", lambda _: output.publish(), path)
+        return found
+
+
+class _FaultyOutputFile:
+    def __init__(self, files: FaultyFileStore, path: str, output: OutputFile) -> None:
+        self._files = files
+        self._path = path
+        self._output = output
+
+    @property
+    def sink(self) -> Any:
+        return self._output.sink
+
+    def publish(self) -> ObjectMeta:
+        return self._files.publish(self._path, self._output)
+
+    def abort(self) -> None:
+        self._output.abort()
+
+
+def faulty_table_store(store: TableStore, faults: str | Decide = "") -> TableStore:
+    """``store`` with faults on its log; its ``log`` is then a `FaultyLogStore`. Data files are left alone."""
+    return TableStore(uri=store.uri, log=FaultyLogStore(store.log, faults, files=store.files), files=store.files)
+
+
+def parse_faults(line: str) -> dict[tuple[str, int], Fault]:
+    """``operation#number=fault`` or ``operation#number=fault=argument``, separated by blanks, as values.
+
+    Raises InvalidInputError naming the word that is not of this form.
+    """
+    found: dict[tuple[str, int], Fault] = {}
+    for word in line.split():
+        match = re.fullmatch(r"([a-z_]+)#([1-9]\d*)=([a-z_]+)(?:=([0-9.e+-]+))?", word)
+        if match is None:
+            raise InvalidInputError(f"{word!r} is not of the form operation#number=fault or ...=fault=argument")
+        argument = None if match[4] is None else float(match[4])
+        found[match[1], int(match[2])] = Fault(match[3], argument)
+    return found
+
+
+def random_faults(seed: int, rate: float, kinds: Iterable[str] = ("fail_before", "fail_after", "conflict")) -> Decide:
+    """A `Decide` that lets each call fail with probability ``rate``, as one of ``kinds``, drawn from ``seed``."""
+    chance = random.Random(seed)
+    faults = [Fault(kind) for kind in kinds]
+
+    def decide(call: StoreCall) -> Fault | None:
+        return chance.choice(faults) if chance.random() < rate else None
+
+    return decide
+
+
+# --- the faults -------------------------------------------------------------------------------------------------
+
+
+def _fail_before(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """The request is lost on its way: nothing happens, and nobody is told. A put answers "unknown"."""
+    if operation == "put_if_absent":
+        return PutOutcome.UNKNOWN
+    raise StorageError(f"{operation} {name}: the request was lost", path=name)
+
+
+def _fail_after(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """It happens, and the answer is lost. A put answers "unknown"."""
+    real(name, *arguments)
+    if operation == "put_if_absent":
+        return PutOutcome.UNKNOWN
+    raise StorageError(f"{operation} {name}: the answer was lost", path=name)
+
+
+def _refused(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """A definite failure: nothing happens, and the store says so (disk full, no permission)."""
+    raise StorageError(f"{operation} {name}: refused", path=name)
+
+
+def _late(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """A put whose answer is lost lands before the ``argument``-th later call (default: when `land` is called)."""
+    assert isinstance(store, FaultyLogStore), "only a put of the log can be late"
+    after = None if fault.argument is None else int(fault.argument)
+    store.in_flight.append(InFlightPut(store.inner, name, bytes(arguments[0]), after))
+    return PutOutcome.UNKNOWN
+
+
+def _conflict(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """A put answers "already exists" and nothing landed, as S3 does with 409 while two puts are under way."""
+    return PutOutcome.ALREADY_EXISTS
+
+
+def _not_durable(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """A put is visible, and its directory could not be synced."""
+    outcome = real(name, *arguments)
+    return PutOutcome.NOT_DURABLE if outcome is PutOutcome.WRITTEN else outcome
+
+
+def _stale(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """A list lacks everything of its ``argument`` newest versions (default 1)."""
+    found: list[ObjectMeta] = real(name, *arguments)
+    versions = sorted({version for meta in found if (version := _version(meta.name)) is not None})
+    hidden = set(versions[-int(fault.argument or 1) :])
+    return [meta for meta in found if _version(meta.name) not in hidden]
+
+
+def _hole(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """A list lacks its ``argument``-th oldest commit (default 1) although newer ones show."""
+    found: list[ObjectMeta] = real(name, *arguments)
+    commits = [meta.name for meta in found if _is_commit(meta.name)]
+    hidden = commits[:-1][int(fault.argument or 1) - 1 :][:1]
+    return [meta for meta in found if meta.name not in hidden]
+
+
+def _slow(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """The caller sleeps for ``argument`` seconds (default 1) of the ambient clock before the call."""
+    ambient.sleep(1.0 if fault.argument is None else fault.argument)
+    return real(name, *arguments)
+
+
+def _torn_temporary(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """The process dies in the middle of a put: half of the bytes stay under a hidden temporary name."""
+    assert isinstance(store, FaultyLogStore), "only a put of the log leaves a temporary file"
+    write_aside = getattr(store.inner, "_write_aside", None)  # an object store leaves nothing
+    if write_aside is not None:
+        write_aside(name, bytes(arguments[0])[: len(arguments[0]) // 2])
+    raise Crashed(f"{operation} {name}: died while writing")
+
+
+def _crash_before(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """The process dies before the call."""
+    raise Crashed(f"{operation} {name}: died before")
+
+
+def _crash_after(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """The process dies after the call, before it can act on the answer."""
+    real(name, *arguments)
+    raise Crashed(f"{operation} {name}: died after")
+
+
+def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """Before the call another engine writes a checkpoint of the newest version and deletes every older commit."""
+    from txlog.delta_log import DeltaLog
+
+    assert isinstance(store, FaultyLogStore), "only a log can be cleaned up"
+    files = store.files
+    assert files is not None, "give the faulty log its table's file store: faulty_table_store does"
+    log = DeltaLog(TableStore("cleaner://", store.inner, files))
+    head = log.head()
+    log.write_checkpoint(head)
+    for meta in store.inner.list_from(""):
+        version = _version(meta.name)
+        if version is not None and version < head.version:
+            store.inner.delete(meta.name)
+    return real(name, *arguments)
+
+
+def _recreated(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
+    """Before the call somebody drops the table and creates it again: version 0 with the same schema, another id."""
+    from txlog.alter import Definition
+    from txlog.delta_log import DeltaLog
+    from txlog.engine import Engine
+
+    assert isinstance(store, FaultyLogStore), "only a log can be created again"
+    files = store.files
+    assert files is not None, "give the faulty log its table's file store: faulty_table_store does"
+    table = TableStore("recreator://", store.inner, files)
+    head = DeltaLog(table).head()
+    for meta in store.inner.list_from(""):
+        store.inner.delete(meta.name)
+    definition = Definition(replace(head.metadata, id=ambient.uuid4()), head.protocol)
+    Engine(table).commit_definition(None, definition, "CREATE TABLE", {})
+    return real(name, *arguments)
+
+
+def _version(name: str) -> int | None:
+    parsed = parse_log_name(name)
+    return parsed.version if parsed else None
+
+
+def _is_commit(name: str) -> bool:
+    parsed = parse_log_name(name)
+    return parsed is not None and parsed.kind is LogFileKind.COMMIT and name == commit_name(parsed.version)
+
+
+FAULTS: dict[str, Callable[..., Any]] = {
+    "fail_before": _fail_before,
+    "fail_after": _fail_after,
+    "refused": _refused,
+    "late": _late,
+    "conflict": _conflict,
+    "not_durable": _not_durable,
+    "stale": _stale,
+    "hole": _hole,
+    "slow": _slow,
+    "torn_temporary": _torn_temporary,
+    "crash_before": _crash_before,
+    "crash_after": _crash_after,
+    "cleaned_up": _cleaned_up,
+    "recreated": _recreated,
+}
+"""Each fault by its name in the text; its documentation says what it does."""

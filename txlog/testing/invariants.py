@@ -1,0 +1,368 @@
+"""The promises of a table as checks of its log, independent of the code that keeps them.
+
+In: a `MemoryLogStore` after every step, and what each transaction declared and was told. Out: nothing, or
+`InvariantBroken`. The `Ledger` folds the raw JSON of each version once, when it becomes visible, and remembers it:
+what a later look shows is held against that. Nothing here is computed by `txlog.log`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from txlog.protocol.log_names import LogFileKind, parse_log_name
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+
+__all__ = ["Attempt", "InvariantBroken", "Ledger", "State"]
+
+
+class InvariantBroken(AssertionError):
+    """A promise was not kept. ``invariant`` is which, ``detail`` what was seen."""
+
+    def __init__(self, invariant: str, detail: str) -> None:
+        super().__init__(f"{invariant}: {detail}")
+        self.invariant = invariant
+        self.detail = detail
+
+
+@dataclass
+class Attempt:
+    """One logical transaction: what it declared, and what it was told.
+
+    ``key`` is what all its ``txnId``s begin with. ``answer`` is "open" (also for good, after a crash), "committed",
+    "refused" (a definite failure), "unknown", or "nothing to do" where no commit was asked for.
+    ``reads`` are partitions, None standing for the whole table.
+    """
+
+    key: str
+    actor: str
+    read_version: int | None = None
+    reads: set[str | None] = field(default_factory=set)
+    read_files: set[str] = field(default_factory=set)
+    is_blind: bool = True
+    changes_data: bool = True
+    changes_definition: bool = False
+    is_serializable: bool = False
+    app: tuple[str, int] | None = None
+    answer: str = "open"
+    error: BaseException | None = None
+    result: Any = None
+
+
+@dataclass(frozen=True)
+class State:
+    """One version as the fold of all before it."""
+
+    metadata_id: str
+    live: Mapping[str, dict[str, Any]]
+    transactions: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class _Version:
+    body: bytes
+    modified_ms: int
+    txn_id: str | None
+    actions: tuple[dict[str, Any], ...]
+    attempt: Attempt | None
+
+
+class Ledger:
+    """Every version that ever became visible. ``syncs`` is whether durability is a matter of its own (local disk)."""
+
+    def __init__(self, log: MemoryLogStore, files: MemoryFileStore, *, syncs: bool = True) -> None:
+        self.log = log
+        self.files = files
+        self.syncs = syncs
+        self.versions: dict[int, _Version] = {}
+        self.states: dict[int, State] = {}
+        self.attempts: dict[str, Attempt] = {}
+        self.txn_ids: dict[str, int] = {}
+        self.apps: dict[tuple[str, int], int] = {}
+        self.acknowledged: set[int] = set()
+        self.gone: set[int] = set()
+        self._kinds: dict[str, tuple[bool, int]] = {}
+        self._seen: dict[str, bytes] = {}
+
+    def copy(self, log: MemoryLogStore, files: MemoryFileStore) -> Ledger:
+        """The same history over other stores that hold the same."""
+        copied = Ledger(log, files, syncs=self.syncs)
+        for name in ("versions", "states", "txn_ids", "apps", "_kinds", "_seen"):
+            setattr(copied, name, dict(getattr(self, name)))
+        return copied
+
+    @property
+    def latest(self) -> int:
+        return max(self.versions, default=-1)
+
+    # --- after every step -------------------------------------------------------------------------------------
+
+    def observe(self, *, oldest_retained_ms: int | None = None) -> None:
+        """Look at the log: what is new is judged and remembered, what is known must not have changed."""
+        new: list[int] = []
+        for name, (body, _) in self.log.objects.items():
+            seen = self._seen.get(name)
+            if seen is body:
+                continue
+            version = self._commit_version(name)
+            if version is None:
+                self._seen[name] = body
+            elif seen is None:
+                new.append(version)
+            elif seen != body:
+                raise InvariantBroken("versions are immutable", f"the bytes of v{version} changed")
+        for version in sorted(new):
+            self._appears(version)
+        if len(self._seen) > len(self.log.objects):
+            self._require_readable(oldest_retained_ms)
+
+    def _commit_version(self, name: str) -> int | None:
+        known = self._kinds.get(name)
+        if known is None:
+            parsed = parse_log_name(name)
+            known = (parsed is not None and parsed.kind is LogFileKind.COMMIT, parsed.version if parsed else -1)
+            self._kinds[name] = known
+        return known[1] if known[0] else None
+
+    def _appears(self, version: int) -> None:
+        name = f"{version:020d}.json"
+        body, modified_ms = self.log.objects[name]
+        if version in self.gone:
+            self._seen[name] = body  # below the first readable version: no reader sees it, and nobody may be told of it
+            return
+        if version != self.latest + 1:
+            raise InvariantBroken("versions are dense", f"v{version} appeared while the newest was v{self.latest}")
+        before = f"{version - 1:020d}.json"
+        if self.syncs and before in self.log.objects and before not in self.log.durable:
+            raise InvariantBroken(
+                "a power cut leaves no hole", f"v{version} was linked before v{version - 1} was on disk"
+            )
+        actions = _parse(version, body)
+        info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
+        txn_id = info.get("txnId")
+        attempt = self.attempts.get(txn_id[:8]) if txn_id else None
+        entry = _Version(body, modified_ms, txn_id, actions, attempt)
+        self._check_unique(version, entry)
+        if attempt is not None:
+            if attempt.answer in ("refused", "nothing to do"):
+                raise InvariantBroken(
+                    "a definite failure never appears", f"{attempt.actor} was told {attempt.error!r}; it is v{version}"
+                )
+            if attempt.changes_data and bool(info.get("isBlindAppend")) != attempt.is_blind:
+                raise InvariantBroken("isBlindAppend follows the declared reads", f"v{version} of {attempt.actor}")
+            self._check_serializable(version, attempt)
+        self._check_files(version, entry)
+        self.states[version] = self._folded(version, entry)
+        self.versions[version] = entry
+        self._seen[name] = body
+
+    def _check_unique(self, version: int, entry: _Version) -> None:
+        if entry.txn_id is not None:
+            if entry.txn_id in self.txn_ids:
+                raise InvariantBroken(
+                    "a txnId lands at most once", f"v{self.txn_ids[entry.txn_id]} and v{version} are the same commit"
+                )
+            if entry.attempt is not None:
+                for earlier in self.versions.values():
+                    if earlier.attempt is entry.attempt:
+                        raise InvariantBroken("a transaction lands at most once", f"{entry.attempt.actor}, v{version}")
+            self.txn_ids[entry.txn_id] = version
+        for action in entry.actions:
+            if "txn" in action:
+                key = (action["txn"]["appId"], action["txn"]["version"])
+                if key in self.apps:
+                    raise InvariantBroken(
+                        "an (app_id, checkpoint_id) lands at most once", f"{key} is v{self.apps[key]} and v{version}"
+                    )
+                self.apps[key] = version
+
+    def _check_files(self, version: int, entry: _Version) -> None:
+        for action in entry.actions:
+            if "add" in action:
+                path, size = action["add"]["path"], action["add"]["size"]
+                body = self.files.objects.get(path)
+                if body is None or len(body[0]) != size or path not in self.files.durable:
+                    state = "absent" if body is None else f"{len(body[0])} of {size} bytes, durable or not"
+                    raise InvariantBroken("files exist before their commit", f"v{version} names {path}: {state}")
+
+    def _folded(self, version: int, entry: _Version) -> State:
+        before = self.states.get(version - 1, State("", {}, {}))
+        live, transactions, metadata_id = dict(before.live), dict(before.transactions), before.metadata_id
+        for action in entry.actions:
+            if "remove" in action and live.pop(action["remove"]["path"], None) is None:
+                raise InvariantBroken("only live files are removed", f"v{version} removes {action['remove']['path']}")
+        for action in entry.actions:
+            if "add" in action:
+                if action["add"]["path"] in live:
+                    raise InvariantBroken("a file is added once", f"v{version} adds {action['add']['path']} again")
+                live[action["add"]["path"]] = action["add"]
+            elif "txn" in action:
+                transactions[action["txn"]["appId"]] = action["txn"]["version"]
+            elif "metaData" in action:
+                metadata_id = action["metaData"]["id"]
+        return State(metadata_id, live, transactions)
+
+    def _check_serializable(self, version: int, attempt: Attempt) -> None:
+        if attempt.read_version is None:
+            return
+        live = self.states[attempt.read_version].live
+        for between in range(attempt.read_version + 1, version):
+            winner = self.versions.get(between)
+            if winner is None:
+                continue
+            is_blind = winner.attempt is not None and winner.attempt.is_blind
+            for action in winner.actions:
+                if "metaData" in action or "protocol" in action:
+                    _not_serializable(version, between, attempt, "changed the table's definition")
+                if "remove" in action and action["remove"].get("dataChange", True):
+                    path = action["remove"]["path"]
+                    if path in attempt.read_files or (path in live and _reads(attempt, path)):
+                        _not_serializable(version, between, attempt, f"removed {path}, which it read")
+                if "add" in action and action["add"]["dataChange"] and attempt.changes_data:
+                    path = action["add"]["path"]
+                    if _reads(attempt, path) and (attempt.is_serializable or not is_blind):
+                        _not_serializable(version, between, attempt, f"added {path}, which it should have read")
+
+    # --- what somebody is told --------------------------------------------------------------------------------
+
+    def told(self, attempt: Attempt) -> None:
+        """Judge the answer of one attempt, when it is given."""
+        self.observe()
+        if attempt.answer == "committed":
+            self._check_acknowledged(attempt)
+        elif attempt.answer in ("refused", "nothing to do"):
+            for txn_id, version in self.txn_ids.items():
+                if txn_id[:8] == attempt.key:
+                    raise InvariantBroken(
+                        "a definite failure never appears",
+                        f"{attempt.actor} was told {attempt.error!r}; it is v{version}",
+                    )
+
+    def _check_acknowledged(self, attempt: Attempt) -> None:
+        result = attempt.result
+        version = result.version
+        if result.outcome == "already_committed":
+            if attempt.app is None or attempt.app not in self.apps:
+                raise InvariantBroken(
+                    "acknowledged implies present", f"{attempt.app} was called a replay and is nowhere"
+                )
+            version = self.apps[attempt.app]
+        elif self.txn_ids.get(result.txn_id) != version:
+            raise InvariantBroken(
+                "acknowledged implies present", f"{attempt.actor} was told v{version}; it is not there"
+            )
+        self.require_durable(version, attempt.actor)
+        self.acknowledged.add(version)
+
+    def require_durable(self, version: int, told: str) -> None:
+        """Raise unless a power cut now would leave ``version``, of which ``told`` was told, in the log."""
+        name = f"{version:020d}.json"
+        if self.syncs and name in self.log.objects and name not in self.log.durable:
+            raise InvariantBroken(
+                "acknowledged survives a power cut", f"{told} was told of v{version}, which is not on disk"
+            )
+
+    # --- deletions and power cuts -----------------------------------------------------------------------------
+
+    def _require_readable(self, oldest_retained_ms: int | None) -> None:
+        """Every version of the retention, and the newest, must still be the fold of what is there."""
+        objects = self.log.objects
+        for name in [name for name in self._seen if name not in objects]:
+            del self._seen[name]
+            version = self._commit_version(name)
+            if version is not None:
+                self.gone.add(version)
+        starts = [-1, *self.checkpoints(only_durable=self.syncs)]
+        for version, entry in self.versions.items():
+            if version < self.latest and (oldest_retained_ms is None or entry.modified_ms < oldest_retained_ms):
+                continue
+            reachable = (
+                all(f"{each:020d}.json" in objects for each in range(start + 1, version + 1))
+                for start in starts
+                if start <= version
+            )
+            if not any(reachable):
+                raise InvariantBroken("cleanup keeps what a retained version needs", f"v{version} cannot be read")
+
+    def checkpoints(self, *, only_durable: bool = False) -> list[int]:
+        """The versions that have a checkpoint."""
+        names = self.log.durable.keys() & self.log.objects.keys() if only_durable else self.log.objects.keys()
+        parsed = [parse_log_name(name) for name in names]
+        return sorted(found.version for found in parsed if found is not None and found.kind.is_checkpoint)
+
+    def power_was_cut(self) -> None:
+        """Forget what nobody was told of and the disk lost; what was acknowledged must be there."""
+        lost = [v for v in self.versions if f"{v:020d}.json" not in self.log.objects and v not in self.gone]
+        for version in sorted(lost):
+            if version in self.acknowledged:
+                raise InvariantBroken("acknowledged survives a power cut", f"v{version} is gone")
+            if any(later not in lost for later in self.versions if later > version):
+                raise InvariantBroken("a power cut leaves no hole", f"v{version} is gone and a later one is there")
+            entry = self.versions.pop(version)
+            del self.states[version]
+            self.txn_ids = {txn_id: v for txn_id, v in self.txn_ids.items() if v != version}
+            self.apps = {app: v for app, v in self.apps.items() if v != version}
+            self._seen.pop(f"{version:020d}.json", None)
+            if entry.attempt is not None:
+                entry.attempt.answer = "open"
+        self._seen = {name: body for name, body in self._seen.items() if name in self.log.objects}
+        self.gone = {version for version in self.gone if f"{version:020d}.json" not in self.log.objects}
+        for version in self.versions.keys() - self.gone:
+            self._seen[f"{version:020d}.json"] = self.versions[version].body
+
+    # --- at the end -------------------------------------------------------------------------------------------
+
+    def check_reader(
+        self,
+        version: int,
+        transactions: Mapping[str, int],
+        metadata_id: str,
+        paths: set[str],
+        *,
+        not_before: int = -1,
+    ) -> None:
+        """Hold what a reader made of ``version`` against the fold."""
+        if version < not_before:
+            raise InvariantBroken("a reader never goes back", f"it saw v{not_before}, then v{version}")
+        state = self.states.get(version)
+        if state is None:
+            raise InvariantBroken("a snapshot is the fold of the log", f"a reader saw v{version}, which never was")
+        for what, seen, told in (
+            ("files", paths, set(state.live)),
+            ("table id", metadata_id, state.metadata_id),
+            ("application versions", dict(transactions), dict(state.transactions)),
+        ):
+            if seen != told:
+                raise InvariantBroken(
+                    "a snapshot is the fold of the log",
+                    f"{what} of v{version}: a reader saw {seen}, the fold is {told}",
+                )
+
+
+def _parse(version: int, body: bytes) -> tuple[dict[str, Any], ...]:
+    try:
+        actions = tuple(orjson.loads(line) for line in body.splitlines())
+    except orjson.JSONDecodeError as error:
+        raise InvariantBroken("visible commits are complete", f"v{version} does not parse: {error}") from None
+    declared = actions[0].get("commitInfo", {}).get("txlog", {}).get("actions") if actions else 0
+    if not actions or declared not in (None, len(actions)):
+        raise InvariantBroken("visible commits are complete", f"v{version} has {len(actions)} of {declared} lines")
+    return actions
+
+
+def _partition(path: str) -> str:
+    return path.partition("/")[0].partition("=")[2]
+
+
+def _reads(attempt: Attempt, path: str) -> bool:
+    return None in attempt.reads or _partition(path) in attempt.reads
+
+
+def _not_serializable(version: int, between: int, attempt: Attempt, did: str) -> None:
+    raise InvariantBroken(
+        "commits are serializable",
+        f"{attempt.actor} read v{attempt.read_version} and committed v{version}, although v{between} {did}",
+    )

@@ -1,0 +1,326 @@
+"""One schedule, run: actors in greenlets over one table in memory, one step at a time, promises checked after each.
+
+In: a `Scenario` and the `Choices` that decide. Out: nothing, or `InvariantBroken`; the ``story`` of what happened,
+where it is asked for. Who acts is in ``actors``; what must hold is in ``invariants``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+
+import greenlet
+
+from txlog.testing.faults import Fault, InFlightPut, StoreCall
+from txlog.testing.invariants import Ledger
+from txlog.testing.schedule import Choices
+from txlog.testing.session import Actor, Clock, Session
+from txlog.testing.world import World, base_world
+
+__all__ = ["Pruned", "Run", "Scenario", "StoryTooLong"]
+
+_STEPS_MAX = 600
+_LONG_PAUSE_S = 7200.0
+_RETENTION_MS = 30 * 24 * 3600 * 1000  # the default of delta.logRetentionDuration
+
+logging.getLogger("txlog").addHandler(logging.NullHandler())
+
+
+class Pruned(Exception):
+    """The run came to a state that was explored before."""
+
+
+class StoryTooLong(Exception):
+    """Somebody is still trying after `_STEPS_MAX` steps: a loop does not end."""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Who acts on which table, and how much may go wrong, of which kinds.
+
+    ``store`` is "local" (names are linked, then synced; listings lie) or "object" (one consistent request each).
+    ``deletes`` is True where names may disappear from the log. ``pauses`` lets actors sleep for two hours before a put;
+    ``splits_sync`` lets others act between link and sync. The table begins with ``versions`` versions.
+    """
+
+    name: str
+    actors: tuple[Actor, ...]
+    faults: int = 0
+    crashes: int = 0
+    power_cuts: int = 0
+    store: str = "local"
+    kinds: tuple[str, ...] = (
+        "fail_before",
+        "fail_after",
+        "conflict",
+        "late",
+        "refused",
+        "not_durable",
+        "stale",
+        "hole",
+    )
+    deletes: bool = False
+    pauses: bool = False
+    splits_sync: bool = False
+    versions: int = 1
+
+
+class Run:
+    """One story. ``visited`` holds the states of an exhaustive exploration; ``told`` keeps the story for a reader."""
+
+    def __init__(
+        self, scenario: Scenario, choices: Choices, *, visited: set[int] | None = None, told: bool = False
+    ) -> None:
+        self.scenario = scenario
+        self.choices = choices
+        self.base = base_world(scenario.versions, scenario.store)
+        self.world: World = self.base.copy()
+        self.ledger: Ledger = self.base.ledger.copy(self.world.log, self.world.files)
+        self.story: list[str] = []
+        self.steps = 0
+        self.faults_left = scenario.faults
+        self.crashes_left = scenario.crashes
+        self.cuts_left = scenario.power_cuts
+        self.broken: Exception | None = None
+        self.thread = threading.get_ident()
+        self._told = told
+        self._visited = visited
+        self._hub = greenlet.getcurrent()
+        self._faults: dict[str, Fault] = {kind: Fault(kind) for kind in scenario.kinds}
+        self._current: Session | None = None
+        self.lives: list[Session] = []
+        self._left = {actor.name: actor.restarts for actor in scenario.actors}
+        self.world.log.before_sync = self._before_sync
+
+    def tell(self, line: str) -> None:
+        if self._told:
+            self.story.append(line)
+
+    # --- the loop ---------------------------------------------------------------------------------------------
+
+    def to_the_end(self) -> None:
+        """Raises `InvariantBroken`, `StoryTooLong`, and `Pruned` where ``visited`` has the state already."""
+        try:
+            for number, actor in enumerate(self.scenario.actors, start=1):
+                self._begin(actor, Clock(number))
+            while self._alive():
+                self._step()
+            self._epilogue()
+        finally:
+            for life in self.lives:
+                life.crash()
+
+    def _begin(self, actor: Actor, clock: Clock) -> None:
+        life = Session(self, actor, clock)
+        self.lives.append(life)
+        self._resume(life)
+
+    def _alive(self) -> list[Session]:
+        return [life for life in self.lives if life.pending is not None]
+
+    def _in_flight(self) -> list[tuple[Session, InFlightPut]]:
+        return [(life, put) for life in self.lives for put in life.log.in_flight]
+
+    def _step(self) -> None:
+        self.steps += 1
+        if self.steps > _STEPS_MAX:
+            raise StoryTooLong(f"{self.steps} steps: {', '.join(life.actor.name for life in self._alive())}")
+        self._prune()
+        alive = self._alive()
+        if self._current in alive:  # going on with the same one is the uneventful choice
+            alive.remove(self._current)
+            alive.insert(0, self._current)
+        in_flight = self._in_flight()
+        crashable = alive if self.crashes_left else []
+        width = len(alive) + len(in_flight) + len(crashable) + bool(self.cuts_left)
+        choice = self.choices.choose(width, calm=0.5)
+        if choice < len(alive):
+            self._resume(alive[choice])
+        elif choice < len(alive) + len(in_flight):
+            life, put = in_flight[choice - len(alive)]
+            life.log.in_flight.remove(put)
+            self._land(life, put)
+        elif choice < len(alive) + len(in_flight) + len(crashable):
+            self._crash(crashable[choice - len(alive) - len(in_flight)])
+        else:
+            self._cut_power()
+        self._check()
+
+    def _resume(self, life: Session) -> None:
+        self._current = life
+        life.pending = None
+        life.greenlet.switch()
+
+    def _check(self) -> None:
+        if self.broken is not None:
+            raise self.broken
+        retained = max(life.clock.now_ms() for life in self.lives) - _RETENTION_MS if self.scenario.deletes else None
+        self.ledger.observe(oldest_retained_ms=retained)
+
+    def _prune(self) -> None:
+        if self._visited is None or not self.choices.is_past_given:
+            return
+        log = self.world.log
+        state = hash(
+            (
+                frozenset((name, found[0]) for name, found in log.objects.items()),
+                frozenset(log.durable),
+                frozenset((life.history, life.is_dead, life.pending, life.clock.elapsed_ms) for life in self.lives),
+                frozenset((put.name, put.body) for _, put in self._in_flight()),
+                self.faults_left,
+                self.crashes_left,
+                self.cuts_left,
+            )
+        )
+        if state in self._visited:
+            raise Pruned
+        self._visited.add(state)
+
+    # --- what happens -----------------------------------------------------------------------------------------
+
+    def at_call(self, life: Session, call: StoreCall) -> Fault | None:
+        """Before a store call of an actor, in its greenlet: let the others go first, then decide its fault."""
+        life.clock.elapsed_ms += 1
+        if not self._commutes(call):
+            self.suspend(life, call)
+        fault = Fault("crash_after") if life.dies_after else self._fault(life, call)
+        if self._told and (fault is not None or not self._commutes(call)):
+            self.tell(f"{life.actor.name}: {call.operation} {_short(call.name)}{f'  ** {fault}' if fault else ''}")
+        life.history = hash((life.history, call.operation, call.name, fault, self._answer(call, fault)))
+        return fault
+
+    def suspend(self, life: Session, call: StoreCall) -> None:
+        """Let others go first, or let it die here."""
+        life.pending = call
+        self._hub.switch()
+
+    def _commutes(self, call: StoreCall) -> bool:
+        """Whether no other actor can change the answer, nor see that the call was made."""
+        if call.operation == "make_durable":
+            return not self.scenario.deletes
+        if self.scenario.deletes or call.operation not in ("read", "head", "put_if_absent"):
+            return False
+        if call.name in self.world.log.objects:
+            return call.name != "_last_checkpoint"
+        return call.name == "_last_checkpoint" and self._nobody_checkpoints
+
+    @property
+    def _nobody_checkpoints(self) -> bool:
+        return not any(actor.name.startswith("checkpointer") for actor in self.scenario.actors)
+
+    def _answer(self, call: StoreCall, fault: Fault | None) -> int:
+        """What the call will answer, as a number: with the history it decides everything the actor does next."""
+        objects = self.world.log.objects
+        if call.operation == "list_from":
+            return hash(tuple(sorted(name for name in objects if name >= call.name)))
+        if call.operation == "read":
+            return hash(objects.get(call.name, (None,))[0])
+        return hash(call.name in objects)
+
+    def _fault(self, life: Session, call: StoreCall) -> Fault | None:
+        if self.scenario.pauses and call.operation == "put_if_absent" and self.choices.choose(2, calm=0.8):
+            life.clock.sleep(_LONG_PAUSE_S)
+        if not self.faults_left:
+            return None
+        offered = [self._faults[kind] for kind in self._possible(call) if kind in self._faults]
+        choice = self.choices.choose(1 + len(offered), calm=0.7) if offered else 0
+        if not choice:
+            return None
+        self.faults_left -= 1
+        return offered[choice - 1]
+
+    def _possible(self, call: StoreCall) -> tuple[str, ...]:
+        """The faults that make a difference here."""
+        match call.operation:
+            case "put_if_absent" if call.name not in self.world.log.objects:
+                return ("fail_before", "fail_after", "conflict", "late", "refused")
+            case "put_if_absent":
+                return ("fail_before",)
+            case "list_from" if self.scenario.store == "local":
+                return ("stale", "hole")
+            case "read" | "make_durable" if call.name in self.world.log.objects:
+                return ("refused",)
+        return ()
+
+    def _before_sync(self, name: str) -> bool:
+        """Between link and sync of a put that an actor makes: others may see it, and it may die here."""
+        life = self._current
+        if life is None or greenlet.getcurrent() is not life.greenlet:
+            return False  # a put that was in flight lands without anybody there to sync it
+        if self.scenario.store == "object":
+            return True
+        if self.scenario.splits_sync:
+            self.suspend(life, StoreCall("sync", 1, name))
+        if life.is_dead or not life.syncs_before:
+            return False
+        if self.faults_left and "not_durable" in self._faults and self.choices.choose(2, calm=0.8):
+            self.faults_left -= 1
+            self.tell(f"{life.actor.name}: sync {_short(name)}  ** not_durable")
+            life.history = hash((life.history, "not_durable"))
+            return False
+        return True
+
+    def _land(self, life: Session, put: InFlightPut) -> None:
+        self.tell(f"{life.actor.name}'s put of {_short(put.name)} arrives: {put.land().value}")
+        if self.scenario.store == "object" and put.name in self.world.log.objects:
+            self.world.log.make_durable(put.name)
+
+    def _crash(self, life: Session) -> None:
+        self.crashes_left -= 1
+        call = life.pending
+        assert call is not None
+        lands = call.operation == "put_if_absent" and call.name not in self.world.log.objects
+        moment = self.choices.choose(3 if self.scenario.store == "local" else 2) if lands else 0
+        if moment:
+            life.dies_after, life.syncs_before = True, moment == 1
+            self._resume(life)
+        else:
+            self.tell(f"{life.actor.name}: CRASHES before {call.operation} {_short(call.name)}")
+            life.crash()
+        self._restart(life)
+
+    def _restart(self, life: Session) -> None:
+        if not self._left[life.actor.name]:
+            return
+        self._left[life.actor.name] -= 1
+        clock = Clock(life.clock.number)
+        clock.incarnation = life.clock.incarnation + 1
+        clock.elapsed_ms = life.clock.elapsed_ms + 1000
+        self.tell(f"{life.actor.name}: starts again")
+        self._begin(life.actor, clock)
+
+    def _cut_power(self) -> None:
+        self.cuts_left -= 1
+        self.tell("POWER CUT")
+        ended = self._alive()
+        for life in ended:
+            life.crash()
+        log = self.world.log
+        unsafe = sorted(
+            name
+            for name in log.objects.keys() | log.durable.keys()
+            if log.objects.get(name) is not log.durable.get(name) and log.objects.get(name) != log.durable.get(name)
+        )
+        surviving = [name for name in unsafe if self.choices.choose(2)]
+        log.power_cut(surviving)
+        self.tell(f"lost: {', '.join(_short(name) for name in unsafe if name not in surviving) or 'nothing'}")
+        self.ledger.power_was_cut()
+        for life in ended:
+            self._restart(life)
+
+    # --- the end ----------------------------------------------------------------------------------------------
+
+    def _epilogue(self) -> None:
+        """What was in flight arrives, in order; then every way of reading the table must show the same."""
+        for life, put in self._in_flight():
+            life.log.in_flight.remove(put)
+            self._land(life, put)
+            self._check()
+        self._check()
+        self.world.check_readers(self.ledger)
+
+
+def _short(name: str) -> str:
+    """``00000000000000000002.json`` as ``2.json``."""
+    return name.lstrip("0") if name[:1] == "0" and not name.startswith(f"{0:020d}") else name.replace(f"{0:020d}", "0")

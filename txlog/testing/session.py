@@ -1,0 +1,179 @@
+"""An actor's life: its program in a greenlet, its own clock and chance, and the stores through which it sees the table.
+
+In: a `Run` that says when a call may go on and what becomes of it. Out: what a program needs (`Session.table`,
+`Session.attempt`), and an end: its program's own, or a crash, after which nothing it still does has an effect.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import greenlet
+
+from txlog import ambient
+from txlog.errors import CommitStateUnknownError, TxlogError
+from txlog.protocol.actions import AddFile
+from txlog.result import WriteResult
+from txlog.store.base import TableStore
+from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
+from txlog.testing.invariants import Attempt, InvariantBroken
+from txlog.testing.world import BASE_MS, FILE_BYTES, opened
+
+if TYPE_CHECKING:
+    from txlog.testing.run import Run
+
+__all__ = ["Actor", "Clock", "Session"]
+
+
+@dataclass(frozen=True)
+class Actor:
+    """``program`` acts on the table through its `Session`; after a crash it is begun again ``restarts`` times."""
+
+    name: str
+    program: Callable[[Session], None]
+    restarts: int = 0
+
+
+class Clock(ambient.Ambient):
+    """An actor's own time and chance: a function of what it did, so that a state does not depend on who went first."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.incarnation = 0
+        self.attempt = 0
+        self.elapsed_ms = number
+        self._drawn = 0
+
+    def now_ms(self) -> int:
+        return BASE_MS + int(self.elapsed_ms)
+
+    def monotonic_s(self) -> float:
+        return 1000.0 + self.elapsed_ms / 1000
+
+    def sleep(self, seconds: float) -> None:
+        self.elapsed_ms += max(1, int(seconds * 1000))
+
+    def uniform(self, low: float, high: float) -> float:
+        return (low + high) / 2
+
+    def uuid4(self) -> str:
+        self._drawn += 1
+        return f"{self.key()}-{self._drawn:04x}-4000-8000-{0:012x}"
+
+    def key(self) -> str:
+        return f"{self.number:02x}{self.incarnation:02x}{self.attempt:04x}"
+
+
+class Session:
+    """What an actor's program works with. One per life of the actor: a crash ends it."""
+
+    def __init__(self, run: Run, actor: Actor, clock: Clock) -> None:
+        self.run = run
+        self.actor = actor
+        self.clock = clock
+        self.is_dead = False
+        self.dies_after = False
+        self.syncs_before = True
+        self.pending: StoreCall | None = None
+        self.history = hash((actor.name, clock.incarnation))
+        self.log = FaultyLogStore(run.world.log, self._at_log_call)
+        self.files = FaultyFileStore(run.world.files, self._at_file_call)
+        self.greenlet = greenlet.greenlet(self._live)
+        self._published = 0
+
+    # --- for programs -----------------------------------------------------------------------------------------
+
+    def table(self, *, fresh: bool = False, **retry: Any) -> Any:
+        """A handle on the table: opened before the story began, or now. ``retry`` goes to its `RetryPolicy`."""
+        store = TableStore("memory://table", self.log, self.files)
+        return opened(store, None if fresh else self.run.base, retry)
+
+    def new_file(self, part: str = "a", *, data_change: bool = True) -> AddFile:
+        """Publish one file of one row, of this actor alone."""
+        self._published += 1
+        path = f"part={part}/{self.actor.name}-{self.clock.incarnation}-{self._published}.parquet"
+        self.run.world.files.publish(path, FILE_BYTES)
+        stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
+        return AddFile(path, {"part": part}, len(FILE_BYTES), self.clock.now_ms(), data_change, stats)
+
+    @contextmanager
+    def attempt(self, app: tuple[str, int] | None = None) -> Iterator[Attempt]:
+        """One logical transaction: leave its ``WriteResult`` as ``result``; a TxlogError is its answer too."""
+        self.clock.attempt += 1
+        attempt = Attempt(self.clock.key(), self.actor.name, app=app)
+        self.run.ledger.attempts[attempt.key] = attempt
+        try:
+            yield attempt
+        except CommitStateUnknownError as error:
+            attempt.answer, attempt.error = "unknown", error
+        except TxlogError as error:
+            attempt.answer, attempt.error = "refused", error
+        else:
+            result = attempt.result
+            is_told = result is not None and (result.attempts or result.outcome != "committed")
+            attempt.answer = "committed" if is_told else "nothing to do"
+        self.run.tell(f"{self.actor.name}: {attempt.answer} {attempt.result or attempt.error or ''}"[:150])
+        self.history = hash((self.history, attempt.answer))
+        self.run.ledger.told(attempt)
+
+    def let_days_pass(self, days: int) -> None:
+        """For everybody, whatever they are in the middle of."""
+        self.run.suspend(self, StoreCall("days_pass", 1, str(days)))
+        for life in self.run.lives:
+            life.clock.elapsed_ms += days * 24 * 3600 * 1000
+
+    def resolve(self, attempt: Attempt, table: Any, txn_id: str, version: int) -> None:
+        """Ask what became of ``attempt``; the answer is as good as an acknowledgement or a definite failure."""
+        self.clock.attempt += 1
+        try:
+            landed = table.resolve(txn_id, version)
+        except TxlogError as error:
+            self.run.tell(f"{self.actor.name}: resolve({version}) failed: {type(error).__name__}")
+            return
+        self.run.tell(f"{self.actor.name}: resolve({version}) says {landed}")
+        self.history = hash((self.history, landed))
+        attempt.answer = "committed" if landed else "refused"
+        attempt.result = WriteResult(version, "committed", 1, txn_id) if landed else None
+        self.run.ledger.told(attempt)
+
+    # --- a life -----------------------------------------------------------------------------------------------
+
+    def _live(self) -> None:
+        with ambient.use(self.clock):
+            try:
+                self.actor.program(self)
+            except Crashed:
+                pass
+            except InvariantBroken as broken:
+                self.run.broken = self.run.broken or broken
+            except TxlogError as error:
+                self.run.tell(f"{self.actor.name}: stopped by {type(error).__name__}")
+            except Exception as error:
+                self.run.broken = self.run.broken or InvariantBroken(
+                    "only TxlogError escapes", f"{self.actor.name}: {error!r}"
+                )
+        self.pending = None
+        self.is_dead = True
+
+    def crash(self) -> None:
+        """Die where it stands. What its ``finally`` blocks ask of the store is not done any more."""
+        self.is_dead = True
+        self.pending = None
+        if not self.greenlet.dead:
+            self.greenlet.throw(Crashed("killed"))
+
+    def _at_file_call(self, call: StoreCall) -> None:
+        """Data files have one writer each: nothing to interleave, but the dead write none."""
+        if self.is_dead:
+            raise Crashed(f"{call.operation} {call.name}: the process has died")
+
+    def _at_log_call(self, call: StoreCall) -> Any:
+        if self.is_dead:
+            raise Crashed(f"{call.operation} {call.name}: the process has died")
+        if threading.get_ident() != self.run.thread:
+            return None
+        return self.run.at_call(self, call)

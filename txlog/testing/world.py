@@ -1,0 +1,166 @@
+"""The table that a story begins with, and what every reader must make of it at the end.
+
+In: how many versions it has. Out: copies of one `World`, made once by txlog itself; handles on it that were open
+before the story began; `World.check_readers`, which reads the table from every start point that its log offers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+import pyarrow as pa
+
+from txlog import ambient
+from txlog.alter import Definition, new_table
+from txlog.delta_log import DeltaLog
+from txlog.engine import Engine
+from txlog.errors import NotFoundError
+from txlog.log.state import TableHead
+from txlog.protocol.actions import AddFile
+from txlog.protocol.log_names import LAST_CHECKPOINT
+from txlog.store.base import TableStore
+from txlog.store.retry import RetryPolicy
+from txlog.table import Table
+from txlog.testing.invariants import InvariantBroken, Ledger
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+
+__all__ = ["BASE_MS", "FILE_BYTES", "World", "base_world", "opened"]
+
+BASE_MS = 1_700_000_000_000
+PARTITIONS = ("a", "b")
+_NO_CHECKPOINTS = {"delta.checkpointInterval": "1000000"}
+
+
+def _one_row() -> bytes:
+    import pyarrow.parquet as pq
+
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+FILE_BYTES = _one_row()
+"""A data file of one row, for all that is not about the rows."""
+
+
+class _Still(ambient.Ambient):
+    """No time passes, and names are the same every time."""
+
+    def __init__(self) -> None:
+        self._drawn = 0
+
+    def now_ms(self) -> int:
+        return BASE_MS
+
+    def monotonic_s(self) -> float:
+        return 1000.0
+
+    def uuid4(self) -> str:
+        self._drawn += 1
+        return f"00000000-{self._drawn:04x}-4000-8000-{0:012x}"
+
+
+@dataclass
+class World:
+    """One table in memory, with the history of its log. ``head`` is what a handle opened on it knows."""
+
+    log: MemoryLogStore
+    files: MemoryFileStore
+    ledger: Ledger
+    head: TableHead
+    _read_before: set[int] = field(default_factory=set)
+
+    def copy(self) -> World:
+        log, files = MemoryLogStore(), MemoryFileStore()
+        log.objects, log.durable = dict(self.log.objects), dict(self.log.durable)
+        files.objects, files.durable = dict(self.files.objects), set(self.files.durable)
+        log.lists_itself_completely = self.log.lists_itself_completely
+        log.checks_predecessor = self.log.checks_predecessor
+        return World(log, files, self.ledger.copy(log, files), self.head, self._read_before)
+
+    def check_readers(self, ledger: Ledger) -> None:
+        """Read the newest version from each start point that the log offers, by txlog's own readers.
+
+        A log that was read before, byte for byte, is read the same way again: that is left out.
+        """
+        log_now = hash(frozenset((name, found[0]) for name, found in self.log.objects.items()))
+        if log_now in self._read_before:
+            return
+        self._read_before.add(log_now)
+        with ambient.use(_Still()):
+            newest = self._read(ledger, self.log.objects, None)
+            if newest != ledger.latest:
+                raise InvariantBroken("a snapshot is the fold of the log", f"v{newest} is read as the newest")
+            checkpoints = ledger.checkpoints()
+            if not checkpoints:
+                return
+            objects = self.log.objects
+            self._read(ledger, {name: found for name, found in objects.items() if name != LAST_CHECKPOINT}, None)
+            for version in checkpoints:
+                self._read(ledger, objects, version)
+            if not ledger.gone:
+                bare = {name: found for name, found in objects.items() if name.endswith(".json")}
+                self._read(ledger, bare, None)
+
+    def _read(self, ledger: Ledger, objects: dict[str, tuple[bytes, int]], version: int | None) -> int:
+        log = MemoryLogStore()
+        log.objects = objects
+        log.lists_itself_completely = self.log.lists_itself_completely
+        delta_log = DeltaLog(TableStore("memory://reader", log, self.files))
+        try:
+            head = delta_log.head() if version is None else delta_log.head_at(version)
+            paths = set(delta_log.files(head).column("path").to_pylist())
+        except NotFoundError as error:
+            raise InvariantBroken("a snapshot is the fold of the log", f"a reader is told: {error}") from error
+        told = {app_id: action.version for app_id, action in head.transactions.items()}
+        ledger.check_reader(head.version, told, head.metadata.id, paths)
+        return head.version
+
+
+@cache
+def base_world(versions: int, store: str) -> World:
+    """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions."""
+    log, files = MemoryLogStore(), MemoryFileStore()
+    if store == "object":
+        log.checks_predecessor = False
+    else:
+        log.lists_itself_completely = False
+    with ambient.use(_Still()):
+        engine = Engine(TableStore("memory://table", log, files))
+        schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
+        definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS))
+        engine.commit_definition(None, definition, "CREATE TABLE", {})
+        for version in range(1, versions):
+            part = PARTITIONS[(version - 1) % 2]
+            path = f"part={part}/base-{version}.parquet"
+            files.publish(path, FILE_BYTES)
+            files.make_durable([path])
+            with Table(engine).transaction() as txn:
+                txn.add(AddFile(path, {"part": part}, len(FILE_BYTES), BASE_MS, True, '{"numRecords":1}'))
+        head = engine.log.head()
+    ledger = Ledger(log, files, syncs=store == "local")
+    ledger.observe()
+    return World(log, files, ledger, head)
+
+
+def opened(store: TableStore, base: World | None, retry: dict[str, Any]) -> Table:
+    """A handle on ``store``; with ``base``, one that was opened while the table was that."""
+    engine = Engine(store, RetryPolicy(**retry))
+    if base is not None:
+        engine.log._head = base.head
+        engine.log._established_s = ambient.monotonic_s()
+    engine.post_commit._executor = _Inline()  # type: ignore[assignment]
+    return Table(engine)
+
+
+class _Inline:
+    """An executor that runs what it is given at once: post-commit work is part of its actor's story."""
+
+    def submit(self, work: Any, *arguments: Any) -> Any:
+        from concurrent.futures import Future
+
+        done: Future[Any] = Future()
+        done.set_result(work(*arguments))
+        return done
