@@ -12,8 +12,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError, StorageError
+from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError, StorageError, UnsupportedFeatureError
 from txlog.protocol.actions import AddFile
+from txlog.protocol.column_mapping import is_mapped
 from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import HIVE_NULL, canonical_path, encode_path, resolve_data_path
 from txlog.protocol.properties import TableProperties
@@ -33,9 +34,18 @@ def adds_of(
     store: TableStore, snapshot: Snapshot, paths: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> list[AddFile]:
     """One ``add`` per path. Raises ``InvalidInputError`` for a path that is given twice or is in the table already,
-    or whose directory does not name every partition column; ``SchemaMismatchError``; ``NotFoundError``."""
+    or whose directory does not name every partition column; ``SchemaMismatchError``; ``NotFoundError``;
+    ``UnsupportedFeatureError`` where the table maps its columns."""
     if isinstance(paths, str):
         raise InvalidInputError(f"paths must be a list of paths, is the text {paths!r}", table=store.uri)
+    if is_mapped(snapshot.delta_schema):
+        raise UnsupportedFeatureError(
+            "the table maps its columns (delta.columnMapping.mode), so that files made elsewhere do not name them as it"
+            " does: append the rows instead",
+            table=store.uri,
+            version=snapshot.version,
+            features=("columnMapping",),
+        )
     live = {canonical_path(path) for path in snapshot.files().column("path").to_pylist()}
     adds: list[AddFile] = []
     for count, path in enumerate(paths, start=1):

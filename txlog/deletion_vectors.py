@@ -51,7 +51,7 @@ class DeletionVectorReader:
             path = self._below_root(found)
             return dead_rows(bitmap_in_block(self._block(path, descriptor), descriptor), descriptor, num_rows)
         except CorruptLogError as error:
-            raise CorruptLogError(f"{path or 'inline'}: {error.message}", **self._at(path)) from error
+            raise CorruptLogError(f"deletion vector: {error.message}", **self._at(path)) from error
 
     def _below_root(self, found: DataPath) -> str:
         path = path_below(self._store.uri, found)
