@@ -6,6 +6,7 @@ from typing import Any
 
 import fault_tools
 import spark_fixtures
+from fault_tools import memory_folder  # noqa: F401
 from servers import *  # noqa: F403
 from spark_fixtures import *  # noqa: F403
 

@@ -6,12 +6,16 @@ not tested, and the end of the run says it in a block nobody overlooks.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import multiprocessing
+import multiprocessing.connection
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +27,9 @@ import pytest
 
 __all__ = [
     "PRELOADED",
+    "end_of",
+    "event",
+    "memory_folder",
     "mounted_image",
     "new_image",
     "process",
@@ -32,6 +39,8 @@ __all__ = [
     "say_what_was_left_out",
     "small_disk",
     "stopped_or_ended",
+    "tampered",
+    "traced_calls",
 ]
 
 PRELOADED = (
@@ -45,18 +54,22 @@ PRELOADED = (
     "txlog.checkpoint_reader",
     "txlog.log.checkpoint",
     "txlog.log.files",
+    "txlog.maintenance.verify",
     "txlog.scan",
     "txlog.sink.sink",
     "txlog.sink.task_writer",
     "txlog.store.local",
     "txlog.store.object_store",
+    "txlog.store.open",
     "txlog.table",
     "txlog.transaction",
 )
 """Imported once, by the server that every process of these tests is forked from: none of it was used before."""
 
+WITHOUT_A_DISK = Path("/dev/shm")
 IMAGE_BYTES = 24 << 20
 _left_out: dict[str, str] = {}
+_processes = threading.Lock()
 
 
 @functools.cache
@@ -70,27 +83,42 @@ def process(target: Callable[..., Any], *arguments: Any) -> BaseProcess:
     """A process that runs ``target``, with no history but its imports; in milliseconds, where an interpreter takes
     half a second to start."""
     started = _context().Process(target=target, args=arguments)
-    started.start()
+    with _processes:
+        started.start()
     return started
 
 
+def end_of(child: BaseProcess) -> int | None:
+    """Wait for it; its exit code. Also from several threads, of which multiprocessing would mix up the children."""
+    multiprocessing.connection.wait([child.sentinel])
+    with _processes:
+        child.join()
+        return child.exitcode
+
+
 def event() -> Any:
-    """What every process of a race waits for."""
+    """An event that such processes can wait for."""
     return _context().Event()
+
+
+@pytest.fixture
+def memory_folder(tmp_path: Path) -> Iterator[Path]:
+    """A folder that is no disk where there is one: a kill takes nothing from memory, so waiting proves nothing."""
+    if not os.access(WITHOUT_A_DISK, os.W_OK):
+        yield tmp_path
+        return
+    with _temporary_folder(WITHOUT_A_DISK) as folder:
+        yield folder
 
 
 def stopped_or_ended(child: BaseProcess) -> bool:
     """Wait for the next time the child stops itself (True), or for its end (False)."""
     stat = Path(f"/proc/{child.pid}/stat")
-    while child.is_alive():
-        try:
-            state = stat.read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
-            break
-        if state == "T":
-            return True
-        time.sleep(0.0005)
-    child.join()
+    while not multiprocessing.connection.wait([child.sentinel], timeout=0.0005):
+        with contextlib.suppress(FileNotFoundError):
+            if stat.read_text().rpartition(")")[2].split()[0] == "T":
+                return True
+    end_of(child)
     return False
 
 
@@ -173,10 +201,10 @@ def _works(attempt: Callable[[], Any]) -> str | None:
 
 
 @contextmanager
-def _temporary_folder() -> Iterator[Path]:
+def _temporary_folder(above: Path | None = None) -> Iterator[Path]:
     import tempfile
 
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory(dir=above) as name:
         yield Path(name)
 
 
@@ -199,6 +227,33 @@ def _can_tamper() -> str | None:
             [*command, sys.executable, "-S", "-c", code, str(folder / "new")], check=False, capture_output=True
         )
     return None if done.returncode == 28 else f"strace: {done.stderr.decode().strip() or 'injects nothing'}"
+
+
+def traced_calls(child: BaseProcess, calls: str, report: Path) -> list[str]:
+    """Every one of those system calls that a stopped child made to its end, in order: ``link("a", "b") = 0``."""
+    _let_run(child, report, "-e", f"trace={calls}")
+    return [line.partition(" ")[2].strip() for line in report.read_text().splitlines()]
+
+
+def tampered(child: BaseProcess, call: str, fault: str, nth: int, report: Path) -> None:
+    """Let a stopped child run to its end; in each thread the ``nth`` such call meets the fault (``error=EIO``)."""
+    _let_run(child, report, "-e", f"trace={call}", "-e", f"inject={call}:{fault}:when={nth}")
+
+
+def _let_run(child: BaseProcess, report: Path, *options: str) -> None:
+    pid = child.pid
+    assert pid is not None
+    tracer = subprocess.Popen(["strace", "-f", "-q", "-o", str(report), *options, "-p", str(pid)])
+    try:
+        status = Path(f"/proc/{pid}/task/{pid}/status")
+        while "TracerPid:\t0\n" in status.read_text():
+            assert tracer.poll() is None, "strace did not attach"
+            time.sleep(0.0005)
+        os.kill(pid, signal.SIGCONT)
+        end_of(child)
+    finally:
+        child.kill()
+        tracer.wait()
 
 
 # --- saying what is missing -------------------------------------------------------------------------------------

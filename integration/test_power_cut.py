@@ -20,7 +20,7 @@ import crash_job
 import deltalake
 import pytest
 from crash_job import ACTS, Job
-from fault_tools import mounted_image, new_image, process, require_loop_mounts, stopped_or_ended
+from fault_tools import end_of, mounted_image, new_image, process, require_loop_mounts, stopped_or_ended
 
 import txlog
 
@@ -52,10 +52,12 @@ def _assert_nothing_is_lost(picture: Path, job: Job, acknowledged: int, where: s
         found = crash_job.judged(there)
         assert acknowledged <= found <= acknowledged + 1, f"{where}: {acknowledged} was acknowledged, {found} is there"
         again = process(crash_job.run, there)
-        again.join()
-        assert again.exitcode == 0, f"{where}: the next run failed"
+        assert end_of(again) == 0, f"{where}: the next run failed"
         assert crash_job.judged(there) == len(ACTS) - 1, where
-    picture.unlink()
+
+
+def _last_line(told: Path) -> str:
+    return told.read_text().splitlines()[-1]
 
 
 def test_a_power_cut_at_any_step_takes_nothing_that_was_acknowledged(
@@ -65,19 +67,19 @@ def test_a_power_cut_at_any_step_takes_nothing_that_was_acknowledged(
     told = tmp_path / "told"
     child = process(crash_job.run_watched, job, "stop", -1, str(told))
     steps, seen = 0, set()
-    while stopped_or_ended(child):
-        steps += 1
-        picture = _after_the_cut(image, tmp_path, str(steps))
-        acknowledged = crash_job.acknowledged(job)
-        where = told.read_text().splitlines()[-1]
-        assert child.pid is not None
-        os.kill(child.pid, signal.SIGCONT)
-        shows = (hashlib.sha1(picture.read_bytes()).digest(), acknowledged)
-        if shows in seen:  # most steps change nothing on the medium
-            picture.unlink()
-            continue
-        seen.add(shows)
-        _assert_nothing_is_lost(picture, job, acknowledged, f"before step {steps}, {where}")
+    try:
+        while stopped_or_ended(child):
+            steps += 1
+            picture = _after_the_cut(image, tmp_path, str(steps))
+            shows = (hashlib.sha1(picture.read_bytes()).digest(), crash_job.acknowledged(job))
+            if shows not in seen:
+                _assert_nothing_is_lost(picture, job, shows[1], f"before step {steps}, {_last_line(told)}")
+            picture.unlink()  # most steps change nothing on the medium
+            seen.add(shows)
+            assert child.pid is not None
+            os.kill(child.pid, signal.SIGCONT)
+    finally:
+        child.kill()
     assert child.exitcode == 0
     assert crash_job.acknowledged(job) == len(ACTS) - 1
     _assert_nothing_is_lost(_after_the_cut(image, tmp_path, "end"), job, len(ACTS) - 1, "after the last step")
@@ -94,8 +96,7 @@ def test_a_writer_that_does_not_sync_is_caught_by_the_same_picture(image: Path, 
     """The control: with its syncs taken out, the very same job loses what it acknowledged."""
     job = Job(str(disk / "t"), str(tmp_path / "ledger"))
     careless = process(_run_without_sync, job)
-    careless.join()
-    assert careless.exitcode == 0
+    assert end_of(careless) == 0
     picture = _after_the_cut(image, tmp_path, "careless")
     assert crash_job.acknowledged(job) == len(ACTS) - 1 == crash_job.judged(job)
     with pytest.raises((AssertionError, txlog.TxlogError)):
@@ -106,7 +107,7 @@ def test_what_others_do_not_sync_is_lost_beside_what_we_acknowledged(image: Path
     """deltalake's append and a plain file, both written before our last commit began and after it ended."""
     job = Job(str(disk / "t"), str(tmp_path / "ledger"))
     ours = process(crash_job.run, job)
-    ours.join()
+    assert end_of(ours) == 0
     rows = txlog.Table.open(job.uri).snapshot().to_arrow()
     deltalake.write_deltalake(str(disk / "theirs"), rows)
     (disk / "plain").write_bytes(b"written, not synced")
