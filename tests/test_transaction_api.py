@@ -319,6 +319,8 @@ def test_files_written_by_other_means_become_rows(table: Table) -> None:
         ({"path": "s3://elsewhere/x.parquet"}, txlog.InvalidInputError),
         ({"path": "../x.parquet"}, txlog.TxlogError),
         ({"partition_values": {}}, txlog.InvalidInputError),
+        ({"stats": "{"}, txlog.InvalidInputError),
+        ({"stats": "[1]"}, txlog.InvalidInputError),
     ],
 )
 def test_a_file_that_is_not_what_it_says_is_refused(

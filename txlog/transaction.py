@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import pyarrow as pa
 
 from txlog import ambient
@@ -111,6 +112,10 @@ class Transaction:
                     f"the file has {found.size} bytes, the add action says {file.size}",
                     table=self._engine.uri,
                     path=path,
+                )
+            if not _is_statistics(file.stats):
+                raise InvalidInputError(
+                    f"stats must be the text of a JSON object, is {file.stats!r}", table=self._engine.uri, path=path
                 )
             self._engine.store.files.make_durable([path])
             self._adds_are_new = False
@@ -232,6 +237,16 @@ class Transaction:
             adds_are_new=self._adds_are_new,
         )
         return self._engine.commit(proposal, self._head).told(proposal.txn_id, metrics)
+
+
+def _is_statistics(text: str | None) -> bool:
+    """Some readers fail at what is not, each time they plan a scan of the table."""
+    if text is None:
+        return True
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except (orjson.JSONDecodeError, TypeError):
+        return False
 
 
 def _isolation(name: str | None) -> Isolation | None:
