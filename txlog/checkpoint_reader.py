@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,6 +22,9 @@ from txlog.protocol.commit_file import Commit, Limits, parse_actions
 from txlog.protocol.log_names import SIDECARS
 from txlog.protocol.wire import shown
 from txlog.store.base import TableStore
+
+if TYPE_CHECKING:
+    from txlog.log.file_pruning import FilePruner
 
 __all__ = ["LOG_DIRECTORY", "CheckpointReader", "sidecar_name"]
 
@@ -54,9 +57,12 @@ class CheckpointReader:
                     found += self._parquet_small_actions(name)
         return found
 
-    def adds(self, checkpoint: CheckpointFiles) -> Iterator[pa.RecordBatch]:
-        """The live files at the checkpoint, as batches of ``FILES_SCHEMA``. Raises as `small_actions`."""
-        return self._converted(checkpoint, AddFile.KEY, files.FILES_SCHEMA, files.adds_of_batch)
+    def adds(self, checkpoint: CheckpointFiles, pruner: FilePruner | None = None) -> Iterator[pa.RecordBatch]:
+        """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
+
+        Raises as `small_actions`.
+        """
+        return self._converted(checkpoint, AddFile.KEY, files.FILES_SCHEMA, files.adds_of_batch, pruner)
 
     def removes(self, checkpoint: CheckpointFiles) -> Iterator[pa.RecordBatch]:
         """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``. Raises as `small_actions`."""
@@ -68,9 +74,10 @@ class CheckpointReader:
         root: str,
         schema: pa.Schema,
         convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
+        pruner: FilePruner | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The file actions under ``root``; whatever does not convert names the file it stands in."""
-        for name, batches in self._file_batches(checkpoint, root, tuple(schema.names)):
+        for name, batches in self._file_batches(checkpoint, root, tuple(schema.names), pruner):
             with self._reading(name, checkpoint.version):
                 for batch in batches:
                     converted = convert(batch)
@@ -79,18 +86,18 @@ class CheckpointReader:
                         yield converted
 
     def _file_batches(
-        self, checkpoint: CheckpointFiles, root: str, fields: tuple[str, ...]
+        self, checkpoint: CheckpointFiles, root: str, fields: tuple[str, ...], pruner: FilePruner | None
     ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
         for name in checkpoint.names:
             if name.endswith(".json"):
-                yield name, self._json_batches(name, checkpoint.version, root)
+                yield name, self._json_batches(name, checkpoint.version, root, pruner)
             else:
-                yield name, self._parquet_batches(name, root, fields)
+                yield name, self._parquet_batches(name, root, fields, pruner)
         for action in self.small_actions(checkpoint):
             if type(action) is Sidecar:
                 with self._reading(checkpoint.names[0], checkpoint.version):
                     sidecar = sidecar_name(action)
-                yield sidecar, self._parquet_batches(sidecar, root, fields)
+                yield sidecar, self._parquet_batches(sidecar, root, fields, pruner)
 
     # --- JSON --------------------------------------------------------------------------------------------
 
@@ -100,11 +107,12 @@ class CheckpointReader:
         wanted = [action for action in parsed if action is not None]
         return wanted if files else [action for action in wanted if action.KEY in _SMALL]
 
-    def _json_batches(self, name: str, version: int, root: str) -> Iterator[pa.RecordBatch]:
+    def _json_batches(self, name: str, version: int, root: str, pruner: FilePruner | None) -> Iterator[pa.RecordBatch]:
         actions = self._json_actions(name, version, files=True)
         newest = files.fold_commits([Commit(version, tuple(actions), None, 0)])
         if root == AddFile.KEY:
-            yield from _as_rows(files.reconcile([], newest), root)
+            live = files.reconcile([], newest, None if pruner is None else pruner.mask)
+            yield from _as_rows(live, root)
         else:
             yield from _as_rows(files.reconcile_tombstones([], newest), root)
 
@@ -121,7 +129,9 @@ class CheckpointReader:
                         found += _actions_of_batch(batch)
         return found
 
-    def _parquet_batches(self, name: str, root: str, fields: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def _parquet_batches(
+        self, name: str, root: str, fields: tuple[str, ...], pruner: FilePruner | None
+    ) -> Iterator[pa.RecordBatch]:
         with self._parquet(name) as (file, size_bytes):
             metadata = file.metadata
             units = _units(metadata, (root,))
@@ -136,7 +146,15 @@ class CheckpointReader:
             parsed = f"{root}.stats_parsed"
             if root == AddFile.KEY and parsed in units and _lacks_text(metadata, groups, units):
                 columns.append(parsed)
-            yield from self._bounded(file, name, size_bytes, groups, columns)
+            if pruner is None:
+                yield from self._bounded(file, name, size_bytes, groups, columns)
+                return
+            from txlog.checkpoint_filter import CheckpointFilter
+
+            def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+                return self._bounded(file, name, size_bytes, [group], wanted)
+
+            yield from CheckpointFilter(pruner, metadata).batches(groups, columns, read)
 
     def _bounded(
         self, file: Any, name: str, size_bytes: int, groups: list[int], columns: list[str]

@@ -2,7 +2,8 @@
 
 In: a ``TableStore``. Out: immutable values. It remembers the newest head, so that the next append asks for one
 name only, and the live files as long as somebody holds them. Thread-safe. How a version is put together is in
-``head_loader``; what a checkpoint holds is in ``log/checkpoint``. PROTOCOL.md, "Action Reconciliation".
+``head_loader``, its files in ``file_loader``; what a checkpoint holds is in ``log/checkpoint``.
+PROTOCOL.md, "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import threading
 import weakref
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -18,6 +20,7 @@ from txlog import ambient
 from txlog.commit_reader import CommitReader
 from txlog.commit_times import CommitSummary, CommitTimes
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.file_loader import FileLoader
 from txlog.head_loader import HeadLoader
 from txlog.log import state
 from txlog.log.checkpoint import Checkpoint, build_checkpoint, checkpoint_is_due
@@ -27,6 +30,9 @@ from txlog.log.state import TableHead
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, version_prefix
 from txlog.store.base import PutOutcome, TableStore
+
+if TYPE_CHECKING:
+    from txlog.log.predicates import Predicate
 
 __all__ = ["CommitSummary", "DeltaLog"]
 
@@ -41,6 +47,7 @@ class DeltaLog:
         self.table = store.uri
         self._commits = CommitReader(store, limits)
         self._loader = HeadLoader(store, limits)
+        self._files = FileLoader(store, limits)
         self._times = CommitTimes(store, self._commits)
         self._lock = threading.Lock()
         self._head: TableHead | None = None
@@ -146,20 +153,37 @@ class DeltaLog:
         While a table of an older version is still held by somebody, only the commits since are read.
         Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` where that version was cleaned up.
         """
-        known = self._live
-        table = known[1]() if known else None
-        if known is None or table is None or known[0] > head.version:
-            live = self._loader.files(head)
-        elif known[0] == head.version:
+        version, table = self._held_files(head)
+        if table is None:
+            live = self._files.files(head)
+        elif version == head.version:
             return table
         else:
-            live = self._loader.files_from(table, known[0], head)
+            live = self._files.files_from(table, version, head)
         self._live = (head.version, weakref.ref(live))
         return live
 
+    def matching_files(self, head: TableHead, predicate: Predicate) -> pa.Table:
+        """Those live files that may hold a row the predicate keeps, by partition values and statistics.
+
+        Of a checkpoint only the row groups and columns are read that this needs. Raises as `files`.
+        """
+        from txlog.log.file_pruning import FilePruner, prune_files
+
+        judged_by = (predicate, head.schema, head.partition_columns)
+        if self._held_files(head)[1] is None:
+            return self._files.files(head, FilePruner(*judged_by))
+        live = self.files(head)
+        return live.filter(prune_files(live, *judged_by))
+
+    def _held_files(self, head: TableHead) -> tuple[int, pa.Table | None]:
+        """The newest list at or before ``head`` that somebody still holds, and its version."""
+        version, reference = self._live or (0, None)
+        return version, reference() if reference is not None and version <= head.version else None
+
     def tombstones(self, head: TableHead) -> pa.Table:
         """Every removed file the log still tells of, as ``log.files.TOMBSTONES_SCHEMA``. Raises as `files`."""
-        return self._loader.files_and_tombstones(head)[1]
+        return self._files.files_and_tombstones(head)[1]
 
     # --- time --------------------------------------------------------------------------------------------
 
@@ -201,7 +225,7 @@ class DeltaLog:
         One that exists already is left as it is. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``;
         the caller, who has acknowledged the commit, warns.
         """
-        live, tombstones = self._loader.files_and_tombstones(head)
+        live, tombstones = self._files.files_and_tombstones(head)
         checkpoint = build_checkpoint(head, live, tombstones, now_ms=ambient.now_ms())
         name = checkpoint_name(head.version)
         outcome = self.store.log.put_if_absent(name, checkpoint.body)

@@ -1,6 +1,6 @@
 """Loading one version from the store: checkpoint, then commits, with a way back where a checkpoint fails.
 
-In: a table's store. Out: a ``TableHead`` (no file list), or its files. A corrupt or missing hint or checkpoint
+In: a table's store. Out: a ``TableHead`` (its files: ``file_loader``). A corrupt or missing hint or checkpoint
 costs time and a warning, never a wrong answer; a commit that is absent when asked for by name is a gap.
 PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File".
 """
@@ -11,12 +11,9 @@ import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
-import pyarrow as pa
-
 from txlog.checkpoint_reader import CheckpointReader
 from txlog.commit_reader import CommitReader
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
-from txlog.log.files import fold_commits, reconcile, reconcile_tombstones
 from txlog.log.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
 from txlog.log.state import HeadBuilder, TableHead
@@ -24,7 +21,7 @@ from txlog.protocol.commit_file import Commit, Limits
 from txlog.protocol.log_names import LAST_CHECKPOINT, commit_name, version_prefix
 from txlog.store.base import TableStore
 
-__all__ = ["HeadLoader"]
+__all__ = ["HeadLoader", "as_corrupt"]
 
 _logger = logging.getLogger("txlog")
 
@@ -136,7 +133,7 @@ class HeadLoader:
                 base = self._at_checkpoint(segment.checkpoint)
             except (CorruptLogError, NotFoundError) as error:
                 _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
-                failure = failure or _as_corrupt(error, segment.checkpoint)
+                failure = failure or as_corrupt(error, segment.checkpoint)
                 excluded |= {segment.checkpoint.names}
                 continue
             return self._fold(HeadBuilder(base), segment)
@@ -172,52 +169,6 @@ class HeadLoader:
         except NotFoundError:
             return head
         return replace(head, in_commit_timestamp_ms=commit.in_commit_timestamp_ms)
-
-    # --- files -------------------------------------------------------------------------------------------
-
-    def files(self, head: TableHead) -> pa.Table:
-        """The live files of ``head``. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError`` (cleaned up)."""
-        return self._files(head, tombstones=False)[0]
-
-    def files_and_tombstones(self, head: TableHead) -> tuple[pa.Table, pa.Table]:
-        """The live files and the tombstones of ``head``, all that the log still tells of. Raises as `files`."""
-        live, tombstones = self._files(head, tombstones=True)
-        assert tombstones is not None
-        return live, tombstones
-
-    def files_from(self, known: pa.Table, version: int, head: TableHead) -> pa.Table:
-        """The live files of ``head``, given those of an older ``version``. Raises as `files`."""
-        commits = self._commits.read_range(version + 1, head.version, files=True)
-        return reconcile(known.to_batches(), fold_commits(commits))
-
-    def _files(self, head: TableHead, *, tombstones: bool) -> tuple[pa.Table, pa.Table | None]:
-        segment = head.segment
-        excluded: frozenset[tuple[str, ...]] = frozenset()
-        while True:
-            try:
-                newest = fold_commits(self._commits.read_plan(segment, files=True))
-            except NotFoundError as error:
-                raise NotFoundError(
-                    f"the files of version {head.version} are no longer in the log: {error.message}. Load it again",
-                    table=self._table,
-                    version=head.version,
-                    path=error.path,
-                ) from error
-            checkpoint = segment.checkpoint
-            if checkpoint is None:
-                return reconcile([], newest), reconcile_tombstones([], newest) if tombstones else None
-            try:
-                live = reconcile(self._checkpoints.adds(checkpoint), newest)
-                removed = self._checkpoints.removes(checkpoint) if tombstones else None
-                return live, None if removed is None else reconcile_tombstones(removed, newest)
-            except (CorruptLogError, NotFoundError) as error:
-                _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
-                excluded |= {checkpoint.names}
-                listing = self._list(0)
-                older = choose_segment(listing, target=head.version, excluded=excluded)
-                if older is None or (older.checkpoint is None and 0 not in listing.commits):
-                    raise _as_corrupt(error, checkpoint) from error
-                segment = older
 
     # --- small things ------------------------------------------------------------------------------------
 
@@ -265,7 +216,8 @@ class HeadLoader:
         )
 
 
-def _as_corrupt(error: CorruptLogError | NotFoundError, checkpoint: CheckpointFiles) -> CorruptLogError:
+def as_corrupt(error: CorruptLogError | NotFoundError, checkpoint: CheckpointFiles) -> CorruptLogError:
+    """What it means that a checkpoint cannot be read and nothing older stands in for it."""
     if isinstance(error, CorruptLogError):
         return error
     return CorruptLogError(

@@ -97,11 +97,7 @@ class Snapshot:
         Raises ``InvalidInputError`` for a predicate that does not fit the table.
         """
         predicate = self._predicate(where)
-        if predicate is None:
-            return self._files
-        from txlog.log.predicate_pruning import prune_files
-
-        return self._files.filter(prune_files(self._files, predicate, self._head.schema, self.partition_columns))
+        return self._files if predicate is None else self._log.matching_files(self._head, predicate)
 
     # --- rows -------------------------------------------------------------------------------------------------
 

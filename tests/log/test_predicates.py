@@ -21,7 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError
-from txlog.log.predicate_pruning import Pruner, is_partition_predicate, may_match, prune_files
+from txlog.log.file_pruning import prune_files
+from txlog.log.predicate_pruning import Pruner, is_partition_predicate, may_match
 from txlog.log.predicate_sql import parse_predicate
 from txlog.log.predicates import Constant, Predicate, bind, bind_predicate, col
 from txlog.protocol import schema as delta

@@ -7,7 +7,8 @@ PROTOCOL.md, "Action Reconciliation"; the key of a file is (path, unique id of i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -23,11 +24,14 @@ __all__ = [
     "FILES_SCHEMA",
     "STRING_MAP",
     "TOMBSTONES_SCHEMA",
+    "Newest",
     "add_files_of",
     "adds_of_batch",
     "adds_to_batch",
+    "coalesced",
     "fold_commits",
     "partition_column",
+    "partition_texts",
     "reconcile",
     "reconcile_tombstones",
     "removes_of_batch",
@@ -78,6 +82,8 @@ TOMBSTONES_SCHEMA = pa.schema(
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=/"
 """Bytes that have one spelling in a path; a path of these that does not start at the root is canonical."""
 
+_CHUNKS_MAX = 64
+_CHUNK_ROWS = 16_384
 _NEVER_NULL = ("path", "partitionValues", "size", "modificationTime", "dataChange")
 
 Newest = Mapping[FileKey, AddFile | RemoveFile]
@@ -230,13 +236,31 @@ def _statistics(text: pa.Array | None, parsed: pa.StructArray) -> pa.Array:
 # --- reconciliation -----------------------------------------------------------------------------------
 
 
-def reconcile(batches: Iterable[pa.RecordBatch], newest: Newest) -> pa.Table:
-    """Live files: those of the checkpoint (``adds_of_batch``) that the tail does not speak of, then the tail's adds."""
+def reconcile(
+    batches: Iterable[pa.RecordBatch], newest: Newest, mask: Callable[[pa.RecordBatch], Any] | None = None
+) -> pa.Table:
+    """Live files: those of the checkpoint (``adds_of_batch``) that the tail does not speak of, then the tail's adds.
+
+    ``mask`` says which of the tail's adds are wanted.
+    """
     live = [kept for batch in batches if (kept := _without(batch, newest)).num_rows]
     adds = [action for action in newest.values() if type(action) is AddFile]
     if adds:
-        live.append(adds_to_batch(adds))
+        added = adds_to_batch(adds)
+        live.append(added if mask is None else added.filter(pa.array(mask(added))))
     return pa.Table.from_batches(live, schema=FILES_SCHEMA)
+
+
+def coalesced(files: pa.Table) -> pa.Table:
+    """The same rows with runs of small chunks joined: a list that is refreshed often would fall to pieces."""
+    batches = files.to_batches()
+    if len(batches) <= _CHUNKS_MAX + files.num_rows // _CHUNK_ROWS:
+        return files
+    joined: list[pa.RecordBatch] = []
+    for is_small, run in itertools.groupby(batches, lambda batch: batch.num_rows < _CHUNK_ROWS):
+        table = pa.Table.from_batches(run)
+        joined += (table.combine_chunks() if is_small else table).to_batches()
+    return pa.Table.from_batches(joined, schema=files.schema)
 
 
 def reconcile_tombstones(batches: Iterable[pa.RecordBatch], newest: Newest) -> pa.Table:
@@ -287,19 +311,24 @@ def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
 
 def partition_column(files: pa.RecordBatch, name: str) -> pa.StringArray:
     """The raw text of one partition column for each file of a batch; null where the value is null or absent."""
+    return partition_texts(files.column("partitionValues"), name)[0]
+
+
+def partition_texts(maps: pa.MapArray, name: str) -> tuple[pa.StringArray, Any]:
+    """The raw text of one partition column in each map, and a mask of the maps that lack it; None where none does."""
     import numpy as np
     import pyarrow.compute as pc
 
-    maps = files.column("partitionValues")
     offsets = maps.offsets.to_numpy()
     start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
     width = length // max(1, len(maps))
     # Nearly always all maps have the same keys in the same order: a grid. Looking up each is six times slower.
-    if width and (np.diff(offsets) == width).all():
+    if width and not maps.null_count and (np.diff(offsets) == width).all():
         keys, items = maps.keys.slice(start, length), maps.items.slice(start, length)
         for slot in range(width):
             if keys[slot].as_py() == name:
                 places = pa.array(np.arange(slot, length, width))
                 if pc.all(pc.equal(keys.take(places), name)).as_py():
-                    return items if width == 1 else items.take(places)
-    return pc.map_lookup(maps, name, "first")
+                    return items if width == 1 else items.take(places), None
+    absent = pc.map_lookup(maps, name, "all").is_null().to_numpy(zero_copy_only=False)
+    return pc.map_lookup(maps, name, "first"), absent if absent.any() else None

@@ -9,12 +9,9 @@ leave the maximum out. PROTOCOL.md, "Per-file Statistics".
 from __future__ import annotations
 
 import functools
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
-
-import pyarrow as pa
 
 from txlog.errors import TxlogError
 from txlog.log.predicate_values import Ordered, compare, ordered
@@ -36,14 +33,14 @@ from txlog.log.predicates import (
 )
 from txlog.protocol.column_mapping import physical_names, physical_path, physical_schema
 from txlog.protocol.partition_values import decode
-from txlog.protocol.schema import Struct
+from txlog.protocol.schema import DataType, Struct
 from txlog.protocol.statistics_read import FileBounds, StatisticsReader
 
-__all__ = ["Pruner", "is_partition_predicate", "may_match", "prune_files"]
+__all__ = ["Facts", "Pruner", "is_partition_predicate", "may_match", "possible"]
 
 
 @dataclass(frozen=True, slots=True)
-class _Facts:
+class Facts:
     """What is known of one column in one file: all its values lie from ``low`` to ``high``, where these are known."""
 
     low: Ordered | None = None
@@ -52,15 +49,17 @@ class _Facts:
     may_be_value: bool = True
 
 
-_UNKNOWN = _Facts()
-_ALL_NULL = _Facts(may_be_value=False)
+_UNKNOWN = Facts()
+_ALL_NULL = Facts(may_be_value=False)
 
 _Possible: TypeAlias = tuple[bool, bool]
 """Whether some row may make the predicate (true, false). A row that makes it unknown is neither."""
 
 
 class Pruner:
-    """One predicate ready to be asked about many files; each combination of partition values is judged once.
+    """One predicate ready to be asked about one file after the other; for many at once there is ``file_pruning``.
+
+    Each combination of partition values is judged once. ``schema`` and ``paths`` have the names of the log.
 
     Raises ``InvalidInputError`` where the predicate does not fit the schema.
     """
@@ -69,12 +68,12 @@ class Pruner:
         # The log knows columns by the names they have in the files, and so does everything from here on.
         self.predicate = with_paths(bind(predicate, schema), functools.partial(physical_path, schema))
         partition_columns = physical_names(schema, partition_columns)
-        self._schema = schema = physical_schema(schema)
-        self._paths = paths_of(self.predicate)
-        self.partition_columns = tuple(name for name in partition_columns if (name,) in self._paths)
+        self.schema = schema = physical_schema(schema)
+        self.paths = paths_of(self.predicate)
+        self.partition_columns = tuple(name for name in partition_columns if (name,) in self.paths)
         self._partition_types = {name: type_of((name,), schema) for name in self.partition_columns}
-        self.needs_statistics = any(path[0] not in partition_columns for path in self._paths)
-        self._statistics = StatisticsReader(schema, self._paths)
+        self.needs_statistics = any(path[0] not in partition_columns for path in self.paths)
+        self._statistics = StatisticsReader(schema, self.paths)
         self._by_partition: dict[tuple[str | None, ...], bool] = {}
 
     def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
@@ -86,11 +85,11 @@ class Pruner:
         bounds = self._statistics.read(stats)
         if bounds.num_records == 0:
             return False
-        facts = self._partition_facts(partition_values)
-        for path in self._paths:
+        facts = self.partition_facts(partition_values)
+        for path in self.paths:
             if path not in facts:
-                facts[path] = _facts_of(bounds, path, self._schema)
-        return _possible(self.predicate, facts)[0]
+                facts[path] = _facts_of(bounds, path, self.schema)
+        return possible(self.predicate, facts)[0]
 
     def partition_may_match(self, partition_values: Mapping[str, str | None]) -> bool:
         """The same by the partition values alone. A column without an entry is unknown, which is not null."""
@@ -99,11 +98,16 @@ class Pruner:
             return True
         found = self._by_partition.get(key)
         if found is None:
-            found = self._by_partition[key] = _possible(self.predicate, self._partition_facts(partition_values))[0]
+            found = self._by_partition[key] = possible(self.predicate, self.partition_facts(partition_values))[0]
         return found
 
-    def _partition_facts(self, partition_values: Mapping[str, str | None]) -> dict[Path, _Facts]:
-        facts: dict[Path, _Facts] = {}
+    def partition_type(self, name: str) -> DataType:
+        """The type of one of ``partition_columns``."""
+        return self._partition_types[name]
+
+    def partition_facts(self, partition_values: Mapping[str, str | None]) -> dict[Path, Facts]:
+        """What these values tell of the columns that the predicate names; one that cannot be read tells nothing."""
+        facts: dict[Path, Facts] = {}
         for name, data_type in self._partition_types.items():
             try:
                 value = decode(partition_values[name], data_type, column=name)
@@ -113,7 +117,7 @@ class Pruner:
                 facts[(name,)] = _ALL_NULL
             else:
                 exact = ordered(value, data_type)
-                facts[(name,)] = _Facts(exact, exact, may_be_null=False)
+                facts[(name,)] = Facts(exact, exact, may_be_null=False)
         return facts
 
 
@@ -124,30 +128,8 @@ def may_match(
     schema: Struct,
     partition_columns: tuple[str, ...],
 ) -> bool:
-    """Whether a file with these partition values and statistics may hold a matching row. For many files: `Pruner`."""
+    """Whether a file with these partition values and statistics may hold a matching row. For many: `Pruner`."""
     return Pruner(predicate, schema, partition_columns).may_match(partition_values, stats_json)
-
-
-def prune_files(
-    files: pa.Table, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]
-) -> pa.BooleanArray:
-    """A mask over a table of files (columns ``partitionValues`` and ``stats``): True where a row may match.
-
-    Partition values are judged once for each combination, statistics only in files that pass.
-    """
-    import pyarrow.compute as pc
-
-    pruner = Pruner(predicate, schema, partition_columns)
-    mask = _partition_mask(files, pruner)
-    if not pruner.needs_statistics:
-        return mask
-    survivors = pc.indices_nonzero(mask)
-    stats = files.column("stats").take(survivors).to_pylist()
-    partitions: Iterable[Mapping[str, str | None]] = itertools.repeat({}, len(stats))
-    if pruner.partition_columns:
-        partitions = map(dict, files.column("partitionValues").take(survivors).to_pylist())
-    verdicts = [pruner.may_match(*file) for file in zip(partitions, stats, strict=True)]
-    return pc.replace_with_mask(mask, mask, pa.array(verdicts, pa.bool_()))
 
 
 def is_partition_predicate(predicate: Predicate, partition_columns: tuple[str, ...]) -> bool:
@@ -155,39 +137,15 @@ def is_partition_predicate(predicate: Predicate, partition_columns: tuple[str, .
     return all(len(path) == 1 and path[0] in partition_columns for path in paths_of(predicate))
 
 
-# --- many files at once -------------------------------------------------------------------------------------
-
-
-def _partition_mask(files: pa.Table, pruner: Pruner) -> pa.BooleanArray:
-    """Numbers the combinations of values, a column at a time, so that each is judged once."""
-    import pyarrow.compute as pc
-
-    maps = files.column("partitionValues")
-    numbers = pa.array([0] * files.num_rows, pa.int64())
-    combinations: list[dict[str, str | None]] = [{}]
-    for name in pruner.partition_columns:
-        texts = pc.map_lookup(maps, name, "first").combine_chunks()
-        encoded = pc.dictionary_encode(texts, null_encoding="encode")
-        values = encoded.dictionary.to_pylist()
-        pairs = pc.add(pc.multiply(numbers, len(values)), pc.cast(encoded.indices, pa.int64())).dictionary_encode()
-        combinations = [
-            combinations[pair // len(values)] | {name: values[pair % len(values)]}
-            for pair in pairs.dictionary.to_pylist()
-        ]
-        numbers = pc.cast(pairs.indices, pa.int64())
-    verdicts = pa.array([pruner.partition_may_match(combination) for combination in combinations], pa.bool_())
-    return pc.take(verdicts, numbers)
-
-
 # --- one file -----------------------------------------------------------------------------------------------
 
 
-def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> _Facts:
+def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> Facts:
     data_type = type_of(path, schema)
     low, high = bounds.minimum.get(path), bounds.maximum.get(path)
     nulls = bounds.null_count.get(path)
     lowest = None if low is None else ordered(low, data_type)
-    return _Facts(
+    return Facts(
         # A minimum of NaN would claim that every value is NaN: not to be believed of a foreign writer.
         low=None if lowest != lowest else lowest,
         high=None if high is None else ordered(high, data_type),
@@ -196,16 +154,17 @@ def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> _Facts:
     )
 
 
-def _possible(predicate: Predicate, facts: Mapping[Path, _Facts]) -> _Possible:
+def possible(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Possible:
+    """Whether some row of a file of which this is known may make the bound predicate (true, false)."""
     match predicate:
         case And(left, right):
-            (left_true, left_false), (right_true, right_false) = _possible(left, facts), _possible(right, facts)
+            (left_true, left_false), (right_true, right_false) = possible(left, facts), possible(right, facts)
             return left_true and right_true, left_false or right_false
         case Or(left, right):
-            (left_true, left_false), (right_true, right_false) = _possible(left, facts), _possible(right, facts)
+            (left_true, left_false), (right_true, right_false) = possible(left, facts), possible(right, facts)
             return left_true or right_true, left_false and right_false
         case Not(operand):
-            may_be_true, may_be_false = _possible(operand, facts)
+            may_be_true, may_be_false = possible(operand, facts)
             return may_be_false, may_be_true
         case Constant(value):
             return value is True, value is False
@@ -222,7 +181,7 @@ def _possible(predicate: Predicate, facts: Mapping[Path, _Facts]) -> _Possible:
     raise TypeError(f"not a predicate: {predicate!r}")
 
 
-def _compared(known: _Facts, operator: str, value: Any) -> _Possible:
+def _compared(known: Facts, operator: str, value: Any) -> _Possible:
     if not known.may_be_value:
         return False, False
     low = -1 if known.low is None else compare(known.low, value)
@@ -243,14 +202,14 @@ def _compared(known: _Facts, operator: str, value: Any) -> _Possible:
     return below or above, same
 
 
-def _among(known: _Facts, values: tuple[Any, ...]) -> _Possible:
+def _among(known: Facts, values: tuple[Any, ...]) -> _Possible:
     if not known.may_be_value:
         return False, False
     found = [_compared(known, "=", value) for value in values]
     return any(may_be_true for may_be_true, _ in found), all(may_be_false for _, may_be_false in found)
 
 
-def _prefixed(known: _Facts, prefix: str) -> _Possible:
+def _prefixed(known: Facts, prefix: str) -> _Possible:
     if not known.may_be_value:
         return False, False
     low, high = known.low, known.high

@@ -9,33 +9,44 @@ from __future__ import annotations
 
 import decimal
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from txlog.protocol.schema import DataType, Decimal, Primitive, type_to_arrow
 
-__all__ = ["statistics_as_struct", "statistics_type"]
+__all__ = ["read_json_objects", "statistics_as_struct", "statistics_type", "tree_type"]
 
 _BOUNDED = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
 )
 _SLICE_ROWS = 16_384
+_SLICE_ROWS_MIN = 64
+_THREADS = 2
+_THREADS_FROM = 4
 
 
 def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]]) -> pa.StructType:
     """The type of ``stats_parsed`` for these leaf columns (path, type); the trees mirror nested structs."""
-    bounds: dict[str, Any] = {}
-    counts: dict[str, Any] = {}
-    for path, data_type in leaves:
-        _plant(counts, path, pa.int64())
-        if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _BOUNDED):
-            _plant(bounds, path, type_to_arrow(data_type))
+    counted = list(leaves)
+    bounded = [
+        (path, type_to_arrow(data_type))
+        for path, data_type in counted
+        if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _BOUNDED)
+    ]
     members = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
-    members += [("minValues", _struct(bounds)), ("maxValues", _struct(bounds))] if bounds else []
-    members += [("nullCount", _struct(counts))] if counts else []
+    members += [("minValues", tree_type(bounded)), ("maxValues", tree_type(bounded))] if bounded else []
+    members += [("nullCount", tree_type((path, pa.int64()) for path, _ in counted))] if counted else []
     return pa.struct(members)
+
+
+def tree_type(leaves: Iterable[tuple[tuple[str, ...], pa.DataType]]) -> pa.StructType:
+    """The nested struct type that has these leaves at these paths."""
+    tree: dict[str, Any] = {}
+    for path, leaf in leaves:
+        _plant(tree, path, leaf)
+    return _struct(tree)
 
 
 def _plant(tree: dict[str, Any], path: tuple[str, ...], leaf: pa.DataType) -> None:
@@ -50,28 +61,49 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
 
 def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
     """Parse one JSON object per row. Text that is no JSON at all becomes null."""
-    parts = [_parse_slice(texts.slice(start, _SLICE_ROWS), kind) for start in range(0, len(texts), _SLICE_ROWS)]
+    slices = [texts.slice(start, _SLICE_ROWS) for start in range(0, len(texts), _SLICE_ROWS)]
+    if len(slices) < _THREADS_FROM:
+        parts = [part for each in slices for part in _parse(each, kind)]
+    else:
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_THREADS, thread_name_prefix="txlog-statistics") as pool:
+            parts = [part for found in pool.map(lambda each: list(_parse(each, kind)), slices) for part in found]
     return pa.concat_arrays(parts) if parts else pa.array([], kind)
 
 
-def _parse_slice(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
+def _parse(texts: pa.StringArray, kind: pa.StructType) -> Iterator[pa.StructArray]:
+    """All at once; where one row has something that Arrow does not take, in ever smaller pieces around it."""
     try:
-        members = _parse_columnar(texts, kind)
+        members = read_json_objects(texts.fill_null("{}") if texts.null_count else texts, kind)
     except (pa.ArrowException, ValueError):
-        return pa.array([_parse_one(text, kind) for text in texts.to_pylist()], kind)
-    return pa.StructArray.from_arrays(members, fields=list(kind), mask=texts.is_null())
+        if len(texts) <= _SLICE_ROWS_MIN:
+            yield pa.array([_parse_one(text, kind) for text in texts.to_pylist()], kind)
+            return
+        step = -(-len(texts) // 8)
+        for start in range(0, len(texts), step):
+            yield from _parse(texts.slice(start, step), kind)
+    else:
+        yield pa.StructArray.from_arrays(members, fields=list(kind), mask=texts.is_null())
 
 
-def _parse_columnar(texts: pa.StringArray, kind: pa.StructType) -> list[pa.Array]:
-    """All rows at once, through Arrow's JSON reader; raises where one row has something it does not take."""
+def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> list[pa.Array]:
+    """The members of ``kind`` of the one JSON object in each text, by Arrow's JSON reader; none may be null.
+
+    Raises ``ArrowException`` or ``ValueError`` where one text has something that it does not take.
+    """
     import numpy as np
-    import pyarrow.compute as pc
     import pyarrow.json as pj
 
-    present = pc.fill_null(texts, "{}") if texts.null_count else texts
-    offsets = np.frombuffer(present.buffers()[1], dtype=np.int32)[present.offset : present.offset + len(present) + 1]
+    if not len(texts):
+        return [pa.array([], field.type) for field in kind]
+    offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     # The objects stand one after the other in the array's own buffer, and so they are parsed: no copy, no newlines.
-    body = present.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    body = texts.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+    letters = np.frombuffer(body, dtype=np.uint8)
+    starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - 1
+    if (ends <= starts).any() or (letters[starts] != ord("{")).any() or (letters[ends] != ord("}")).any():
+        raise ValueError("not every text is one object")
     table = pj.read_json(
         pa.BufferReader(body),
         read_options=pj.ReadOptions(use_threads=False, block_size=body.size + 1),
@@ -80,7 +112,7 @@ def _parse_columnar(texts: pa.StringArray, kind: pa.StructType) -> list[pa.Array
         ),
     )
     if table.num_rows != len(texts):
-        raise ValueError(f"{len(texts)} rows were parsed to {table.num_rows}")
+        raise ValueError(f"{len(texts)} texts hold {table.num_rows} objects")
     return [table.column(field.name).combine_chunks().cast(field.type) for field in kind]
 
 

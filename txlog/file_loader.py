@@ -1,0 +1,105 @@
+"""The files of one version from the store: the checkpoint's, then what the commits after it say of them.
+
+In: a ``TableHead``. Out: its live files and tombstones as Arrow tables; with a predicate only the files that may match,
+of which only what is needed is read. A checkpoint that fails is replaced by an older one, with a warning.
+PROTOCOL.md, "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import pyarrow as pa
+
+from txlog.checkpoint_reader import CheckpointReader
+from txlog.commit_reader import CommitReader
+from txlog.errors import CorruptLogError, NotFoundError
+from txlog.head_loader import as_corrupt
+from txlog.log.files import Newest, coalesced, fold_commits, reconcile, reconcile_tombstones
+from txlog.log.segment import CheckpointFiles, LogSegment, choose_segment, read_listing
+from txlog.log.state import TableHead
+from txlog.protocol.commit_file import Limits
+from txlog.protocol.log_names import version_prefix
+from txlog.store.base import TableStore
+
+if TYPE_CHECKING:
+    from txlog.log.file_pruning import FilePruner
+
+__all__ = ["FileLoader"]
+
+_logger = logging.getLogger("txlog")
+
+T = TypeVar("T")
+
+
+class FileLoader:
+    """Loads the files of versions of one table. Thread-safe: it keeps no state."""
+
+    def __init__(self, store: TableStore, limits: Limits) -> None:
+        self._store = store
+        self._table = store.uri
+        self._commits = CommitReader(store, limits)
+        self._checkpoints = CheckpointReader(store, limits)
+
+    def files(self, head: TableHead, pruner: FilePruner | None = None) -> pa.Table:
+        """The live files of ``head``; with ``pruner`` those that may match, of which only what is needed is read.
+
+        Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError`` (cleaned up).
+        """
+
+        def read(checkpoint: CheckpointFiles | None, newest: Newest) -> pa.Table:
+            adds = self._checkpoints.adds(checkpoint, pruner) if checkpoint else ()
+            return reconcile(adds, newest, pruner.mask if pruner else None)
+
+        return self._read(head, read)
+
+    def files_and_tombstones(self, head: TableHead) -> tuple[pa.Table, pa.Table]:
+        """The live files and the tombstones of ``head``, all that the log still tells of. Raises as `files`."""
+
+        def read(checkpoint: CheckpointFiles | None, newest: Newest) -> tuple[pa.Table, pa.Table]:
+            if checkpoint is None:
+                return reconcile((), newest), reconcile_tombstones((), newest)
+            live = reconcile(self._checkpoints.adds(checkpoint), newest)
+            return live, reconcile_tombstones(self._checkpoints.removes(checkpoint), newest)
+
+        return self._read(head, read)
+
+    def files_from(self, known: pa.Table, version: int, head: TableHead) -> pa.Table:
+        """The live files of ``head``, given those of an older ``version``: only the commits since are read.
+
+        Raises as `files`.
+        """
+        commits = self._commits.read_range(version + 1, head.version, files=True)
+        return coalesced(reconcile(known.to_batches(), fold_commits(commits)))
+
+    def _read(self, head: TableHead, read: Callable[[CheckpointFiles | None, Newest], T]) -> T:
+        """``read`` of the checkpoint and of what the commits after it say, of an older one where that fails."""
+        segment = head.segment
+        excluded: frozenset[tuple[str, ...]] = frozenset()
+        while True:
+            newest = self._fold_tail(head, segment)
+            try:
+                return read(segment.checkpoint, newest)
+            except (CorruptLogError, NotFoundError) as error:
+                if segment.checkpoint is None:
+                    raise
+                _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
+                excluded |= {segment.checkpoint.names}
+                listing = read_listing(self._store.log.list_from(version_prefix(0)))
+                older = choose_segment(listing, target=head.version, excluded=excluded)
+                if older is None or (older.checkpoint is None and 0 not in listing.commits):
+                    raise as_corrupt(error, segment.checkpoint) from error
+                segment = older
+
+    def _fold_tail(self, head: TableHead, segment: LogSegment) -> Newest:
+        try:
+            return fold_commits(self._commits.read_plan(segment, files=True))
+        except NotFoundError as error:
+            raise NotFoundError(
+                f"the files of version {head.version} are no longer in the log: {error.message}. Load it again",
+                table=self._table,
+                version=head.version,
+                path=error.path,
+            ) from error
