@@ -151,11 +151,29 @@ def checkpoint(session: Session) -> None:
     session.table(fresh=True).create_checkpoint()
 
 
+def clean_up_later(session: Session) -> None:
+    """More than a month later, clean up what no retained version needs."""
+    table = session.table()
+    session.let_days_pass(40)
+    table.clean_up_log()
+
+
 def maintain(session: Session) -> None:
-    """Write a checkpoint; more than a month later, clean up what no retained version needs."""
+    """Write a checkpoint, and later clean up."""
+    session.table(fresh=True).create_checkpoint()
+    clean_up_later(session)
+
+
+def append_and_maintain(session: Session) -> None:
+    """Move the table on, so that a version that somebody still aims at is among those that go."""
+    append(session, times=2)
+    maintain(session)
+
+
+def clean_up_at_once(session: Session) -> None:
+    """Write a checkpoint and clean up: everything is young, so nothing may go."""
     table = session.table(fresh=True)
     table.create_checkpoint()
-    session.let_days_pass(40)
     table.clean_up_log()
 
 
@@ -198,15 +216,21 @@ _SMALL = (
     Scenario("two-appenders-object-store", _actors(append, append), faults=1, crashes=1, store="object"),
     Scenario("two-appenders-power-cut", _actors(append, append), crashes=1, power_cuts=1, splits_sync=True),
     Scenario("one-application-twice", _actors(ingest_once, ingest_once, restarts=1), faults=1, crashes=1),
-    Scenario("application-goes-back", _actors(ingest, partial(ingest, first=1, last=1)), versions=1),
+    Scenario("application-goes-back", _actors(partial(ingest, first=2, last=2), partial(ingest, first=1, last=1))),
     Scenario("asks-what-became-of-it", _actors(append_and_resolve, append), faults=2),
     Scenario("overwriter-and-appender", _actors(overwrite, append_what_was_read), faults=1, versions=2),
     Scenario("rewriter-and-deleter", _actors(rewrite, delete_files), faults=1, versions=2),
-    Scenario("serializable-readers", _actors(append_after_all_read, append_after_all_read), faults=1, versions=2),
+    Scenario("serializable-reader", _actors(append_after_all_read, append), faults=1, versions=2),
     Scenario("three-appenders", _actors(append, append, overwrite), versions=2),
     Scenario("definition-changes", _actors(set_properties, append, append), versions=2),
+    Scenario(
+        "definition-changes-lying-lists", _actors(set_properties, append, append), faults=1, kinds=("hole", "stale")
+    ),
     Scenario("checkpointer", _actors(checkpoint, append, read), versions=2),
     Scenario("cleaner", _actors(maintain, append), versions=3, deletes=True),
+    Scenario("cleaner-of-a-young-log", _actors(clean_up_at_once, append), versions=2, deletes=True),
+    Scenario("cleaner-after-a-crash", _actors(checkpoint, clean_up_later), crashes=1, versions=3, deletes=True),
+    Scenario("cleaner-and-sleeper", _actors(append_and_maintain, append), deletes=True),
 )
 
 SCENARIOS = {scenario.name: scenario for scenario in _SMALL}
@@ -234,8 +258,13 @@ _ANYBODY: tuple[Program, ...] = (
     partial(sink, app_id="other"),
     checkpoint,
     maintain,
+    append_and_maintain,
+    clean_up_at_once,
     read,
 )
+
+
+_CLEANERS = (maintain, append_and_maintain, clean_up_at_once)
 
 
 def any_story(choices: Choices) -> Scenario:
@@ -249,7 +278,7 @@ def any_story(choices: Choices) -> Scenario:
         crashes=choices.choose(3),
         power_cuts=choices.choose(2, calm=0.5),
         store=("local", "object")[choices.choose(2)],
-        deletes=maintain in programs,
+        deletes=not set(programs).isdisjoint(_CLEANERS),
         pauses=bool(choices.choose(2)),
         splits_sync=bool(choices.choose(2)),
         versions=1 + choices.choose(3),

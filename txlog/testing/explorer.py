@@ -85,10 +85,11 @@ def explore_all(name: str, make: Make, *, seconds: float | None = None) -> Repor
     """Every schedule of a scenario, states seen before left out; or as many as ``seconds`` allow."""
     report = Report(name)
     visited: set[int] = set()
+    read_before: set[int] = set()
     begin = time.perf_counter()
 
     def run(choices: Choices) -> None:
-        story = Run(make(choices), choices, visited=visited)
+        story = Run(make(choices), choices, visited=visited, read_before=read_before)
         try:
             story.to_the_end()
         except Pruned:
@@ -112,11 +113,12 @@ def explore_random(
 ) -> Report:
     """Random schedules for so long, or so many: schedule number n is drawn from ``"seed/n"``, whatever came before."""
     report = Report(name)
+    read_before: set[int] = set()
     begin = time.perf_counter()
     number = 0
     while (seconds is None or report.seconds < seconds) and (schedules is None or number < schedules):
         choices = Choices.seeded(f"{seed}/{number}")
-        story = Run(make(choices), choices)
+        story = Run(make(choices), choices, read_before=read_before)
         try:
             story.to_the_end()
         except (InvariantBroken, StoryTooLong) as broken:

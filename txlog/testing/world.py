@@ -6,7 +6,7 @@ before the story began; `World.check_readers`, which reads the table from every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -70,7 +70,6 @@ class World:
     files: MemoryFileStore
     ledger: Ledger
     head: TableHead
-    _read_before: set[int] = field(default_factory=set)
 
     def copy(self) -> World:
         log, files = MemoryLogStore(), MemoryFileStore()
@@ -78,17 +77,13 @@ class World:
         files.objects, files.durable = dict(self.files.objects), set(self.files.durable)
         log.lists_itself_completely = self.log.lists_itself_completely
         log.checks_predecessor = self.log.checks_predecessor
-        return World(log, files, self.ledger.copy(log, files), self.head, self._read_before)
+        return World(log, files, self.ledger.copy(log, files), self.head)
 
     def check_readers(self, ledger: Ledger) -> None:
-        """Read the newest version from each start point that the log offers, by txlog's own readers.
-
-        A log that was read before, byte for byte, is read the same way again: that is left out.
-        """
-        log_now = hash(frozenset((name, found[0]) for name, found in self.log.objects.items()))
-        if log_now in self._read_before:
-            return
-        self._read_before.add(log_now)
+        """Read the newest version from each start point that the log offers, by txlog's own readers."""
+        for path in ledger.states[ledger.latest].live:
+            if path not in self.files.objects:
+                raise InvariantBroken("live files stay", f"{path}, which v{ledger.latest} needs, was deleted")
         with ambient.use(_Still()):
             newest = self._read(ledger, self.log.objects, None)
             if newest != ledger.latest:

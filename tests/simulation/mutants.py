@@ -1,0 +1,344 @@
+"""Protocol bugs, each put into txlog's own code on purpose: what a schedule explorer must find to be worth its time.
+
+In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone. The names say what the writer does wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from txlog import committer, engine, resolve, transaction
+from txlog.committer import _Run, _Seen
+from txlog.delta_log import DeltaLog
+from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
+from txlog.file_loader import FileLoader
+from txlog.log import clean_up
+from txlog.log.conflicts import Conflict, Rebase, decide
+from txlog.log.exactly_once import AlreadyCommitted
+from txlog.log.segment import read_listing
+from txlog.log.transaction import Isolation, Proposal, ReadSet
+from txlog.protocol.actions import RemoveFile
+from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.store.base import PutOutcome
+from txlog.testing.memory_store import MemoryLogStore
+from txlog.upkeep import log_clean_up
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+# --- after a lost answer ----------------------------------------------------------------------------------------
+
+
+def goes_to_the_next_version_after_a_lost_answer(patch: pytest.MonkeyPatch) -> None:
+    """Blind N+1: an unknown outcome is taken for a lost race."""
+
+    def take(self: Any, body: bytes) -> Any:
+        self.attempts += 1
+        if self._put(body) is PutOutcome.WRITTEN:
+            return _Seen.MINE
+        self.skipped = getattr(self, "skipped", 0) + 1
+        return _Seen.FOREIGN
+
+    def target(self: Any) -> int:
+        return (self.head.version + 1 if self.head else 0) + getattr(self, "skipped", 0)
+
+    patch.setattr(_Run, "_take", take)
+    patch.setattr(_Run, "_follow_winners", lambda self: None)
+    patch.setattr(_Run, "_catch_up", lambda self: None)
+    patch.setattr(_Run, "_acknowledge", lambda self, body: self._outcome(self.target, "committed", None))
+    patch.setattr(_Run, "target", property(target))
+
+
+def calls_an_unknown_outcome_a_failure(patch: pytest.MonkeyPatch) -> None:
+    """A put that may still be under way is reported as one that never landed."""
+
+    def take(self: Any, body: bytes) -> Any:
+        self.attempts += 1
+        outcome = self._put(body)
+        if outcome in (PutOutcome.WRITTEN, PutOutcome.NOT_DURABLE):
+            return _Seen.MINE
+        seen = self._read_back(body)
+        if seen is _Seen.NOTHING:
+            raise StorageError("the put failed")
+        return seen
+
+    patch.setattr(_Run, "_take", take)
+
+
+def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> None:
+    """A definite error of the second put is told as if the first could not have landed."""
+
+    def put(self: Any, body: bytes) -> PutOutcome:
+        self.sent = self.target
+        outcome: PutOutcome = self.store.put_if_absent(commit_name(self.target), body)
+        return outcome
+
+    patch.setattr(_Run, "_put", put)
+
+
+def does_not_know_its_own_commit(patch: pytest.MonkeyPatch) -> None:
+    """Whatever stands at the version is somebody else's, and our own transaction is not looked for in the tail."""
+    patch.setattr(_Run, "_read_back", _seen_as_foreign)
+    patch.setattr(committer, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
+
+
+def judges_conflicts_before_looking_for_its_own_commit(patch: pytest.MonkeyPatch) -> None:
+    """A transaction whose put landed conflicts with itself."""
+
+    def conflicts_first(proposal: Proposal, winners: Any) -> Any:
+        decision = decide(replace(proposal, txn_id="another"), winners)
+        return decision if isinstance(decision, Conflict) else decide(proposal, winners)
+
+    patch.setattr(_Run, "_read_back", _seen_as_foreign)
+    patch.setattr(committer, "decide", conflicts_first)
+
+
+def deletes_its_data_files_when_the_outcome_is_unknown(patch: pytest.MonkeyPatch) -> None:
+    """The commit may have landed, and names them."""
+    real = transaction.Transaction._commit
+
+    def commit(self: Any) -> Any:
+        try:
+            return real(self)
+        except CommitStateUnknownError:
+            for add in (action for action in self._actions if hasattr(action, "partition_values")):
+                self._engine.store.files.delete(add.path)
+            raise
+
+    patch.setattr(transaction.Transaction, "_commit", commit)
+
+
+def answers_what_became_of_it_without_a_fence(patch: pytest.MonkeyPatch) -> None:
+    """``resolve`` says "not committed" of a put that may still land."""
+
+    def unfenced(found_by: Any, txn_id: str, version: int) -> bool:
+        try:
+            return resolve._stands_at(found_by, txn_id, version)
+        except NotFoundError:
+            return False
+
+    patch.setattr(resolve, "resolve", unfenced)
+
+
+# --- who won ----------------------------------------------------------------------------------------------------
+
+
+def judges_the_first_winner_only(patch: pytest.MonkeyPatch) -> None:
+    """The tail behind the winner is skipped, and built upon."""
+
+    def first_only(proposal: Proposal, winners: Any) -> Any:
+        decision = decide(proposal, winners[:1])
+        return Rebase(winners[-1].version) if isinstance(decision, Rebase) and winners else decision
+
+    patch.setattr(committer, "decide", first_only)
+
+
+def trusts_a_list_with_a_hole(patch: pytest.MonkeyPatch) -> None:
+    """Winners that the listing does not show are not judged."""
+
+    def listed(self: Any) -> Any:
+        log = self.log
+        after = self.head.version
+        found = read_listing(log.store.log.list_from(version_prefix(after + 1))).commits
+        for version in sorted(found):
+            winner = replace(log.read_commit(version), version=after + 1)
+            decision = decide(self.proposal, [winner])
+            if isinstance(decision, Conflict):
+                committer.raise_conflict(decision.reasons, log.table)
+        self.head = log.reload()
+        self.proposal = self.proposal.rebased(self.head.version)
+
+    patch.setattr(_Run, "_follow_winners", listed)
+
+
+def does_not_judge_what_was_read(patch: pytest.MonkeyPatch) -> None:
+    """Every transaction is taken for one that only moves rows."""
+
+    def blind(proposal: Proposal, winners: Any) -> Any:
+        actions = tuple(action for action in proposal.actions if type(action) is not RemoveFile)
+        return decide(replace(proposal, read_set=ReadSet(), actions=actions), winners)
+
+    patch.setattr(committer, "decide", blind)
+
+
+def takes_serializable_for_write_serializable(patch: pytest.MonkeyPatch) -> None:
+    """A concurrent blind append that should have been read goes unnoticed."""
+
+    def weaker(proposal: Proposal, winners: Any) -> Any:
+        return decide(replace(proposal, isolation=Isolation.WRITE_SERIALIZABLE), winners)
+
+    patch.setattr(committer, "decide", weaker)
+
+
+def commits_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
+    """A concurrent change of the schema or the properties is rebased over."""
+    patch.setattr("txlog.log.conflicts._protocol_and_metadata", lambda proposal, winner: iter(()))
+
+
+# --- exactly once -----------------------------------------------------------------------------------------------
+
+
+def does_not_check_the_applications_version(patch: pytest.MonkeyPatch) -> None:
+    """Neither before the commit nor in the tail."""
+    patch.setattr(engine.Engine, "replay_of", lambda self, *arguments: None)
+    patch.setattr("txlog.log.conflicts._holds_our_work", lambda proposal, winner: False)
+    patch.setattr("txlog.log.conflicts._transactions", lambda proposal, winner: iter(()))
+
+
+def drops_every_older_checkpoint_as_a_replay(patch: pytest.MonkeyPatch) -> None:
+    """Delta's own rule: what is not newer was committed. A job that went back loses its rows."""
+
+    def drop(self: Any, head: Any, app_id: str, checkpoint_id: int, fingerprint: str | None = None) -> Any:
+        last = head.transactions.get(app_id)
+        return AlreadyCommitted(head.version) if last is not None and checkpoint_id <= last.version else None
+
+    patch.setattr(engine.Engine, "replay_of", drop)
+
+
+# --- durability -------------------------------------------------------------------------------------------------
+
+
+def acknowledges_what_it_read_back_without_syncing_it(patch: pytest.MonkeyPatch) -> None:
+    """Found in the log, and gone after a power cut."""
+    patch.setattr(_Run, "_make_found_commit_durable", lambda self, version: None)
+
+
+def acknowledges_before_the_directory_is_synced(patch: pytest.MonkeyPatch) -> None:
+    """A failing sync of the log directory is passed over."""
+    real = _Run._put
+
+    def put(self: Any, body: bytes) -> PutOutcome:
+        outcome = real(self, body)
+        return PutOutcome.WRITTEN if outcome is PutOutcome.NOT_DURABLE else outcome
+
+    patch.setattr(_Run, "_put", put)
+
+
+def builds_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
+    """A power cut leaves a hole below an acknowledged commit."""
+    patch.setattr(_Run, "_make_predecessor_durable", lambda self: None)
+
+
+def names_files_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
+    """The commit survives a power cut, its data files do not."""
+    patch.setattr("txlog.testing.faults.FaultyFileStore.make_durable", lambda self, paths: None)
+
+
+# --- the store --------------------------------------------------------------------------------------------------
+
+
+def creates_the_name_and_then_writes_the_bytes(patch: pytest.MonkeyPatch) -> None:
+    """A put that is not atomic: between its two halves a torn commit is visible."""
+    real = MemoryLogStore.put_if_absent
+
+    def put(self: Any, name: str, body: Any) -> PutOutcome:
+        outcome = real(self, name, bytes(body)[: len(body) // 2])
+        if outcome is PutOutcome.WRITTEN:
+            self.objects[name] = self.durable[name] = (bytes(body), self.objects[name][1])
+        return outcome
+
+    patch.setattr(MemoryLogStore, "put_if_absent", put)
+
+
+def looks_whether_the_name_is_free_and_then_overwrites(patch: pytest.MonkeyPatch) -> None:
+    """Check, then rename: somebody else's commit may have come between."""
+
+    def put(self: Any, name: str, body: Any) -> PutOutcome:
+        if name in self.objects:
+            return PutOutcome.ALREADY_EXISTS
+        if self.before_sync is not None and not self.before_sync(name):
+            return PutOutcome.NOT_DURABLE
+        self.objects[name] = self.durable[name] = (bytes(body), committer.ambient.now_ms())
+        return PutOutcome.WRITTEN
+
+    patch.setattr(MemoryLogStore, "put_if_absent", put)
+
+
+# --- checkpoints and cleanup ------------------------------------------------------------------------------------
+
+
+def writes_a_checkpoint_of_a_stale_state(patch: pytest.MonkeyPatch) -> None:
+    """The files of the version before, under the number of this one."""
+    real = FileLoader.files_and_tombstones
+
+    def stale(self: Any, head: Any) -> Any:
+        older = replace(head, segment=replace(head.segment, version=head.version - 1)) if head.version else head
+        return real(self, older)
+
+    patch.setattr(FileLoader, "files_and_tombstones", stale)
+
+
+def puts_onto_a_version_that_was_cleaned_up(patch: pytest.MonkeyPatch) -> None:
+    """A handle that slept for weeks trusts that what is absent was never taken."""
+
+    def head(self: Any, *, refresh: bool = True) -> Any:
+        return self._head if self._head is not None else self.reload()
+
+    patch.setattr(DeltaLog, "head", head)
+    patch.setattr(_Run, "_make_predecessor_durable", lambda self: None)
+    patch.setattr(_Run, "_require_predecessor", lambda self: None)
+
+
+def cleans_up_too_early(patch: pytest.MonkeyPatch) -> None:
+    """Everything below the newest checkpoint goes, whatever the retention still needs."""
+    patch.setattr(clean_up, "cutoff_ms", lambda properties, *, now_ms: now_ms)
+
+
+def cleans_up_beyond_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    """One version too many: the first after the checkpoint goes too."""
+    real = clean_up.plan_versions
+
+    def beyond(files: Any, checkpoint: Any) -> Any:
+        return real(files, replace(checkpoint, version=checkpoint.version + 2))
+
+    patch.setattr(clean_up, "plan_versions", beyond)
+
+
+def cleans_up_before_the_checkpoint_is_durable(patch: pytest.MonkeyPatch) -> None:
+    """A power cut leaves neither the versions nor the checkpoint that stands for them."""
+    patch.setattr(log_clean_up._CleanUp, "_make_durable", lambda self, checkpoint: None)
+
+
+MUTANTS: dict[str, tuple[Mutant, str]] = {
+    mutant.__name__: (mutant, scenario)
+    for mutant, scenario in (
+        (goes_to_the_next_version_after_a_lost_answer, "two-appenders-object-store"),
+        (calls_an_unknown_outcome_a_failure, "two-appenders-object-store"),
+        (lets_a_later_failure_settle_an_earlier_doubt, "two-appenders"),
+        (does_not_know_its_own_commit, "two-appenders-object-store"),
+        (judges_conflicts_before_looking_for_its_own_commit, "overwriter-and-appender"),
+        (deletes_its_data_files_when_the_outcome_is_unknown, "asks-what-became-of-it"),
+        (answers_what_became_of_it_without_a_fence, "asks-what-became-of-it"),
+        (judges_the_first_winner_only, "definition-changes"),
+        (trusts_a_list_with_a_hole, "definition-changes-lying-lists"),
+        (does_not_judge_what_was_read, "overwriter-and-appender"),
+        (takes_serializable_for_write_serializable, "serializable-reader"),
+        (commits_over_a_changed_definition, "definition-changes"),
+        (does_not_check_the_applications_version, "one-application-twice"),
+        (drops_every_older_checkpoint_as_a_replay, "application-goes-back"),
+        (acknowledges_what_it_read_back_without_syncing_it, "one-application-twice"),
+        (acknowledges_before_the_directory_is_synced, "two-appenders"),
+        (builds_on_a_version_that_is_not_on_disk, "two-appenders-power-cut"),
+        (names_files_before_they_are_durable, "two-appenders-power-cut"),
+        (creates_the_name_and_then_writes_the_bytes, "two-appenders-power-cut"),
+        (looks_whether_the_name_is_free_and_then_overwrites, "two-appenders-power-cut"),
+        (writes_a_checkpoint_of_a_stale_state, "checkpointer"),
+        (puts_onto_a_version_that_was_cleaned_up, "cleaner-and-sleeper"),
+        (cleans_up_too_early, "cleaner-of-a-young-log"),
+        (cleans_up_beyond_the_checkpoint, "cleaner"),
+        (cleans_up_before_the_checkpoint_is_durable, "cleaner-after-a-crash"),
+    )
+}
+"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
+
+
+def _seen_as_foreign(self: Any, body: bytes) -> Any:
+    try:
+        self.store.read(commit_name(self.target))
+    except (NotFoundError, StorageError):
+        return _Seen.NOTHING
+    return _Seen.FOREIGN
