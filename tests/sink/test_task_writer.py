@@ -287,6 +287,21 @@ def test_files_roll_at_their_target_size() -> None:
     assert by_id(read_back(files, plan, pending)) == table.to_pylist()
 
 
+@pytest.mark.parametrize("partition_columns", [(), ("p",)])
+def test_a_target_size_below_one_batch_is_kept_inside_the_batch(partition_columns: tuple[str, ...]) -> None:
+    table = wide(60_000, partitions=2)
+    target = 128 * KIB
+    plan = table_plan(table, partition_columns, target_file_size_bytes=target)
+    files = MemoryFileStore()
+    with TaskWriter(files, plan, TASK) as writer:
+        writer.write(table.combine_chunks())
+    pending = writer.close()
+    assert len(pending) > 8
+    fitting = [file for file in pending if target * 0.5 <= file.size_bytes <= target * 1.6]
+    assert len(fitting) >= len(pending) - 4
+    assert by_id(read_back(files, plan, pending)) == table.to_pylist()
+
+
 def test_files_roll_at_exactly_the_records_allowed() -> None:
     table = wide(1000)
     files = MemoryFileStore()

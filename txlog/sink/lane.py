@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -20,6 +21,9 @@ from txlog.sink.write_plan import FileNames
 from txlog.store.base import FileStore
 
 __all__ = ["FileLayout", "Lane"]
+
+SMALLEST_PIECE_BYTES = 64 << 10
+"""Rows are not cut finer than this for a target size: a file a row would be nobody's wish."""
 
 _logger = logging.getLogger("txlog")
 
@@ -56,6 +60,8 @@ class Lane:
         self._writer: DataFileWriter | None = None
         self._files_begun = 0
         self._last_write_bytes = 0
+        self._row_bytes = 0.0
+        """Bytes a row takes: encoded, as far as that is known."""
 
     def add(self, batch: pa.RecordBatch, size_bytes: int) -> None:
         self._waiting.append(self._layout.file_format.labelled(batch))
@@ -77,20 +83,23 @@ class Lane:
         *,
         is_last: bool = False,
     ) -> None:
-        """Append ``table``, one row group a file, and roll where a file is full. ``encoding`` is held to encode.
+        """Append ``table``, and roll where a file is full, inside the table too. ``encoding`` is held to encode.
 
         ``is_last``: what is written goes no further than this table, so a file begun here is written in one piece.
         """
+        if not self._row_bytes:
+            self._row_bytes = table.nbytes / max(table.num_rows, 1)
         while table.num_rows:
-            piece = table.slice(0, self._room_rows(table.num_rows))
-            table = table.slice(piece.num_rows)
+            room_rows = self._room_rows(table.num_rows)
+            piece, table = table.slice(0, room_rows), table.slice(room_rows)
             if self._writer is None:
                 self._writer = self._begin(dictionary, in_one_piece=is_last)
             before_bytes = self._writer.size_bytes
             with encoding:
                 self._writer.write(piece)
             self._last_write_bytes = self._writer.size_bytes - before_bytes
-            if table.num_rows or self._is_full(self._writer):
+            self._row_bytes = self._last_write_bytes / piece.num_rows
+            if self._is_full(self._writer):
                 self.finish()
         if is_last:
             self.finish()
@@ -124,10 +133,14 @@ class Lane:
         )
 
     def _room_rows(self, wanted: int) -> int:
+        """How many of ``wanted`` rows go into the file in progress as one row group."""
+        written_rows, written_bytes = (self._writer.num_rows, self._writer.size_bytes) if self._writer else (0, 0)
+        room_bytes = max(self._layout.target_file_size_bytes - written_bytes, SMALLEST_PIECE_BYTES)
+        # a little more than the target rather than a sliver after it
+        fits = wanted * self._row_bytes <= 1.5 * room_bytes
+        rows = wanted if fits else math.ceil(room_bytes / self._row_bytes)
         most = self._layout.max_records_per_file
-        if most is None:
-            return wanted
-        return min(wanted, most - (self._writer.num_rows if self._writer else 0))
+        return rows if most is None else min(rows, most - written_rows)
 
     def _is_full(self, writer: DataFileWriter) -> bool:
         """Whether stopping here comes closer to the target size than one more row group like the last would."""
