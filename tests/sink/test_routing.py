@@ -146,7 +146,7 @@ def test_a_value_that_no_partition_can_have_is_refused_naming_the_column(
     router = Router(Struct((field, Field("x", LONG))), ["p"])
     batch = pa.record_batch({"p": values, "x": pa.nulls(len(values), pa.int64())})
     with pytest.raises(InvalidInputError, match=f"p.*{reason}"):
-        router.route(batch, ["x"])
+        list(router.route(batch, ["x"]))
 
 
 def test_a_nested_partition_column_is_refused() -> None:

@@ -21,6 +21,9 @@ from txlog.store.base import FileStore, OutputFile
 
 __all__ = ["DataFileWriter", "FileFormat"]
 
+SMALL_CHUNK_ROWS = 2_048
+"""Encoding chunk by chunk costs more than joining them first where they are smaller than this on average."""
+
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
@@ -101,6 +104,8 @@ class DataFileWriter:
 
     def write(self, table: pa.Table) -> None:
         """Append rows as one row group."""
+        if table.num_rows < table.column(0).num_chunks * SMALL_CHUNK_ROWS:
+            table = table.combine_chunks()
         self._statistics.observe(table)
         with _storing(self._path):
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))

@@ -41,7 +41,9 @@ __all__ = ["TaskWriter"]
 MIB = 1 << 20
 
 ROUTE_ROWS = 262_144
-"""Rows sorted by partition at once: few enough for the caches, enough to make one take a partition cheap."""
+"""Rows sorted by partition at once: few enough for the caches, enough to make the copy of a partition cheap."""
+ROUTE_ROWS_A_PARTITION = 256
+"""Where partitions are many, rows are gathered until each has about as many, as far as the budget goes."""
 ROW_GROUP_ROWS = 1 << 20
 INLINE_BYTES = 4 * MIB
 INLINE_LANES = 3
@@ -171,7 +173,8 @@ class TaskWriter:
             self._unrouted.append(rows)
             self._unrouted_rows += rows.num_rows
             self._unrouted_bytes += size_bytes
-            if self._unrouted_rows >= ROUTE_ROWS // 2 or self._unrouted_bytes >= self._unit_bytes // 2:
+            enough_rows = max(ROUTE_ROWS // 2, ROUTE_ROWS_A_PARTITION * len(self._lanes))
+            if self._unrouted_rows >= enough_rows or self._unrouted_bytes >= self._unit_bytes:
                 self._route()
         self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
 
@@ -180,13 +183,15 @@ class TaskWriter:
         if self._router is None or not self._unrouted:
             return
         self._make_room(self._unrouted_bytes)
-        gathered = self._unrouted[0] if len(self._unrouted) == 1 else pa.concat_batches(self._unrouted)
-        row_bytes = self._unrouted_bytes / max(gathered.num_rows, 1)
-        self._unrouted = []
-        for key, rows in self._router.route(gathered, self._data_columns):
+        row_bytes = self._unrouted_bytes / self._unrouted_rows
+        for key, rows in self._router.route(self._gathered(), self._data_columns):
             self._add(self._lane(key), rows, int(rows.num_rows * row_bytes))
         self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
         self._unrouted_rows = self._unrouted_bytes = 0
+
+    def _gathered(self) -> pa.RecordBatch:
+        batches, self._unrouted = self._unrouted, []
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
     def _add(self, lane: Lane, rows: pa.RecordBatch, size_bytes: int) -> None:
         lane.add(rows, size_bytes)
