@@ -153,9 +153,8 @@ def checkpoint(session: Session) -> None:
 
 def clean_up_later(session: Session) -> None:
     """More than a month later, clean up what no retained version needs."""
-    table = session.table()
     session.let_days_pass(40)
-    table.clean_up_log()
+    session.table(fresh=True).clean_up_log()
 
 
 def maintain(session: Session) -> None:
