@@ -47,6 +47,7 @@ PRELOADED = (
     "deltalake",
     "numpy",
     "obstore.store",
+    "pandas",
     "pyarrow.compute",
     "pyarrow.dataset",
     "pyarrow.parquet",

@@ -1,17 +1,17 @@
-"""One process of a race: it waits for the start, writes, and keeps a ledger of what was acknowledged to it.
+"""One process of a race: it waits for the start, makes its calls, and keeps a ledger of each, before and after.
 
-    python race_worker.py '{"uri": ..., "worker": 3, "appends": 50, "ledger": ..., ...}'
-
-It says "ready" and starts when its standard input closes. The ledger has a JSON line for each acknowledgement,
-on disk before the next write begins, so that it outlives a kill.
+The ledger has a JSON line for each thing that happened, on disk before the next thing does, so that it outlives a kill:
+``{"worker": 3, "number": 7, "state": "begun"}``, then "acknowledged" with what the call told, "refused" where a typed
+error says that nothing landed, "unknown" where it says that nobody knows. A worker that is started again with the
+ledger of a dead one goes on after it: a plain writer with the next number, since the last may have landed; one with
+checkpoints by doing the last again, since a replay lands nothing twice.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,86 +20,118 @@ import pyarrow as pa
 
 import txlog
 
+__all__ = ["ENGINES", "SCHEMA", "Race", "work"]
+
 SCHEMA = pa.schema([("worker", pa.int64()), ("number", pa.int64())])
+Call = Callable[[int], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Race:
-    """What one worker does. ``engine`` is "txlog", "deltalake", "txlog.write" (no table yet) or "txlog.twins"."""
+    """What one worker does: ``calls`` writes of one row each. ``engine`` is one of ``ENGINES``."""
 
     uri: str
     worker: int
-    appends: int
+    calls: int
     ledger: str
     engine: str = "txlog"
     storage_options: dict[str, str] = field(default_factory=dict)
 
     def row(self, number: int) -> pa.Table:
-        """One row, made of bytes: to look at Python values pyarrow would load pandas in every process."""
-        values = (value.to_bytes(8, "little") for value in (self.worker, number))
-        columns = [pa.Array.from_buffers(pa.int64(), 1, [None, pa.py_buffer(value)]) for value in values]
-        return pa.Table.from_arrays(columns, schema=SCHEMA)
+        return pa.table([[self.worker], [number]], schema=SCHEMA)
+
+    def told(self) -> list[dict[str, Any]]:
+        """The ledger; a last line that a kill cut short was not told to anybody."""
+        ledger = Path(self.ledger)
+        lines = ledger.read_bytes().splitlines(keepends=True) if ledger.exists() else []
+        return [json.loads(line) for line in lines if line.endswith(b"\n")]
+
+    @property
+    def replays(self) -> bool:
+        return self.engine in ("txlog.sink", "txlog.twins")
+
+    def next_number(self) -> int:
+        numbers = [entry["number"] for entry in self.told() if not self.replays or entry["state"] == "acknowledged"]
+        return max(numbers, default=-1) + 1
 
 
-def _appends(race: Race) -> Iterator[dict[str, Any]]:
+def work(race: Race, started: Any = None) -> None:
+    """The worker's whole life. ``started`` is the event that all of them wait for; one that comes later does not."""
+    call = ENGINES[race.engine](race)
+    if started is not None:
+        started.wait()
+    first = race.next_number()
+    ledger = os.open(race.ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def note(number: int, state: str, **told: Any) -> None:
+        os.write(
+            ledger, (json.dumps({"worker": race.worker, "number": number, "state": state, **told}) + "\n").encode()
+        )
+        os.fsync(ledger)
+
+    for number in range(first, race.calls):
+        note(number, "begun")
+        try:
+            told = call(number)
+        except txlog.CommitStateUnknownError as error:
+            note(number, "unknown", version=error.version, txn_id=error.txn_id)
+        except txlog.TxlogError as error:
+            note(number, "refused", error=str(error))
+        else:
+            note(number, told.pop("state", "acknowledged"), **told)
+
+
+def _by_txlog(race: Race) -> Call:
     table = txlog.Table.open(race.uri, storage_options=race.storage_options)
-    for number in range(race.appends):
-        result = table.append(race.row(number))
-        yield _told(number, result)
+    return lambda number: table.append(race.row(number)).to_dict()
 
 
-def _first_writes(race: Race) -> Iterator[dict[str, Any]]:
-    for number in range(race.appends):
-        result = txlog.write(race.uri, race.row(number), storage_options=race.storage_options)
-        yield _told(number, result)
+def _by_first_write(race: Race) -> Call:
+    """No table yet: whoever comes first creates it."""
+    return lambda number: txlog.write(race.uri, race.row(number), storage_options=race.storage_options).to_dict()
 
 
-def _checkpoints_of_one_application(race: Race) -> Iterator[dict[str, Any]]:
+def _by_twins(race: Race) -> Call:
     """Twins of one job: all of them write every checkpoint, one of them may land it."""
     table = txlog.Table.open(race.uri, storage_options=race.storage_options)
-    for number in range(race.appends):
-        result = table.append(race.row(number), app_id="twins", checkpoint_id=number)
-        yield _told(number, result)
+    return lambda number: table.append(race.row(number), app_id="twins", checkpoint_id=number).to_dict()
 
 
-def _appends_by_deltalake(race: Race) -> Iterator[dict[str, Any]]:
+def _by_sink(race: Race) -> Call:
+    """A job of its own for each worker, by committables."""
+    sink = txlog.Sink(txlog.Table.open(race.uri, storage_options=race.storage_options), f"job-{race.worker}")
+
+    def call(number: int) -> dict[str, Any]:
+        with sink.task(number) as task:
+            task.write(race.row(number))
+        return sink.commit(number, [task.committable]).to_dict()
+
+    return call
+
+
+def _by_deltalake(race: Race) -> Call:
+    """Its errors do not say whether the commit landed."""
     import deltalake
 
     retries = deltalake.CommitProperties(max_commit_retries=1000)
-    for number in range(race.appends):
-        deltalake.write_deltalake(
-            race.uri,
-            race.row(number),
-            mode="append",
-            storage_options=race.storage_options or None,
-            commit_properties=retries,
-        )
-        yield {"number": number}
+
+    def call(number: int) -> dict[str, Any]:
+        options = race.storage_options or None
+        try:
+            deltalake.write_deltalake(
+                race.uri, race.row(number), mode="append", storage_options=options, commit_properties=retries
+            )
+        except (OSError, deltalake.exceptions.DeltaError) as error:
+            return {"state": "unknown", "error": str(error)}
+        return {}
+
+    return call
 
 
-def _told(number: int, result: txlog.WriteResult) -> dict[str, Any]:
-    return {"number": number, **result.to_dict()}
-
-
-ENGINES = {
-    "txlog": _appends,
-    "txlog.write": _first_writes,
-    "txlog.twins": _checkpoints_of_one_application,
-    "deltalake": _appends_by_deltalake,
+ENGINES: dict[str, Callable[[Race], Call]] = {
+    "txlog": _by_txlog,
+    "txlog.write": _by_first_write,
+    "txlog.twins": _by_twins,
+    "txlog.sink": _by_sink,
+    "deltalake": _by_deltalake,
 }
-
-
-def main() -> None:
-    race = Race(**json.loads(sys.argv[1]))
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
-    sys.stdin.read()
-    with Path(race.ledger).open("a") as ledger:
-        for acknowledged in ENGINES[race.engine](race):
-            ledger.write(json.dumps({"worker": race.worker, **acknowledged}) + "\n")
-            ledger.flush()
-            os.fsync(ledger.fileno())
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,18 @@
-"""Starting the processes of a race at once, and judging what they left: the table against their ledgers."""
+"""Starting the processes of a race at once, killing some, and judging what they left: the table against the ledgers."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import random
+import signal
+import time
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import deltalake
-from race_worker import Race
+import duckdb
+from fault_tools import end_of, event, process
+from race_worker import Race, work
 
 import txlog
 from txlog.maintenance.verify import verify_table
@@ -21,60 +21,85 @@ from txlog.store.open import open_store
 __all__ = [
     "acknowledged",
     "assert_sound",
-    "rows_as_deltalake_sees_them",
+    "judge",
+    "rows_as_others_see_them",
     "rows_as_we_see_them",
     "run",
-    "start",
-    "versions_in_the_log",
-    "wait",
+    "run_and_kill",
 ]
 
-WORKER = Path(__file__).with_name("race_worker.py")
-TIMEOUT_S = 150
 
-
-def start(races: Iterable[Race]) -> list[subprocess.Popen[str]]:
-    """All processes, waiting for the start that `wait` or closing their standard input gives."""
-    workers = [
-        subprocess.Popen(
-            [sys.executable, str(WORKER), json.dumps(asdict(race))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for race in races
-    ]
-    for worker in workers:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "ready\n", worker.communicate()[1]
-    return workers
-
-
-def wait(workers: Iterable[subprocess.Popen[str]]) -> list[str]:
-    """Give the start where it is not given yet, wait for the end, and tell what the failed ones said last."""
-    workers = list(workers)
-    for worker in workers:
-        assert worker.stdin is not None
-        worker.stdin.close()
-    failures = []
-    for worker in workers:
-        worker.stdin = None
-        errors = worker.communicate(timeout=TIMEOUT_S)[1]
-        if worker.returncode:
-            failures.append(f"exit code {worker.returncode}: {errors[-2000:]}")
-    return failures
-
-
-def run(races: list[Race]) -> list[dict[str, Any]]:
+def run(races: Sequence[Race]) -> list[dict[str, Any]]:
     """Run the race, of which nobody may fail, and return the acknowledgements."""
-    assert wait(start(races)) == []
+    started = event()
+    workers = [process(work, race, started) for race in races]
+    started.set()
+    assert [end_of(worker) for worker in workers] == [0] * len(workers)
+    refused = [entry for race in races for entry in race.told() if entry["state"] in ("refused", "unknown")]
+    assert refused == []
     return acknowledged(races)
 
 
-def acknowledged(races: Iterable[Race]) -> list[dict[str, Any]]:
-    ledgers = dict.fromkeys(Path(race.ledger) for race in races)
-    return [json.loads(line) for ledger in ledgers if ledger.exists() for line in ledger.read_text().splitlines()]
+def run_and_kill(races: Sequence[Race], kills: int, seed: int, pause_s: float) -> int:
+    """Run the race, kill a worker that is at work, again and again, and start another in its place.
+
+    Returns how many kills there were. ``pause_s`` is the longest wait before one.
+    """
+    choose = random.Random(seed)
+    started = event()
+    workers = [process(work, race, started) for race in races]
+    started.set()
+    killed = 0
+    while killed < kills:
+        time.sleep(choose.uniform(0, pause_s))
+        alive = [index for index, worker in enumerate(workers) if worker.is_alive()]
+        if not alive:
+            break
+        victim = choose.choice(alive)
+        if not races[victim].told():  # it waits for the start, and would take the others' start along
+            continue
+        workers[victim].kill()
+        killed += end_of(workers[victim]) == -signal.SIGKILL
+        workers[victim] = process(work, races[victim])
+    assert [end_of(worker) for worker in workers] == [0] * len(workers)
+    return killed
+
+
+def acknowledged(races: Sequence[Race]) -> list[dict[str, Any]]:
+    return [entry for race in races for entry in race.told() if entry["state"] == "acknowledged"]
+
+
+def judge(races: Sequence[Race]) -> None:
+    """What every race must leave, whatever befell its workers.
+
+    Acknowledged rows are there, nothing is there twice, what was refused is not there, what was begun and never
+    answered is there once or not at all, and a worker that replays has all of its rows in. Every reader agrees, the
+    versions are dense, and each acknowledged version still holds the transaction that it was told of.
+    """
+    rows = rows_as_we_see_them(races[0])
+    for reader, found in rows_as_others_see_them(races[0]).items():
+        assert found == rows, f"{reader} sees other rows"
+    assert set(rows.values()) <= {1}, "a row is there twice"
+    ledger = acknowledged(races)
+    told = {(entry["worker"], entry["number"]) for entry in ledger}
+    assert told <= rows.keys(), "an acknowledged row is missing"
+    begun, refused = _numbers(races, "begun"), _numbers(races, "refused")
+    assert not refused & rows.keys(), "a row is there of which an error said that nothing landed"
+    assert rows.keys() <= begun
+    for race in races:
+        if race.engine == "txlog.sink":
+            assert {(race.worker, number) for number in range(race.calls)} <= told, "a job did not come to its end"
+    log = versions_in_the_log(races[0])
+    assert {entry["version"]: entry["txn_id"] for entry in ledger if _names_a_version(entry)}.items() <= log.items()
+    assert_sound(races[0])
+
+
+def _names_a_version(entry: dict[str, Any]) -> bool:
+    return entry.get("outcome") == "committed"
+
+
+def _numbers(races: Sequence[Race], state: str) -> set[tuple[int, int]]:
+    return {(race.worker, entry["number"]) for race in races for entry in race.told() if entry["state"] == state}
 
 
 def rows_as_we_see_them(race: Race) -> Counter[tuple[int, int]]:
@@ -83,10 +108,14 @@ def rows_as_we_see_them(race: Race) -> Counter[tuple[int, int]]:
     return _counted(table.snapshot().to_arrow())
 
 
-def rows_as_deltalake_sees_them(race: Race) -> Counter[tuple[int, int]]:
-    options = race.storage_options or None
-    table = deltalake.DeltaTable(race.uri, storage_options=options)
-    return _counted(deltalake.QueryBuilder().register("t", table).execute("select worker, number from t").read_all())
+def rows_as_others_see_them(race: Race) -> dict[str, Counter[tuple[int, int]]]:
+    table = deltalake.DeltaTable(race.uri, storage_options=race.storage_options or None)
+    engine = deltalake.QueryBuilder().register("t", table)
+    dataset = duckdb.connect().register("t", table.to_pyarrow_dataset())
+    return {
+        "deltalake": _counted(engine.execute("select worker, number from t").read_all()),
+        "duckdb": _counted(dataset.sql("select worker, number from t").to_arrow_table()),
+    }
 
 
 def versions_in_the_log(race: Race) -> dict[int, str]:
