@@ -57,9 +57,6 @@ ARROW_METADATA_KEY = b"delta.metadata"
 _DEPTH_MAX = 75  # orjson writes 254 levels, and each struct takes three
 
 
-# --- the types ----------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Primitive:
     """A type without parameters, by its Delta name: ``Primitive("long")``. Use the constants below."""
