@@ -12,7 +12,6 @@ import base64
 import re
 import zlib
 from typing import TYPE_CHECKING, Any
-from uuid import UUID
 
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import DeletionVectorDescriptor
@@ -51,7 +50,9 @@ def vector_path(descriptor: DeletionVectorDescriptor) -> DataPath | None:
     number = _z85_bytes(encoded)
     if len(number) != 16 or not _PREFIX.fullmatch(prefix):
         raise CorruptLogError(f"a deletion vector is named by {text[:60]!r}, which is no prefix and uuid")
-    name = f"deletion_vector_{UUID(bytes=number)}.bin"
+    digits = number.hex()
+    uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    name = f"deletion_vector_{uuid}.bin"
     return DataPath(f"{prefix}/{name}" if prefix else name)
 
 
