@@ -336,6 +336,7 @@ def test_a_table_on_disk_is_cleaned_up_and_goes_on(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path), pa.schema([("id", pa.int64())]))
     for value in range(12):
         table.append(pa.table({"id": [value]}))
+    table._engine.post_commit.drain()
     table.create_checkpoint()
     log = tmp_path / "_delta_log"
     stale = log / f".{commit_name(7)}.{UUIDS[0]}.tmp"
