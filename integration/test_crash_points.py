@@ -4,7 +4,7 @@ The job of `crash_job` is killed before each call that changes or syncs somethin
 of each write to its log: while data files are written, sealed and committed, at the checkpoint and its hint, and in
 the cleanup of the log. After each death a fresh process finds a legal state, and running the job again ends it.
 
-About 30 s on two quiet cores.
+Up to 90 s on two busy cores; most of it is processor time.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 strace makes a call fail, or kills the process before the call is made, from outside: SIGKILL, EIO and ENOSPC at every
 call of the local put, and at every call by which a whole append changes the disk (Arrow's writes of data files
-included). About 20 s on two quiet cores. Skipped, saying so, where there is no strace that may do this.
+included). Up to 75 s on two busy cores. Skipped, saying so, where no strace may do this.
 """
 
 from __future__ import annotations

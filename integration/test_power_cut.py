@@ -4,7 +4,7 @@ The table lies on an ext4 disk in a file. Copying the file while the disk is mou
 medium, and nothing that only the page cache knew: a power cut. The job of `crash_job` is stopped at each of its steps
 while the picture is taken. As a control, the same pictures must show that writers which do not sync lose their work.
 
-About 25 s on two quiet cores. Needs root and loop mounts; skipped, saying so, where there are none.
+20 s to 55 s on two busy cores. Needs root and loop mounts; skipped, saying so, where there are none.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processes that write to one table at once, killed at random: acknowledged writes are there, once, and nobody fails.
 
 Up to 32 processes, on a local disk and on S3 servers, of txlog alone and beside deltalake. `race_worker` says what
-each of them notes and when; `races.judge` says what must be true in the end. About 45 s on two quiet cores.
+each of them notes and when; `races.judge` says what must be true in the end. Minutes on two busy cores.
 TXLOG_RACE_SECONDS=600 makes `test_a_long_race...` as long as that. The seed of the kills is printed with a failure.
 """
 
