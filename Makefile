@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/.installed
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format integration bench clean
+.PHONY: help install demo test check format integration simulate bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -35,6 +35,9 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a m
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python -m pytest integration
+
+simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
+	$(BIN)/python integration/simulate.py $(ARGS)
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (integration/benchmarks/README.md); takes long
 	PYTHONPATH=integration $(BIN)/python -m benchmarks

@@ -1,0 +1,55 @@
+"""Explore schedules for as long as one likes: ``python integration/simulate.py --seconds 600 --seed 1``.
+
+Every small scenario whole, then random stories until the time is up. With ``--replay LINE`` one story is told again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+
+from txlog.testing.actors import SCENARIOS, any_story
+from txlog.testing.explorer import Make, Report, explore_all, explore_random, replay
+from txlog.testing.invariants import InvariantBroken
+
+
+def make(name: str) -> Make:
+    return any_story if name == "any" else lambda choices: SCENARIOS[name]
+
+
+def simulate(seconds: float, seed: int) -> list[Report]:
+    """Print each report as it comes; stop at the first broken promise."""
+    reports = []
+    for name in [*SCENARIOS, "any"]:
+        if name == "any":
+            print(f"random stories, seed {seed}", flush=True)
+            report = explore_random(name, any_story, seed=seed, seconds=seconds)
+        else:
+            report = explore_all(name, make(name))
+        reports.append(report)
+        print(report, flush=True)
+        if report.failure:
+            print(report.failure)
+            break
+    return reports
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=float, default=600.0, help="of random stories, after the exhaustive ones")
+    options.add_argument("--seed", type=int, default=random.randrange(10**6))
+    options.add_argument("--replay", metavar="LINE", help="scenario:choices, as a failure prints it")
+    asked = options.parse_args()
+    if asked.replay:
+        try:
+            print("\n".join(replay(make(asked.replay.rpartition(":")[0]), asked.replay).story))
+        except InvariantBroken as broken:
+            print(f"BROKEN: {broken}")
+            return 1
+        return 0
+    return int(any(report.failure for report in simulate(asked.seconds, asked.seed)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

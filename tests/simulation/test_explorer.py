@@ -1,0 +1,46 @@
+"""The schedule explorer on the real commit code: small scenarios whole, and a story that replays from its line."""
+
+from __future__ import annotations
+
+import pytest
+from mutants import MUTANTS
+
+from txlog.testing.actors import SCENARIOS, any_story
+from txlog.testing.explorer import explore_all, explore_random, replay
+from txlog.testing.invariants import InvariantBroken
+from txlog.testing.schedule import Choices, parsed, shrunk, written
+
+
+@pytest.mark.parametrize("name", ["two-appenders-power-cut", "application-goes-back", "definition-changes"])
+def test_no_schedule_of_a_small_scenario_breaks_a_promise(name: str) -> None:
+    report = explore_all(name, lambda choices: SCENARIOS[name])
+    assert report.is_exhaustive, f"{report}\n{report.failure}"
+
+
+def test_a_few_random_stories_break_no_promise() -> None:
+    report = explore_random("any", any_story, seed=7, schedules=40)
+    assert report.failure is None, str(report.failure)
+
+
+def test_a_broken_promise_comes_with_a_line_that_breaks_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant, name = MUTANTS["calls_an_unknown_outcome_a_failure"]
+    mutant(monkeypatch)
+    failure = explore_all(name, lambda choices: SCENARIOS[name]).failure
+    assert failure is not None
+    with pytest.raises(InvariantBroken, match=failure.invariant):
+        replay(lambda choices: SCENARIOS[name], failure.line)
+    assert failure.line in str(failure)
+
+
+def test_a_schedule_is_the_same_after_it_was_written_and_read() -> None:
+    for choices in ([0], [0, 0, 0, 2], [1, 1, 1, 0, 3], [12, 0, 0, 5, 5]):
+        assert parsed(written(choices)) == choices if any(choices) else [0]
+
+
+def test_shrinking_keeps_what_fails_and_drops_the_rest() -> None:
+    assert shrunk([3, 1, 4, 1, 5, 9], lambda choices: 4 in choices) == [4]
+
+
+def test_a_seed_gives_the_same_choices_every_time() -> None:
+    first, second = Choices.seeded("7/1"), Choices.seeded("7/1")
+    assert [first.choose(5) for _ in range(50)] == [second.choose(5) for _ in range(50)]
