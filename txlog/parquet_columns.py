@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.arrow_lists import LIST_TYPES, offsets_and_mask
 from txlog.errors import CorruptLogError, UnsupportedFeatureError
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
 from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, fold_name, type_name, type_to_arrow
@@ -78,9 +79,10 @@ class ParquetColumns:
                 keys = self._fitted(array.keys, key, target.key_type, f"{column}.key")
                 items = self._fitted(array.items, value, target.item_type, f"{column}.value")
                 return pa.MapArray.from_arrays(_offsets(array), keys, items, target, mask=_mask(array))
-            case Array(element) if _is_list(array.type):
-                values = self._fitted(array.values, element, target.value_type, f"{column}.element")
-                return pa.ListArray.from_arrays(_offsets(array), values, target, mask=_mask(array))
+            case Array(element) if isinstance(array.type, LIST_TYPES):
+                offsets, mask = offsets_and_mask(array)
+                values = self._fitted(array.flatten(), element, target.value_type, f"{column}.element")
+                return pa.ListArray.from_arrays(offsets, values, target, mask=mask)
         if data_type == VARIANT and pa.types.is_struct(array.type):
             return _variant(array, target, column)
         if not _holds(array.type, target):
@@ -123,10 +125,6 @@ def _id_of(column: pa.Field) -> bytes | None:
 
 def _has_ids(column: pa.Field) -> bool:
     return _id_of(column) is not None
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
 def _mask(array: pa.Array) -> pa.Array | None:
@@ -172,8 +170,10 @@ def _is_text(kind: Any) -> bool:
         for is_one in (
             types.is_string,
             types.is_large_string,
+            types.is_string_view,
             types.is_binary,
             types.is_large_binary,
+            types.is_binary_view,
             types.is_fixed_size_binary,
         )
     )

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from txlog.arrow_lists import LIST_TYPES, offsets_and_mask
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -314,7 +315,7 @@ def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: 
 
 
 def _list_conversion(target: Array, source: pa.DataType, column: str, found: list[Difference]) -> Convert | None:
-    if not isinstance(source, _LISTS):
+    if not isinstance(source, LIST_TYPES):
         found.append(_mismatch(target, source, column))
         return None
     arrow = type_to_arrow(target, column)
@@ -324,8 +325,7 @@ def _list_conversion(target: Array, source: pa.DataType, column: str, found: lis
         return None
 
     def convert(array: pa.Array) -> pa.Array:
-        # Not Array.cast: from list_view to list it silently loses elements (pyarrow 26).
-        offsets, mask = _offsets_and_mask(array)
+        offsets, mask = offsets_and_mask(array)
         values = array.flatten()
         with _RowsOfLists(offsets):
             values = inner(values) if inner else values
@@ -334,9 +334,6 @@ def _list_conversion(target: Array, source: pa.DataType, column: str, found: lis
         return pa.ListArray.from_arrays(offsets, values, type=arrow, mask=mask)
 
     return convert
-
-
-_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
 
 
 def _map_conversion(target: Map, source: pa.DataType, column: str, found: list[Difference]) -> Convert | None:
@@ -351,7 +348,7 @@ def _map_conversion(target: Map, source: pa.DataType, column: str, found: list[D
 
     def convert(array: pa.Array) -> pa.Array:
         array = as_list_of_entries(array)
-        offsets, mask = _offsets_and_mask(array)
+        offsets, mask = offsets_and_mask(array)
         entries = array.flatten()
         keys, values = entries.field(0), entries.field(1)
         with _RowsOfLists(offsets):
@@ -370,23 +367,11 @@ def _map_entry(source: pa.DataType) -> tuple[pa.Field, pa.Field] | None:
     """Key and value of a map, or of a list of (key, value) structs: the form maps take in polars."""
     if pa.types.is_map(source):
         return source.key_field, source.item_field
-    if isinstance(source, _LISTS) and pa.types.is_struct(source.value_type):
+    if isinstance(source, LIST_TYPES) and pa.types.is_struct(source.value_type):
         members = list(source.value_type)
         if [member.name for member in members] == ["key", "value"]:
             return members[0], members[1]
     return None
-
-
-def _offsets_and_mask(array: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-    """Offsets into ``array.flatten()`` (which skips null lists and what lies outside a slice), and the null lists."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    mask = array.is_null() if array.null_count else None
-    lengths = pc.list_value_length(array).fill_null(0)
-    offsets = np.zeros(len(array) + 1, dtype=np.int64)
-    np.cumsum(lengths.to_numpy(zero_copy_only=False), out=offsets[1:])
-    return pa.array(offsets).cast(pa.int32()), mask
 
 
 def as_list_of_entries(array: pa.Array) -> pa.Array:
@@ -430,7 +415,7 @@ def _without_null_marks(array: pa.Array) -> pa.Array:
         children = [array.field(position) for position in range(array.type.num_fields)]
         return pa.StructArray.from_arrays(children, fields=list(array.type))
     if pa.types.is_map(array.type) or pa.types.is_list(array.type):
-        offsets, _ = _offsets_and_mask(as_list_of_entries(array))
+        offsets, _ = offsets_and_mask(as_list_of_entries(array))
         if pa.types.is_list(array.type):
             return pa.ListArray.from_arrays(offsets, array.flatten(), type=array.type)
         entries = as_list_of_entries(array).flatten()
