@@ -34,7 +34,7 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a m
 	$(BIN)/python -m pytest tests -n auto
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
-	$(SPARK_ENV) $(BIN)/python -m pytest integration
+	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup
 
 simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
 	$(BIN)/python integration/simulate.py $(ARGS)

@@ -36,7 +36,6 @@ __all__ = [
     "require_loop_mounts",
     "require_mounts",
     "require_strace",
-    "say_what_was_left_out",
     "small_disk",
     "stopped_or_ended",
     "tampered",
@@ -69,7 +68,6 @@ PRELOADED = (
 
 WITHOUT_A_DISK = Path("/dev/shm")
 IMAGE_BYTES = 24 << 20
-_left_out: dict[str, str] = {}
 _processes = threading.Lock()
 
 
@@ -262,13 +260,4 @@ def _let_run(child: BaseProcess, report: Path, *options: str) -> None:
 
 def _require(lacking: str, why: str | None, what: str) -> None:
     if why is not None:
-        _left_out[what] = f"{lacking} here ({why})"
-        pytest.skip(f"NOT TESTED: {what}: {_left_out[what]}")
-
-
-def say_what_was_left_out(terminalreporter: Any) -> None:
-    """For the end of a test run."""
-    if _left_out:
-        terminalreporter.section("FAULTS THAT THIS MACHINE CANNOT MAKE WERE NOT TESTED", sep="!", red=True, bold=True)
-        for what, why in _left_out.items():
-            terminalreporter.write_line(f"{what}: {why}")
+        pytest.skip(f"NOT TESTED: {what}: {lacking} here ({why})")

@@ -57,7 +57,7 @@ def spark(spark_session: SparkSession) -> Iterator[SparkSession]:
 def delta_session(spark_session: SparkSession) -> SparkSession:
     """The session, for fixtures that need Spark's own Delta in it."""
     if _missing:
-        pytest.skip("Spark's own Delta could not be loaded: " + _missing["reason"])
+        pytest.skip(f"NOT TESTED: against Spark's own Delta, {DELTA_PACKAGE}: {_missing['reason']}")
     return spark_session
 
 
@@ -75,14 +75,6 @@ def read_delta(delta: SparkSession) -> Callable[..., DataFrame]:
         return delta.read.format("delta").options(**options).load(str(path))
 
     return read
-
-
-def say_what_was_missing(terminalreporter: Any) -> None:
-    """For the end of a test run."""
-    if _missing:
-        terminalreporter.section("SPARK'S OWN DELTA WAS NOT THERE", sep="!", red=True, bold=True)
-        terminalreporter.write_line(f"The tests that use it as reference were skipped: {DELTA_PACKAGE}")
-        terminalreporter.write_line(_missing["reason"])
 
 
 def _builder(folder: Path, *, with_delta: bool) -> SparkSession.Builder:
