@@ -40,11 +40,12 @@ class CommitTimes:
         self._commits = commits
 
     def of_version(self, version: int) -> int:
-        """The time of one commit by itself, in ms. Raises ``NotFoundError``, ``CorruptLogError``."""
+        """The time of one commit in ms, as `history` has it. Raises ``NotFoundError``, ``CorruptLogError``."""
         commit = self._commits.read(version, files=False)
         if commit.in_commit_timestamp_ms is not None:
             return commit.in_commit_timestamp_ms
-        return self._store.log.head(commit_name(version)).modified_ms
+        times = self._file_times(self._list(), version)
+        return times[version] if version in times else self._store.log.head(commit_name(version)).modified_ms
 
     def version_at(self, timestamp_ms: int, head: TableHead) -> int:
         """The newest version at or before the moment; ``NotFoundError`` where the log does not reach that far."""
@@ -113,6 +114,8 @@ class CommitTimes:
 
     def history(self, head: TableHead, limit: int | None) -> list[CommitSummary]:
         """The commits still in the log, newest first, at most ``limit`` of them."""
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise InvalidInputError(f"a limit is a whole number from 0, not {limit!r}", table=self._store.uri)
         times = self._file_times(self._list(), head.version)
         count = len(times) if limit is None else max(0, min(limit, len(times)))
         commits = self._commits.read_range(head.version - count + 1, head.version, files=False)

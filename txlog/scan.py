@@ -58,7 +58,9 @@ class Scan:
                 if row_filter is not None:
                     batch = batch.filter(row_filter)
                 if batch.num_rows:
-                    yield pa.RecordBatch.from_arrays([batch.column(name) for name in names], schema=schema)
+                    columns = [batch.column(name) for name in names]
+                    # Only a selection of nothing keeps the number of rows.
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch.select([])
 
     def _files(self, files: pa.Table) -> Iterator[_DataFile]:
         vectors = DeletionVectorReader(self.store, self.head.version)
@@ -169,7 +171,8 @@ class _DataFile:
                 else columns.array(live, field)
                 for field in scan.needed
             ]
-            yield pa.RecordBatch.from_arrays(arrays, names=[field.name for field in scan.needed])
+            names = [field.name for field in scan.needed]
+            yield pa.RecordBatch.from_arrays(arrays, names=names) if names else live.select([])
 
     def _constant(self, field: Field) -> pa.Scalar:
         """A partition column: one value of the log for all rows."""

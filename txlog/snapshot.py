@@ -40,7 +40,10 @@ class Snapshot:
 
     @property
     def timestamp_ms(self) -> int:
-        """When this version was committed, ms since the epoch: in-commit timestamp, else the commit file's time."""
+        """When this version was committed, ms since the epoch: in-commit timestamp, else the commit file's time.
+
+        The same that history shows and time travel goes by: later versions have later times.
+        """
         return self._log.timestamp_ms(self.version)
 
     @property
@@ -68,6 +71,11 @@ class Snapshot:
     @property
     def protocol(self) -> Protocol:
         return self._head.protocol
+
+    @property
+    def transactions(self) -> Mapping[str, int]:
+        """The last ``checkpoint_id`` (``txn`` version) of every application that committed with one and is retained."""
+        return {app_id: transaction.version for app_id, transaction in self._head.transactions.items()}
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last ``checkpoint_id`` (``txn`` version) this application committed; None if it never did."""

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from txlog import ambient
 from txlog.engine import Engine
-from txlog.errors import InvalidInputError, NotFoundError
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log.files import add_files_of
-from txlog.log.transaction import Isolation, Proposal, ReadSet, operation_parameters
+from txlog.log.transaction import Isolation, Proposal, ReadSet, check_text, operation_parameters
 from txlog.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from txlog.protocol.paths import resolve_data_path
 from txlog.result import WriteMetrics, WriteResult
@@ -103,8 +103,12 @@ class Transaction:
 
         Raises ``NotFoundError``, ``InvalidInputError``.
         """
+        from txlog.protocol.statistics_read import num_records
+
         self._require_open()
         for file in files:
+            if not isinstance(file, AddFile):
+                raise InvalidInputError(f"add takes AddFile actions, not {file!r}", table=self._engine.uri)
             path = self._path_of(file)
             found = self._engine.store.files.head(path)
             if found.size != file.size:
@@ -120,9 +124,13 @@ class Transaction:
             self._engine.store.files.make_durable([path])
             self._adds_are_new = False
             self._actions.append(file)
+            self._rows += num_records(file.stats) or 0
 
     def _path_of(self, file: AddFile) -> str:
-        found = resolve_data_path(file.path)
+        try:
+            found = resolve_data_path(file.path)
+        except CorruptLogError as error:
+            raise InvalidInputError(error.message, table=self._engine.uri) from None
         if not found.is_relative:
             raise InvalidInputError("a data file must lie below the table", table=self._engine.uri, path=file.path)
         return found.path
@@ -135,6 +143,8 @@ class Transaction:
         import pyarrow.compute as pc
 
         self._require_open()
+        for path in paths:
+            check_text("a path", path)
         live = self.snapshot.files()
         rows = live.filter(pc.is_in(live.column("path"), value_set=pa.array(paths, pa.string())))
         found = {add.path: add for add in add_files_of(rows)}
@@ -215,6 +225,9 @@ class Transaction:
         return WriteResult(next(iter(stale.values())).version, "already_committed", 0, ambient.uuid4())
 
     def _commit(self) -> WriteResult:
+        if not self._actions:
+            # All it read is of one version, so there is nothing that a commit could make wrong or right.
+            return WriteResult(self._head.version, "committed", 0, "")
         adds = [action for action in self._actions if isinstance(action, AddFile)]
         metrics = WriteMetrics(
             rows=self._rows,

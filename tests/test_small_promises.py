@@ -1,0 +1,79 @@
+"""What is promised of the corners: nothing to commit, no columns to read, times, and applications at a glance."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import txlog
+
+ROWS = pa.table({"id": pa.array([1, 2, 3], pa.int64()), "day": ["a", "b", "a"]})
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> txlog.Table:
+    txlog.write(str(tmp_path / "t"), ROWS, partition_by=["day"])
+    return txlog.Table.open(str(tmp_path / "t"))
+
+
+def _read_only(table: txlog.Table) -> txlog.WriteResult:
+    with table.transaction(isolation="Serializable") as transaction:
+        assert transaction.read("day = 'a'").num_rows == 2
+    return transaction.result
+
+
+def _empty(table: txlog.Table) -> txlog.WriteResult:
+    with table.transaction() as transaction:
+        pass
+    return transaction.result
+
+
+@pytest.mark.parametrize("act", [_read_only, _empty, lambda table: table.add_files([])])
+def test_a_transaction_that_changes_nothing_makes_no_version(
+    table: txlog.Table, act: Callable[[txlog.Table], txlog.WriteResult]
+) -> None:
+    result = act(table)
+    assert (result.version, result.outcome, result.attempts, result.metrics.files) == (0, "committed", 0, 0)
+    assert len(table.history()) == 1
+
+
+def test_a_transaction_that_only_records_an_application_is_a_version(table: txlog.Table) -> None:
+    with table.transaction() as transaction:
+        transaction.set_transaction("app", 7)
+    assert transaction.result.version == 1
+    assert table.snapshot().transactions == {"app": 7}
+
+
+def test_add_files_counts_the_rows_that_the_footers_tell(table: txlog.Table) -> None:
+    directory = Path(table.uri) / "day=z"
+    directory.mkdir()
+    for number, rows in enumerate((5, 11)):
+        pq.write_table(pa.table({"id": list(range(rows))}), directory / f"{number}.parquet")
+    result = table.add_files(["day=z/0.parquet", "day=z/1.parquet"])
+    assert (result.metrics.rows, result.metrics.files) == (16, 2)
+    assert table.history()[0]["operationMetrics"]["numOutputRows"] == "16"
+    assert table.snapshot().to_arrow().num_rows == 19
+
+
+@pytest.mark.parametrize(("where", "rows"), [(None, 3), ("id > 1", 2), ("day = 'a'", 2), ("id > 9", 0)])
+def test_rows_without_columns_are_still_rows(table: txlog.Table, where: str | None, rows: int) -> None:
+    found = table.snapshot().to_arrow(columns=[], where=where)
+    assert (found.num_rows, found.num_columns) == (rows, 0)
+    assert sum(batch.num_rows for batch in table.snapshot().to_batches(columns=[], where=where)) == rows
+
+
+def test_a_snapshots_time_is_that_of_history_and_of_time_travel_also_where_files_were_copied(
+    table: txlog.Table,
+) -> None:
+    table.append(ROWS)
+    table.append(ROWS)
+    for version, second in enumerate((1_700_000_300, 1_700_000_100, 1_700_000_200)):
+        os.utime(Path(table.uri) / "_delta_log" / f"{version:020d}.json", (second, second))
+    times = [table.snapshot(version).timestamp_ms for version in range(3)]
+    assert times == [1_700_000_300_000, 1_700_000_300_001, 1_700_000_300_002]
+    assert times == [entry["timestamp"] for entry in reversed(table.history())]
