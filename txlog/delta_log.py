@@ -19,7 +19,7 @@ import pyarrow as pa
 from txlog import ambient
 from txlog.commit_reader import CommitReader
 from txlog.commit_times import CommitSummary, CommitTimes
-from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 from txlog.file_loader import FileLoader
 from txlog.head_loader import HeadLoader
 from txlog.log import state
@@ -107,7 +107,10 @@ class DeltaLog:
         try:
             self.store.log.head(commit_name(0))
         except NotFoundError:
-            return self._list(0).latest_version >= 0
+            try:
+                return self._list(0).latest_version >= 0
+            except TableNotFoundError:
+                return False
         return True
 
     def advance(self, head: TableHead | None, commit: Commit) -> TableHead:

@@ -10,7 +10,7 @@ from txlog import __version__, ambient
 from txlog.engine import Engine
 from txlog.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, StorageError
 from txlog.log.in_commit_timestamps import next_timestamp_ms
-from txlog.log.transaction import Isolation, Proposal, ReadSet, commit_bytes
+from txlog.log.transaction import Isolation, Proposal, ReadSet, check_text, commit_bytes
 from txlog.protocol.log_names import commit_name
 
 __all__ = ["resolve"]
@@ -18,6 +18,12 @@ __all__ = ["resolve"]
 
 def resolve(engine: Engine, txn_id: str, version: int) -> bool:
     """See `Table.resolve`."""
+    check_text("txn_id", txn_id)
+    if not isinstance(txn_id, str) or type(version) is not int or version < 0:
+        raise InvalidInputError(
+            f"resolve takes the txn_id and version of a CommitStateUnknownError, not {txn_id!r} and {version!r}",
+            table=engine.uri,
+        )
     head = engine.log.reload()
     if version > head.version + 1:
         raise InvalidInputError(

@@ -75,12 +75,23 @@ def fit(value: Any, data_type: DataType) -> Fitted:
     if name in _PLAIN:
         if type(value) is not _PLAIN[name]:
             raise ValueError(f"a {name} column needs a {_PLAIN[name].__name__}")
+        if isinstance(value, str):
+            utf8(value)
         return Fitted(value)
     if name == "date":
         return Fitted(_days(value))
     if name in ("timestamp", "timestamp_ntz"):
         return Fitted(_microseconds(value, zoned=name == "timestamp"))
     raise ValueError("columns of this type have no order")
+
+
+def utf8(text: str) -> str:
+    """The text, which no column can hold where it has lone surrogates: ``ValueError`` then."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"{text!r} is not text that UTF-8 can hold") from None
+    return text
 
 
 _PLAIN: dict[str, type[str] | type[bool] | type[bytes]] = {"string": str, "boolean": bool, "binary": bytes}

@@ -302,6 +302,7 @@ def _bind(predicate: Predicate, schema: Struct) -> Predicate:
             found, data_type = _resolved(path, schema)
             if data_type != STRING:
                 raise _cannot_compare(found, data_type, prefix + "%", "LIKE takes a string column")
+            _bind_comparison(found, data_type, ">=", prefix)  # refuses text that no column can hold
             return StartsWith(found, prefix, data_type)
     return predicate
 

@@ -32,6 +32,7 @@ from txlog.protocol.actions import (
 )
 from txlog.protocol.column_mapping import physical_names, schema_of
 from txlog.protocol.schema import Struct
+from txlog.protocol.wire import shown
 
 if TYPE_CHECKING:
     from txlog.log.predicates import Predicate
@@ -202,7 +203,7 @@ class Proposal:
     @cached_property
     def _serialized(self) -> tuple[bytes, int]:
         """Every line that no rebase changes, each with its newline; and how many there are."""
-        lines = [orjson.dumps(action_to_json(action)) for action in self.actions if not _is_undated(action)]
+        lines = [_line(action) for action in self.actions if not _is_undated(action)]
         return b"".join(line + b"\n" for line in lines), len(lines)
 
 
@@ -232,8 +233,16 @@ def commit_bytes(
     info = _commit_info(proposal, timestamp_ms, engine_info, in_commit_timestamp)
     info["txlog"] = own
     head = [orjson.dumps({CommitInfo.KEY: info})]
-    head += [orjson.dumps(action_to_json(action)) for action in dated]
+    head += [_line(action) for action in dated]
     return b"\n".join([*head, body])
+
+
+def _line(action: Action) -> bytes:
+    """Raises ``InvalidInputError`` where the action holds what JSON cannot."""
+    try:
+        return orjson.dumps(action_to_json(action))
+    except TypeError as error:
+        raise InvalidInputError(f"{action.KEY} holds what JSON cannot ({error}): {shown(action)}") from None
 
 
 def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
@@ -270,11 +279,14 @@ def operation_parameters(**values: object) -> dict[str, str]:
     ``operation_parameters(mode="Append", partitionBy=["day"])`` gives ``{"mode": "Append", "partitionBy":
     '["day"]'}``. None leaves a parameter out.
     """
-    return {
-        name: value if isinstance(value, str) else orjson.dumps(value).decode()
-        for name, value in values.items()
-        if value is not None
-    }
+    try:
+        return {
+            name: value if isinstance(value, str) else orjson.dumps(value).decode()
+            for name, value in values.items()
+            if value is not None
+        }
+    except TypeError as error:
+        raise InvalidInputError(f"JSON cannot hold this ({error}): {shown(values)}") from None
 
 
 # --- what one commit may hold -------------------------------------------------------------------------------
@@ -292,8 +304,8 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
     for key in (Metadata.KEY, Protocol.KEY):
         if sum(key == action.KEY for action in proposal.actions) > 1:
             raise InvalidInputError(f"a commit may set {key} once, this one sets it twice")
-    for what, text in (("user_metadata", proposal.user_metadata), ("fingerprint", proposal.fingerprint)):
-        check_text(what, text)
+    for what in ("operation", "user_metadata", "fingerprint"):
+        check_text(what, getattr(proposal, what))
     _check_version(proposal)
     _check_unique("transaction of application", [action.app_id for action in proposal.set_transactions])
     _check_unique("metadata of domain", [action.domain for action in proposal.domains])
@@ -303,6 +315,7 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
         for key, value in texts.items():
             if type(value) is not str:
                 raise InvalidInputError(f"operation {name} {key} must be a string, is {value!r}")
+            check_text(f"operation {name}", key + value)
 
 
 def check_text(what: str, value: object) -> None:

@@ -7,7 +7,7 @@ message queues and lie in staging areas.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ import orjson
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.paths import encode_path, resolve_data_path
+from txlog.protocol.wire import read_long, read_size, read_text, read_text_map
 from txlog.store.base import FileStore
 
 __all__ = ["Committable", "PendingFile", "validate_committables"]
@@ -89,6 +90,8 @@ class Committable:
 
         UnsupportedFeatureError where a newer txlog wrote it.
         """
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise InvalidInputError(f"a committable is bytes, not {type(data).__name__}")
         header, _, body = bytes(data).partition(b"\n")
         parts = header.split(b" ")
         if len(parts) != 3 or parts[0] != _MAGIC or not parts[1].isdigit():
@@ -101,7 +104,10 @@ class Committable:
             )
         if parts[2] != _checksum(body):
             raise InvalidInputError("the committable is damaged (its checksum differs): have the task send it again")
-        return _committable(orjson.loads(body))
+        try:
+            return _committable(orjson.loads(body))
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InvalidInputError(f"these bytes are not a committable of txlog: {error}") from None
 
 
 def validate_committables(
@@ -198,5 +204,33 @@ def _checksum(body: bytes) -> bytes:
 
 
 def _committable(value: dict[str, Any]) -> Committable:
-    files = tuple(PendingFile(**file) for file in value.pop("files"))
-    return Committable(files=files, **value)
+    """Whoever can write a message can write its checksum, so every field is looked at."""
+    files = tuple(PendingFile(**_fields(file, _READ_FILE)) for file in value.pop("files"))
+    return Committable(files=files, **_fields(value, _READ_COMMITTABLE))
+
+
+def _fields(value: dict[str, Any], read: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
+    return {name: read[name](item) for name, item in value.items()}
+
+
+def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: None if value is None else read(value)
+
+
+_READ_FILE: dict[str, Callable[[Any], Any]] = {
+    "path": read_text,
+    "size_bytes": read_size,
+    "num_rows": read_size,
+    "modified_ms": read_long,
+    "partition_values": read_text_map,
+    "stats": _or_none(read_text),
+}
+_READ_COMMITTABLE: dict[str, Callable[[Any], Any]] = {
+    "app_id": _or_none(read_text),
+    "checkpoint_id": _or_none(read_long),
+    "job_id": read_text,
+    "task_id": read_size,
+    "attempt": read_size,
+    "table_id": read_text,
+    "read_version": read_long,
+}

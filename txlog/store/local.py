@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from txlog import ambient
-from txlog.errors import NotFoundError, StorageError
+from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
@@ -413,8 +413,21 @@ def _meta(name: str, status: os.stat_result) -> ObjectMeta:
     return ObjectMeta(name=name, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
 
 
+def _file_above(path: str) -> str | None:
+    """The nearest thing above ``path`` that exists, if it is a file where a directory should be."""
+    above = os.path.dirname(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    return None if os.path.isdir(above) else above
+
+
 def _storage_failure(action: str, root: str, path: str, error: OSError) -> StorageError | NotFoundError:
     """What an operating system error means to the caller. None of these left anything behind."""
+    blocking = _file_above(f"{root}/{path}") if isinstance(error, (NotADirectoryError, FileExistsError)) else None
+    if blocking is not None:
+        message = f"{blocking} is a file, and the table's place needs a directory there: check the location"
+        kind = {"list": TableNotFoundError, "read": NotFoundError, "look at": NotFoundError}.get(action, StorageError)
+        return kind(message, table=root, path=path)
     if isinstance(error, FileNotFoundError) and action in ("read", "look at", "sync"):
         return NotFoundError(f"{path} does not exist", table=root, path=path)
     return StorageError(

@@ -48,6 +48,10 @@ def open_store(
     text = os.fspath(uri)
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInputError("a table's location must be a path or a URI")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"a table's location must be text that UTF-8 can hold, is {text!r}") from None
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else "file"
     if scheme == "file":

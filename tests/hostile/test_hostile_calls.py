@@ -1,0 +1,152 @@
+"""Calls that no careful program makes are refused as InvalidInputError, and leave no version behind.
+
+The text is a lone surrogate: Python holds it, and no file, log or store can.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.protocol.actions import AddFile
+
+LONE = "\ud800"
+ROWS = pa.table({"id": [1], "name": ["a"], "day": ["x"]})
+SCHEMA_NAME = json.dumps(
+    {"type": "struct", "fields": [{"name": LONE, "type": "long", "nullable": True, "metadata": {}}]}
+)
+SCHEMA_COMMENT = json.dumps(
+    {"type": "struct", "fields": [{"name": "q", "type": "long", "nullable": True, "metadata": {"comment": LONE}}]}
+)
+
+Call = Callable[[txlog.Table], Any]
+
+
+def _within(step: Callable[[txlog.transaction.Transaction], Any], **options: Any) -> Call:
+    def call(table: txlog.Table) -> None:
+        with table.transaction(**options) as transaction:
+            step(transaction)
+
+    return call
+
+
+def _add(table: txlog.Table, **changes: Any) -> None:
+    """Add the table's own file anew, with one field changed."""
+    live = table.snapshot().files().to_pylist()[0]
+    fields = {"path": live["path"], "partition_values": {"day": "x"}, "size": live["size"], "stats": live["stats"]}
+    with table.transaction() as transaction:
+        transaction.add(AddFile(modification_time=1, data_change=True, **{**fields, **changes}))
+
+
+TEXT: dict[str, Call] = {
+    "a property": lambda table: table.set_properties({"k": LONE}),
+    "a property's key": lambda table: table.set_properties({LONE: "v"}),
+    "a property to unset": lambda table: table.unset_properties([LONE]),
+    "a property of a new table": lambda table: txlog.Table.create(
+        f"{table.uri}/new", ROWS.schema, properties={"a": LONE}
+    ),
+    "user_metadata": lambda table: table.append(ROWS, user_metadata=LONE),
+    "user_metadata of a property": lambda table: table.set_properties({"k": "v"}, user_metadata=LONE),
+    "app_id": lambda table: table.append(ROWS, app_id=LONE, checkpoint_id=1),
+    "app_id of a sink": lambda table: txlog.Sink(table, app_id=LONE),
+    "app_id of a transaction": _within(lambda txn: txn.set_transaction(LONE, 1)),
+    "fingerprint": lambda table: table.append(ROWS, app_id="a", checkpoint_id=1, fingerprint=LONE),
+    "operation": _within(lambda txn: txn.append(ROWS), operation=LONE),
+    "isolation": lambda table: table.transaction(isolation=LONE),
+    "a file's path": lambda table: _add(table, path=LONE),
+    "a partition value": lambda table: _add(table, partition_values={"day": LONE}),
+    "statistics": lambda table: _add(table, stats=LONE),
+    "a tag": lambda table: _add(table, tags={"a": LONE}),
+    "a path to remove": _within(lambda txn: txn.remove(LONE)),
+    "a path to take in": lambda table: table.add_files([f"day=x/{LONE}.parquet"]),
+    "a column's name": lambda table: table.add_columns(SCHEMA_NAME),
+    "a column's comment": lambda table: table.add_columns(SCHEMA_COMMENT),
+    "a new table's column": lambda table: txlog.Table.create(f"{table.uri}/new", SCHEMA_NAME),
+    "a partition column": lambda table: txlog.Table.create(f"{table.uri}/new", ROWS.schema, (LONE,)),
+    "a column to read": lambda table: table.snapshot().to_arrow([LONE]),
+    "a value compared": lambda table: table.snapshot().to_arrow(where=f"name = '{LONE}'"),
+    "a partition compared": lambda table: table.snapshot().files(f"day = '{LONE}'"),
+    "one of many values": lambda table: table.snapshot().files(f"name in ('a', '{LONE}')"),
+    "a prefix": lambda table: table.snapshot().files(f"name like '{LONE}%'"),
+    "a column compared": lambda table: table.snapshot().files(f"`{LONE}` = 1"),
+    "a read of a transaction": _within(lambda txn: txn.read(f"name = '{LONE}'")),
+    "a time": lambda table: table.snapshot(timestamp=LONE),
+    "a txn_id": lambda table: table.resolve(LONE, 0),
+    "a location": lambda table: txlog.Table.open(LONE),
+    "a location that may exist": lambda table: txlog.Table.exists(f"{table.uri}/{LONE}"),
+    "a location in a store": lambda table: txlog.Table.open(f"s3://bucket/{LONE}"),
+    "a storage option": lambda table: txlog.Table.open("s3://bucket/t", storage_options={"region": LONE}),
+    "a storage option's key": lambda table: txlog.Table.open("s3://bucket/t", storage_options={LONE: "x"}),
+}
+
+TYPES: dict[str, Call] = {
+    "resolve: a number for txn_id": lambda table: table.resolve(3, 1),  # type: ignore[arg-type]
+    "resolve: no version": lambda table: table.resolve("x", None),  # type: ignore[arg-type]
+    "resolve: a text for version": lambda table: table.resolve("x", "1"),  # type: ignore[arg-type]
+    "resolve: a flag for version": lambda table: table.resolve("x", True),
+    "resolve: a negative version": lambda table: table.resolve("x", -1),
+    "resolve: a version beyond the next": lambda table: table.resolve("x", 2**70),
+    "history: a text": lambda table: table.history("x"),  # type: ignore[arg-type]
+    "history: a negative number": lambda table: table.history(-1),
+    "snapshot: a text": lambda table: table.snapshot("1"),  # type: ignore[arg-type]
+    "set_transaction: a number for app_id": _within(lambda txn: txn.set_transaction(1, 1)),
+    "set_transaction: a negative version": _within(lambda txn: txn.set_transaction("a", -1)),
+    "add: a path": _within(lambda txn: txn.add("part-0.parquet")),
+    "add: a path that leaves the table": lambda table: _add(table, path="../x"),
+    "remove: a number": _within(lambda txn: txn.remove(1)),
+    "a committable: text": lambda table: txlog.Committable.from_bytes("x"),  # type: ignore[arg-type]
+}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> txlog.Table:
+    txlog.write(str(tmp_path / "t"), ROWS, partition_by=["day"])
+    return txlog.Table.open(str(tmp_path / "t"))
+
+
+@pytest.mark.parametrize("name", [*TEXT, *TYPES])
+def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.Table, name: str) -> None:
+    with pytest.raises(txlog.InvalidInputError) as caught:
+        {**TEXT, **TYPES}[name](table)
+    str(caught.value).encode(errors="backslashreplace")
+    assert txlog.Table.open(table.uri).snapshot().version == 0
+    assert not txlog.Table.exists(f"{table.uri}/new")
+
+
+HOSTILE_BODIES = (
+    b"", b"[]", b"{}", b'"x"', b"[" * 2000, b'{"files":1}', b'{"files":[1]}', b'{"files":[{"path":1}]}',
+    b'{"files":[],"app_id":"a","checkpoint_id":1.5,"job_id":"j","task_id":0,"attempt":0,"table_id":"t","read_version":0}',
+    b'{"files":[],"app_id":1,"checkpoint_id":1,"job_id":"j","task_id":0,"attempt":0,"table_id":"t","read_version":0}',
+    b'{"files":[],"app_id":null,"checkpoint_id":null,"job_id":"j","task_id":0,"attempt":0,"table_id":"t",'
+    b'"read_version":18446744073709551616}',
+    b'{"files":[],"surprise":1}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("body", HOSTILE_BODIES)
+def test_a_committable_with_a_right_checksum_and_wrong_fields_is_refused(body: bytes) -> None:
+    checksum = hashlib.sha256(body).hexdigest().encode()
+    with pytest.raises(txlog.InvalidInputError, match="not a committable"):
+        txlog.Committable.from_bytes(b"txlog-committable 1 " + checksum + b"\n" + body)
+
+
+@pytest.mark.parametrize("below", ["", "/sub/table"], ids=["the location", "above the location"])
+def test_a_plain_file_in_a_tables_place_is_said_to_be_one(tmp_path: Path, below: str) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    location = f"{file}{below}"
+    assert not txlog.Table.exists(location)
+    with pytest.raises(txlog.TableNotFoundError, match=f"{file} is a file"):
+        txlog.Table.open(location)
+    with pytest.raises(txlog.StorageError, match=f"{file} is a file"):
+        txlog.Table.create(location, ROWS.schema)
+    with pytest.raises(txlog.StorageError, match=f"{file} is a file"):
+        txlog.write(location, ROWS)
+    assert file.read_text() == "x"
