@@ -99,7 +99,16 @@ def create(
 @app.command()
 def append(
     uri: Uri,
-    files: Annotated[list[Path], typer.Argument(exists=True, dir_okay=False, readable=True, show_default=False)],
+    files: Annotated[
+        list[Path],
+        typer.Argument(
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            show_default=False,
+            help="what to append: .parquet, .csv, .tsv, .json, .jsonl, .ndjson; text also as .gz, .bz2, .zst",
+        ),
+    ],
     file_format: Format = None,
     null_values: NullValues = None,
     create_table: Annotated[bool, typer.Option("--create", help="create the table from the files if absent")] = False,

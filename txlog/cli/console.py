@@ -7,6 +7,8 @@ errors for people) to stderr, so that a pipe gets nothing but the result.
 from __future__ import annotations
 
 import contextlib
+import logging
+import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -28,6 +30,9 @@ PIPE_WIDTH = 400
 # What the library advises in the words of Python, in those of the command line.
 _OPTION_FOR = {'schema_mode="merge"': "--merge-schema", "Table.open opens it": "--exist-ok accepts it"}
 
+# What fills up the last column of a table: spaces at the end of a line, perhaps before its last color code.
+_PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
+
 Advance = Callable[[int], None]
 
 
@@ -45,14 +50,17 @@ class Output:
         if self.as_json:
             typer.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
             return
-        for renderable in shown:
-            self.stdout.print(renderable)
+        with self.stdout.capture() as captured:
+            for renderable in shown:
+                self.stdout.print(renderable)
+        self.stdout.file.write(_PADDING.sub(r"\1", captured.get()))
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
-        """Turn what goes wrong inside into one message and exit code 1."""
+        """Turn what goes wrong inside into one message and exit code 1, and a warning into one line."""
         try:
-            yield
+            with self._warnings():
+                yield
         except TxlogError as error:
             error.message = _in_options(error.message)
             self._fail(error.kind, str(error), error_to_json(error))
@@ -63,6 +71,19 @@ class Output:
             self._fail(name, str(error), {"kind": name, "message": str(error), "path": error.filename})
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+
+    @contextlib.contextmanager
+    def _warnings(self) -> Iterator[None]:
+        """What the library warns of, on stderr."""
+        handler = logging.StreamHandler()
+        handler.setLevel(logging.WARNING)
+        handler.setFormatter(logging.Formatter("warning: %(message)s"))
+        logger = logging.getLogger("txlog")
+        logger.addHandler(handler)
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
 
     def _fail(self, kind: str, message: str, data: Mapping[str, Any]) -> None:
         if self.as_json:

@@ -101,7 +101,8 @@ class _DataFile:
     def opened(self) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
         """The columns, and the batches, each with the number of bytes of the file that have been read by then."""
         try:
-            with self.path.open("rb") as handle:
+            # Arrow reads ahead in threads of its own, and one that is in Python code when the program ends aborts it.
+            with pa.OSFile(str(self.path)) as handle:
                 yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
         except pa.ArrowException as error:
             hint = " (each line must be one JSON object)" if self.format == "json" else ""

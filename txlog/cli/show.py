@@ -60,6 +60,7 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
         ],
         "properties": dict(snapshot.properties),
         "protocol": snapshot.protocol.to_json(),
+        "app_versions": dict(sorted(snapshot.transactions.items())),
     }
 
 
@@ -71,6 +72,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
         "holds": f"{rows}, {_count(facts['files'], 'file')}, {human_size(facts['size'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         "protocol": _protocol(facts["protocol"]),
+        **{f"app {app_id}": f"committed up to {version}" for app_id, version in facts["app_versions"].items()},
         **{f"  {key}": value for key, value in sorted(facts["properties"].items())},
     }
     columns = _table("column", "type", "")

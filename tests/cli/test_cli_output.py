@@ -1,0 +1,51 @@
+"""How the command line's output looks: no padding, warnings as one line, applications, and help on every argument."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def _txlog(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "txlog", *arguments], capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    (tmp_path / "in.csv").write_text("id,name\n1,a\n")
+    done = _append(tmp_path, "--create", "--user-metadata", "first")
+    assert done.returncode == 0, done.stderr
+    return str(tmp_path / "t")
+
+
+def _append(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    identity = ("--app-id", "loader", "--checkpoint-id", "3")
+    return _txlog("append", str(folder / "t"), str(folder / "in.csv"), *identity, *more)
+
+
+def test_no_line_ends_with_spaces(table: str) -> None:
+    for command in ("show", "history", "files", "verify"):
+        done = _txlog(command, table)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout
+        assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
+
+
+def test_show_tells_how_far_each_application_has_committed(table: str) -> None:
+    assert "app loader      committed up to 3" in _txlog("show", table).stdout
+    assert '"app_versions": {\n    "loader": 3\n  }' in _txlog("show", table, "--json").stdout
+
+
+def test_a_dropped_replay_is_told_in_one_line_and_ends_the_program_well(table: str) -> None:
+    for _ in range(3):
+        done = _append(Path(table).parent)
+        assert done.returncode == 0
+        assert done.stderr == f"warning: {table}: replay dropped: checkpoint 3 of 'loader' is in v0 already\n"
+
+
+def test_the_files_to_append_are_explained(table: str) -> None:
+    text = " ".join(_txlog("append", "--help").stdout.split())
+    assert "what to append: .parquet, .csv" in text
