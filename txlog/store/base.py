@@ -11,7 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["FileStore", "LogStore", "ObjectMeta", "OutputFile", "PutOutcome", "TableStore"]
+__all__ = ["STAGING", "FileStore", "LogStore", "ObjectMeta", "OutputFile", "PutOutcome", "TableStore"]
+
+STAGING = "_txlog/staging"
+"""The folder of a table where sinks keep what is not committed yet; the underscore hides it from every vacuum."""
 
 
 class PutOutcome(enum.Enum):
@@ -129,8 +132,12 @@ class FileStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TableStore:
-    """Both stores of one table. ``uri`` is safe to show: no credentials, no query."""
+    """The stores of one table. ``uri`` is safe to show: no credentials, no query.
+
+    ``staging`` keeps the promises of a log in the folder ``STAGING``; None where sinks cannot stage anything.
+    """
 
     uri: str
     log: LogStore
     files: FileStore
+    staging: LogStore | None = None

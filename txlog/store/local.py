@@ -21,7 +21,7 @@ from txlog import ambient
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
-from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
 from txlog.store.round_trip import RoundTrip
 
 __all__ = ["LocalFileStore", "LocalLogStore", "LocalOutputFile", "local_table_store"]
@@ -51,19 +51,20 @@ _NOTHING_LANDED = frozenset(
 
 
 class LocalLogStore:
-    """`LogStore` of the table at directory ``root``. The log directory is made by the first put."""
+    """`LogStore` of the table at directory ``root``, or of another folder of it. The first put makes the directory."""
 
     lists_itself_completely = False
     checks_predecessor = True
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, folder: str = LOG_DIRECTORY) -> None:
         self._root = root
-        self._directory = f"{root}/{LOG_DIRECTORY}"
+        self._folder = folder
+        self._directory = f"{root}/{folder}"
         self._directory_is_durable = False
         self._round_trip = RoundTrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (LocalLogStore, (self._root,))
+        return (LocalLogStore, (self._root, self._folder))
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         folder = start.rpartition("/")[0]
@@ -214,7 +215,7 @@ class LocalLogStore:
         if self._directory_is_durable:
             return
         created = disk.make_directories(self._directory)
-        for parent in {self._root, *map(os.path.dirname, created)}:
+        for parent in {self._root, os.path.dirname(self._directory), *map(os.path.dirname, created)}:
             disk.fsync_directory(parent)
         self._directory_is_durable = True
 
@@ -231,7 +232,7 @@ class LocalLogStore:
         return f"{self._directory}/{name}"
 
     def _failed(self, action: str, name: str, error: OSError) -> StorageError | NotFoundError:
-        return _storage_failure(action, self._root, f"{LOG_DIRECTORY}/{name}", error)
+        return _storage_failure(action, self._root, f"{self._folder}/{name}", error)
 
     def _no_exclusive_create(self, error: OSError) -> StorageError:
         return StorageError(
@@ -388,7 +389,7 @@ class LocalOutputFile:
 def local_table_store(root: str) -> TableStore:
     """Both stores of the table at a directory, which need not exist yet."""
     root = os.path.abspath(root)
-    return TableStore(uri=root, log=LocalLogStore(root), files=LocalFileStore(root))
+    return TableStore(root, LocalLogStore(root), LocalFileStore(root), LocalLogStore(root, STAGING))
 
 
 def _checked(root: str, relative: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from txlog import ambient
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
 from txlog.store.round_trip import RoundTrip
@@ -41,32 +41,34 @@ _REFUSED = frozenset(
 
 
 class ObjectLogStore:
-    """`LogStore` of the table at the client's location."""
+    """`LogStore` of the table at the client's location, or of another folder of it."""
 
     lists_itself_completely = True
     checks_predecessor = False
 
-    def __init__(self, client: ObjectClient) -> None:
+    def __init__(self, client: ObjectClient, folder: str = _LOG) -> None:
         self._client = client
+        self._root = folder
         self._round_trip = RoundTrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (ObjectLogStore, (self._client,))
+        return (ObjectLogStore, (self._client, self._root))
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         import obstore
 
         folder = start.rpartition("/")[0]
-        prefix = f"{_LOG}/{folder}" if folder else _LOG
+        prefix = f"{self._root}/{folder}" if folder else self._root
+        offset = _offset_before(self._root, start)
 
         def request(store: Any) -> list[ObjectMeta]:
             found: list[ObjectMeta] = []
-            for page in obstore.list(store, prefix=prefix, offset=_offset_before(start), chunk_size=_LIST_PAGE):
-                found.extend(_meta(entry["path"].removeprefix(f"{_LOG}/"), entry) for entry in page)
+            for page in obstore.list(store, prefix=prefix, offset=offset, chunk_size=_LIST_PAGE):
+                found.extend(_meta(entry["path"].removeprefix(f"{self._root}/"), entry) for entry in page)
             return found
 
         try:
-            listed = self._client.read("list", _LOG, request)
+            listed = self._client.read("list", self._root, request)
         except NotFoundError:
             return []
         # Azure's emulator ignores the offset, and sidecars live below the log: keep what was asked for.
@@ -76,20 +78,20 @@ class ObjectLogStore:
     def read(self, name: str) -> bytes:
         import obstore
 
-        path = _log_path(name)
+        path = self._path(name)
         body: bytes = self._client.read("read", path, lambda store: obstore.get(store, path).bytes().to_bytes())
         return body
 
     def head(self, name: str) -> ObjectMeta:
         import obstore
 
-        path = _log_path(name)
+        path = self._path(name)
         return self._client.read("look at", path, lambda store: _meta(name, obstore.head(store, path)))
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
         import obstore
 
-        path, payload = _log_path(name), bytes(body)
+        path, payload = self._path(name), bytes(body)
         started_s = ambient.monotonic_s()
         try:
             self._client.send_once(lambda store: obstore.put(store, path, payload, mode="create", use_multipart=False))
@@ -102,11 +104,11 @@ class ObjectLogStore:
     def put(self, name: str, body: bytes | memoryview) -> None:
         import obstore
 
-        path, payload = _log_path(name), bytes(body)
+        path, payload = self._path(name), bytes(body)
         self._client.read("write", path, lambda store: obstore.put(store, path, payload, use_multipart=False))
 
     def delete(self, name: str) -> None:
-        _delete(self._client, _log_path(name))
+        _delete(self._client, self._path(name))
 
     def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
         """An upload that was not completed has no name; the bucket's lifecycle rules deal with its parts."""
@@ -128,6 +130,11 @@ class ObjectLogStore:
         if isinstance(error, Exception) or is_panic(error):
             return PutOutcome.UNKNOWN
         raise error
+
+    def _path(self, name: str) -> str:
+        if not all(map(_NAME.fullmatch, name.split("/"))):
+            raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
+        return f"{self._root}/{name}"
 
 
 class ObjectFileStore:
@@ -287,7 +294,12 @@ def object_table_store(
     """Both stores of the table at ``location``. Raises InvalidInputError for options the client refuses."""
     client = ObjectClient(location, options, credential_provider)
     client.validate()
-    return TableStore(uri=location.uri, log=ObjectLogStore(client), files=ObjectFileStore(client))
+    return TableStore(
+        uri=location.uri,
+        log=ObjectLogStore(client),
+        files=ObjectFileStore(client),
+        staging=ObjectLogStore(client, STAGING),
+    )
 
 
 def _delete(client: ObjectClient, path: str) -> None:
@@ -299,12 +311,12 @@ def _delete(client: ObjectClient, path: str) -> None:
         return
 
 
-def _offset_before(start: str) -> str | None:
+def _offset_before(root: str, start: str) -> str | None:
     """A key below every name >= ``start`` and above nearly every other: a store lists what is strictly greater."""
     if not start:
         return None
     below = chr(ord(start[-1]) - 1)
-    return f"{_LOG}/{start[:-1]}{below}z" if below.isalnum() else f"{_LOG}/{start[:-1]}"
+    return f"{root}/{start[:-1]}{below}z" if below.isalnum() else f"{root}/{start[:-1]}"
 
 
 def _meta(name: str, entry: Any) -> ObjectMeta:
@@ -314,12 +326,6 @@ def _meta(name: str, entry: Any) -> ObjectMeta:
 def _is_directly_in(folder: str, name: str) -> bool:
     above, _, last = name.rpartition("/")
     return above == folder and _NAME.fullmatch(last) is not None
-
-
-def _log_path(name: str) -> str:
-    if not all(map(_NAME.fullmatch, name.split("/"))):
-        raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
-    return f"{_LOG}/{name}"
 
 
 def _checked(path: str) -> str:

@@ -172,7 +172,7 @@ class MemoryOutputFile:
 
 def memory_table_store(uri: str = "memory://table") -> TableStore:
     """A fresh, empty table. Hand the same object to several writers to let them race."""
-    return TableStore(uri=uri, log=MemoryLogStore(), files=MemoryFileStore())
+    return TableStore(uri, MemoryLogStore(), MemoryFileStore(), MemoryLogStore())
 
 
 def _check(path: str) -> str:
