@@ -13,7 +13,9 @@ from typing import Any
 
 import deltalake
 import duckdb
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from txlog.errors import InvalidInputError, StorageError
@@ -72,33 +74,46 @@ class Tampering(MemoryFileStore):
             self.objects[path] = (self.change(body), modified_ms)
 
 
-def other_rows(_: bytes) -> bytes:
-    files = MemoryFileStore()
-    write_task(files, plan_for(ROWS), TASK, ROWS.slice(1))
-    (path,) = files.objects
-    return files.read(path)
+def other_rows(body: bytes) -> bytes:
+    table = pq.read_table(pa.BufferReader(body))
+    sink = pa.BufferOutputStream()
+    pq.write_table(table.slice(1), sink)
+    return sink.getvalue().to_pybytes()
 
 
-@pytest.mark.parametrize(
-    ("change", "reason"),
-    [
-        pytest.param(lambda body: body[:-9], "reads back damaged", id="cut"),
-        pytest.param(lambda body: b"\0" * len(body), "reads back damaged", id="zeros"),
-        pytest.param(lambda body: b"", "reads back damaged", id="empty"),
-        pytest.param(other_rows, "reads back with 2 rows, 3 were written", id="other-rows"),
-    ],
-)
+DAMAGE = [
+    pytest.param(lambda body: body[:-9], id="cut"),
+    pytest.param(lambda body: b"\0" * len(body), id="zeros"),
+    pytest.param(lambda body: b"", id="empty"),
+    pytest.param(other_rows, id="other-rows"),
+]
+
+
+@pytest.mark.parametrize("change", DAMAGE)
 @pytest.mark.parametrize("partitions", [1, 8])
-def test_a_file_that_reads_back_otherwise_fails_the_task_and_nothing_stays(
-    change: Any, reason: str, partitions: int
-) -> None:
+def test_a_file_that_reads_back_otherwise_fails_the_task_and_nothing_stays(change: Any, partitions: int) -> None:
     files = Tampering(change)
     table = pa.table(
         {"id": [1, 2, 3] * partitions, "day": sorted(f"d{n}" for n in range(partitions) for _ in range(3))}
     )
-    with pytest.raises(StorageError, match=reason):
+    with pytest.raises(StorageError, match="reads back damaged"):
         write_task(files, plan_for(table, ("day",) if partitions > 1 else ()), TASK, table)
     assert files.objects == {}
+
+
+@pytest.mark.parametrize("change", DAMAGE)
+def test_a_file_written_in_pieces_is_read_back_too(change: Any) -> None:
+    files = Tampering(change)
+    rows = 200_000
+    table = pa.table({"id": np.random.default_rng(7).integers(0, 1 << 60, rows)})
+    plan = plan_for(table, memory_budget_bytes=1 << 20)
+    with TaskWriter(files, plan, TASK) as writer:
+        for batch in table.to_batches(20_000):
+            writer.write(batch)
+        pending = writer.close()
+        assert any(file.tail is None for file in pending)
+        with pytest.raises(StorageError, match="reads back"):
+            TaskCommitter(files, plan).seal(TASK, [file for file in pending if file.tail is None])
 
 
 def test_an_error_in_the_data_leaves_nothing() -> None:

@@ -428,6 +428,56 @@ def test_a_file_shorter_than_what_was_written_is_not_published(root: Path) -> No
     assert os.listdir(root) == []
 
 
+def test_a_file_written_at_once_is_synced_before_it_gets_its_name_and_has_no_other(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: steps.append(f"sync {os.fstat(fd).st_size}, {os.listdir(root / 'd')}"))
+    link = os.link
+    monkeypatch.setattr(os, "link", lambda *args, **kwargs: (steps.append("link"), link(*args, **kwargs)))
+    meta = LocalFileStore(str(root)).write("d/part.parquet", b"bytes")
+    assert (meta.name, meta.size) == ("d/part.parquet", 5)
+    assert steps == ["sync 5, []", "link"]
+    assert os.listdir(root / "d") == ["part.parquet"]
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "link"])
+def test_a_file_written_at_once_is_there_whole_or_not_at_all(
+    call: str, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, call, failing(errno.EIO))
+    with pytest.raises(StorageError, match=r"could not write part\.parquet"):
+        LocalFileStore(str(root)).write("part.parquet", b"bytes")
+    assert os.listdir(root) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "code"),
+    [("open", errno.EOPNOTSUPP), ("open", errno.EISDIR), ("link", errno.ENOENT), ("link", errno.EXDEV)],
+)
+def test_where_no_file_can_be_without_a_name_it_has_a_hidden_one(
+    call: str, code: int, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = getattr(os, call)
+
+    def refused(*args: Any, **kwargs: Any) -> Any:
+        nameless = kwargs if call == "link" else args[1] & os.O_TMPFILE == os.O_TMPFILE
+        return failing(code)(*args) if nameless else real(*args, **kwargs)
+
+    monkeypatch.setattr(os, call, refused)
+    meta = LocalFileStore(str(root)).write("part.parquet", b"bytes")
+    assert (meta.size, os.listdir(root)) == (5, ["part.parquet"])
+    assert (root / "part.parquet").read_bytes() == b"bytes"
+
+
+def test_a_taken_name_is_not_written_over(root: Path) -> None:
+    root.mkdir()
+    (root / "part.parquet").write_bytes(b"early")
+    with pytest.raises(StorageError, match=r"part\.parquet"):
+        LocalFileStore(str(root)).write("part.parquet", b"late")
+    assert (root / "part.parquet").read_bytes() == b"early"
+
+
 def test_a_taken_name_is_never_overwritten(root: Path) -> None:
     files = LocalFileStore(str(root))
     output = files.create("part.parquet")

@@ -7,9 +7,10 @@ message queues and lie in staging areas.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
@@ -19,11 +20,32 @@ from txlog.protocol.paths import encode_path, resolve_data_path
 from txlog.protocol.wire import read_long, read_size, read_text, read_text_map
 from txlog.store.base import FileStore
 
-__all__ = ["Committable", "PendingFile", "validate_committables"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Committable", "FileTail", "PendingFile", "validate_committables"]
 
 _MAGIC = b"txlog-committable"
 _FORMAT_VERSION = 1
 _LOOKUPS_AT_ONCE = 16
+_TAIL_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class FileTail:
+    """What the end of a file must read back as, its footer in it: for a file whose bytes were in memory as a whole."""
+
+    start: int
+    crc32: int
+
+    @classmethod
+    def of(cls, body: pa.Buffer) -> FileTail:
+        start = max(0, body.size - _TAIL_BYTES)
+        return cls(start, zlib.crc32(memoryview(body)[start:]))
+
+    def is_end_of(self, size_bytes: int, found: bytes) -> bool:
+        """Whether ``found``, all from ``start`` on, ends a file of that size as written."""
+        return self.start + len(found) == size_bytes and zlib.crc32(found) == self.crc32
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +53,7 @@ class PendingFile:
     """A finished data file that no commit names yet.
 
     ``path`` is relative to the table and decoded; ``partition_values`` and ``stats`` are as ``add`` holds them.
+    ``_tail`` stays in the process that wrote the file: names with an underscore are left out of `Committable.to_bytes`.
     """
 
     path: str
@@ -39,6 +62,11 @@ class PendingFile:
     modified_ms: int
     partition_values: dict[str, str | None]
     stats: str | None
+    _tail: FileTail | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def tail(self) -> FileTail | None:
+        return self._tail
 
     def to_add(self, *, data_change: bool = True) -> AddFile:
         """The action that makes this file part of the table."""

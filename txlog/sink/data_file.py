@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from txlog.errors import StorageError
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
-from txlog.sink.committable import PendingFile
+from txlog.sink.committable import FileTail, PendingFile
 from txlog.sink.dictionary import DICTIONARY_PAGE_BYTES
 from txlog.store.base import FileStore, OutputFile
 
@@ -57,8 +57,8 @@ class _Labelled:
 class DataFileWriter:
     """Writes one file. Readers see nothing before `finish`, and nothing ever after `abort`.
 
-    ``in_one_piece``: the file is opened in the store only when it is complete, so that a small one is a single write
-    and holds no handle meanwhile; the encoded bytes wait in memory.
+    ``in_one_piece``: the encoded bytes wait in memory and go to the store at once, so that a small file is a single
+    write, and no handle is held meanwhile.
     """
 
     def __init__(
@@ -122,12 +122,13 @@ class DataFileWriter:
                 path=self._path,
             )
         stats = self._statistics.finish(footer)
+        tail = None
         if self._output is None:
             encoded = self._sink.getvalue()
-            self._output = self._files.create(self._path)
-            with _storing(self._path):
-                _arrow_sink(self._output).write(encoded)
-        meta = self._output.publish()
+            meta = self._files.write(self._path, encoded)
+            tail = FileTail.of(encoded)
+        else:
+            meta = self._output.publish()
         return PendingFile(
             path=self._path,
             size_bytes=meta.size,
@@ -135,6 +136,7 @@ class DataFileWriter:
             modified_ms=meta.modified_ms,
             partition_values=self._partition_values,
             stats=stats,
+            _tail=tail,
         )
 
     def abort(self) -> None:

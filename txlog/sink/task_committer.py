@@ -63,17 +63,17 @@ class TaskCommitter:
                 pass
 
     def _check_footer(self, file: PendingFile) -> None:
+        if file.tail is not None:
+            if not file.tail.is_end_of(file.size_bytes, self._files.read_from(file.path, file.tail.start)):
+                raise self._damaged(file, "its end differs from what was written")
+            return
         import pyarrow.parquet as pq
 
         try:
             with contextlib.closing(self._files.open(file.path)) as source:
                 num_rows = pq.read_metadata(source).num_rows
         except (pa.ArrowException, OSError) as error:
-            raise StorageError(
-                f"{file.path} was written but reads back damaged ({error}). No commit names it; run the write again",
-                table=self._plan.table,
-                path=file.path,
-            ) from error
+            raise self._damaged(file, error) from error
         if num_rows != file.num_rows:
             raise StorageError(
                 f"{file.path} reads back with {num_rows} rows, {file.num_rows} were written. No commit names it; "
@@ -81,6 +81,13 @@ class TaskCommitter:
                 table=self._plan.table,
                 path=file.path,
             )
+
+    def _damaged(self, file: PendingFile, why: object) -> StorageError:
+        return StorageError(
+            f"{file.path} was written but reads back damaged ({why}). No commit names it; run the write again",
+            table=self._plan.table,
+            path=file.path,
+        )
 
 
 def remove_unnamed(files: FileStore, paths: Iterable[str]) -> None:

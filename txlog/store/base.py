@@ -9,7 +9,10 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["STAGING", "FileStore", "LogStore", "ObjectMeta", "OutputFile", "PutOutcome", "TableStore"]
 
@@ -117,8 +120,14 @@ class FileStore(Protocol):
     def create(self, path: str) -> OutputFile:
         """Begin a new file; its final name must be new. Raises StorageError."""
 
+    def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
+        """All of a new file at once: what `create`, one write and `publish` do, in fewer steps. Raises StorageError."""
+
     def open(self, path: str) -> Any:
         """A random-access file object that `pyarrow.parquet.ParquetFile` reads. Raises NotFoundError, StorageError."""
+
+    def read_from(self, path: str, start: int) -> bytes:
+        """A file's bytes from ``start`` to its end. Raises NotFoundError, StorageError."""
 
     def head(self, path: str) -> ObjectMeta:
         """Size and modification time. Raises NotFoundError, StorageError."""

@@ -22,15 +22,18 @@ __all__ = [
     "fsync_directory",
     "make_directories",
     "open_exclusive",
+    "read_from",
     "read_whole",
     "remove_quietly",
     "take_name",
     "write_fully",
+    "write_nameless",
 ]
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 
@@ -55,6 +58,35 @@ def write_fully(descriptor: int, body: bytes | memoryview) -> None:
         raise OSError(errno.EIO, f"{len(body)} bytes were written but the file has {size}")
 
 
+def write_nameless(path: str, body: bytes | memoryview) -> os.stat_result | None:
+    """A new file that has no name at all until it is whole and synced: nothing of it can stay behind.
+
+    One change of the directory, where a hidden name, a link and its removal are three. None, with nothing done, where
+    the system or the file system has no such files (open(2), O_TMPFILE).
+    """
+    if not hasattr(os, "O_TMPFILE"):
+        return None
+    try:
+        descriptor = os.open(os.path.dirname(path), os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in _NO_NAMELESS_FILES:
+            return None
+        raise
+    try:
+        write_fully(descriptor, body)
+        status = os.fstat(descriptor)
+        try:
+            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
+        except OSError as error:  # /proc may not be mounted
+            if error.errno in _NO_HARD_LINKS or error.errno in (errno.ENOENT, errno.EXDEV):
+                return None
+            raise
+        return status
+    finally:
+        with contextlib.suppress(OSError):  # what was synced is whole, and what has no name is gone
+            os.close(descriptor)
+
+
 def fsync(descriptor: int) -> None:
     """Force the file to the medium. A failure is final: the kernel forgets the pages, a second try proves nothing."""
     if sys.platform == "darwin":
@@ -71,6 +103,15 @@ def fsync_directory(path: str) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_from(path: str, start: int) -> bytes:
+    """A file's bytes from ``start`` to its end."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return os.pread(descriptor, max(0, os.fstat(descriptor).st_size - start), start)
     finally:
         os.close(descriptor)
 

@@ -15,7 +15,7 @@ import re
 import stat
 import threading
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txlog import ambient
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
@@ -23,6 +23,9 @@ from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
 from txlog.store.round_trip import RoundTrip
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["LocalFileStore", "LocalLogStore", "LocalOutputFile", "local_table_store"]
 
@@ -271,6 +274,33 @@ class LocalFileStore:
                 os.close(descriptor)
             raise _storage_failure("create", self._root, path, error) from error
         return LocalOutputFile(self._root, path, temporary, descriptor, sink)
+
+    def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
+        target = _checked(self._root, path)
+        try:
+            try:
+                status = disk.write_nameless(target, memoryview(body))
+            except FileNotFoundError:
+                self._remember_new(disk.make_directories(os.path.dirname(target)))
+                status = disk.write_nameless(target, memoryview(body))
+        except OSError as error:
+            raise _storage_failure("write", self._root, path, error) from error
+        if status is not None:
+            return _meta(path, status)
+        output = self.create(path)
+        try:
+            output.sink.write(body)
+        except OSError as error:
+            output.abort()
+            raise _storage_failure("write", self._root, path, error) from error
+        return output.publish()
+
+    def read_from(self, path: str, start: int) -> bytes:
+        target = _checked(self._root, path)
+        try:
+            return disk.read_from(target, start)
+        except OSError as error:
+            raise _storage_failure("read", self._root, path, error) from error
 
     def open(self, path: str) -> Any:
         import pyarrow as pa

@@ -7,17 +7,21 @@ until they are complete. PROTOCOL.md: "Delta Log Entries", "Writer Requirements"
 
 from __future__ import annotations
 
+import contextlib
 import io
 import re
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txlog import ambient
-from txlog.errors import NotFoundError, StorageError
+from txlog.errors import NotFoundError, StorageError, TxlogError
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
 from txlog.store.round_trip import RoundTrip
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "object_table_store"]
 
@@ -97,9 +101,12 @@ class ObjectLogStore:
             self._client.send_once(lambda store: obstore.put(store, path, payload, mode="create", use_multipart=False))
             return PutOutcome.WRITTEN
         except BaseException as error:
-            return self._outcome(path, error)
+            outcome = self._outcome(path, error)
         finally:
             self._round_trip.observe(ambient.monotonic_s() - started_s)
+        if isinstance(outcome, PutOutcome):
+            return outcome
+        raise outcome
 
     def put(self, name: str, body: bytes | memoryview) -> None:
         import obstore
@@ -121,15 +128,13 @@ class ObjectLogStore:
     def round_trip_s(self) -> float:
         return self._round_trip.median_s()
 
-    def _outcome(self, path: str, error: BaseException) -> PutOutcome:
-        """What is known after a put that raised; see the module's docstring."""
+    def _outcome(self, path: str, error: BaseException) -> PutOutcome | BaseException:
+        """What is known after a put that raised, or what to raise; see the module's docstring."""
         if type(error).__name__ in ("AlreadyExistsError", "PreconditionError"):
             return PutOutcome.ALREADY_EXISTS
         if type(error).__name__ in _REFUSED or isinstance(error, (StorageError, ValueError, TypeError)):
-            raise self._client.translated("write", path, error) from None
-        if isinstance(error, Exception) or is_panic(error):
-            return PutOutcome.UNKNOWN
-        raise error
+            return self._client.translated("write", path, error)
+        return PutOutcome.UNKNOWN if isinstance(error, Exception) or is_panic(error) else error
 
     def _path(self, name: str) -> str:
         if not all(map(_NAME.fullmatch, name.split("/"))):
@@ -148,6 +153,28 @@ class ObjectFileStore:
 
     def create(self, path: str) -> ObjectOutputFile:
         return ObjectOutputFile(self._client, _checked(path))
+
+    def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
+        import obstore
+
+        _checked(path)
+        try:
+            self._client.read("write", path, lambda store: obstore.put(store, path, memoryview(body)))
+        except TxlogError:
+            with contextlib.suppress(TxlogError):  # a lost answer may hide a success; nobody else uses the name
+                _delete(self._client, path)
+            raise
+        return ObjectMeta(name=path, size=len(memoryview(body)), modified_ms=ambient.now_ms())
+
+    def read_from(self, path: str, start: int) -> bytes:
+        import obstore
+
+        def request(store: Any) -> bytes:
+            found: bytes = obstore.get(store, path, options={"range": {"offset": start}}).bytes().to_bytes()
+            return found
+
+        _checked(path)
+        return self._client.read("read", path, request)
 
     def open(self, path: str) -> Any:
         import pyarrow as pa
@@ -220,8 +247,10 @@ class ObjectOutputFile:
     def _guard(self, request: Callable[[], Any]) -> None:
         try:
             request()
+            return
         except BaseException as error:
-            raise self._client.translated("write", self._path, error) from None
+            failure = self._client.translated("write", self._path, error)
+        raise failure
 
 
 class _ObjectSink(io.RawIOBase):

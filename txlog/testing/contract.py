@@ -199,6 +199,16 @@ def a_large_file_arrives_whole(files: FileStore) -> None:
     assert opened.read() == piece
 
 
+def a_file_written_at_once_arrives_whole(files: FileStore) -> None:
+    for size in (1, 100_000):
+        body = (bytes(range(256)) * (size // 256 + 1))[:size]
+        meta = files.write(f"day=3/at-once-{size}.bin", body)
+        assert (meta.size, files.head(f"day=3/at-once-{size}.bin").size) == (size, size)
+        assert files.open(f"day=3/at-once-{size}.bin").read() == body
+        assert files.read_from(f"day=3/at-once-{size}.bin", size // 3) == body[size // 3 :]
+    _assert_raises(NotFoundError, lambda: files.read_from("day=3/absent.bin", 0))
+
+
 def an_aborted_file_leaves_nothing(files: FileStore) -> None:
     output = files.create("day=2/part-2.parquet")
     output.sink.write(b"bytes" * 1000)
@@ -229,7 +239,14 @@ def a_deleted_file_is_gone(files: FileStore) -> None:
 
 def a_path_that_leaves_the_table_is_refused(files: FileStore) -> None:
     for path in ("../escaped", "/tmp/escaped", "a/../../escaped", "", "a//b", "./a"):
-        asks: tuple[Callable[[str], object], ...] = (files.create, files.open, files.head, files.delete)
+        asks: tuple[Callable[[str], object], ...] = (
+            files.create,
+            partial(files.write, body=b"x"),
+            files.open,
+            partial(files.read_from, start=0),
+            files.head,
+            files.delete,
+        )
         for ask in asks:
             _assert_raises(StorageError, partial(ask, path))
 
@@ -255,6 +272,7 @@ FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
     a_file_is_hidden_until_it_is_published,
     parquet_goes_in_and_comes_out,
     a_large_file_arrives_whole,
+    a_file_written_at_once_arrives_whole,
     an_aborted_file_leaves_nothing,
     names_are_kept_to_the_letter,
     a_deleted_file_is_gone,

@@ -13,12 +13,15 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txlog import ambient
 from txlog.errors import InvalidInputError, StorageError
 from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
 from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "FAULTS",
@@ -210,8 +213,16 @@ class FaultyFileStore(_Intercepted):
         output: OutputFile = self._call("create", self.inner.create, path)
         return _FaultyOutputFile(self, path, output)
 
+    def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
+        found: ObjectMeta = self._call("write", lambda _: self.inner.write(path, body), path)
+        return found
+
     def open(self, path: str) -> Any:
         return self._call("open", self.inner.open, path)
+
+    def read_from(self, path: str, start: int) -> bytes:
+        found: bytes = self._call("read_from", lambda _: self.inner.read_from(path, start), path)
+        return found
 
     def head(self, path: str) -> ObjectMeta:
         found: ObjectMeta = self._call("head", self.inner.head, path)

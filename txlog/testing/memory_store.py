@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txlog import ambient
 from txlog.errors import NotFoundError, StorageError
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = ["MemoryFileStore", "MemoryLogStore", "MemoryOutputFile", "memory_table_store"]
 
@@ -111,6 +114,14 @@ class MemoryFileStore:
             if _check(path) in self.objects:
                 raise StorageError(f"{path} exists already; nothing was written", path=path)
         return MemoryOutputFile(self, path)
+
+    def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
+        output = self.create(path)
+        output.sink.write(body)
+        return output.publish()
+
+    def read_from(self, path: str, start: int) -> bytes:
+        return self.read(path)[start:]
 
     def open(self, path: str) -> Any:
         import pyarrow as pa
