@@ -1,4 +1,4 @@
-"""Shared by the unit tests: a clock that moves only when told, and a log store whose answers a test can script.
+"""Shared by the unit tests: a clock that moves only when told, and a log store in memory whose answers a test can script.
 
 What a test measures it records as a property named ``measured``; the summary of the run shows it.
 """
@@ -14,8 +14,9 @@ import pytest
 
 from txlog import ambient
 from txlog.engine import Engine
-from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
+from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 # A slow machine is no failure, so no example has a deadline.
@@ -51,66 +52,6 @@ class ScriptedClock(ambient.Ambient):
         return high
 
 
-Step = Callable[..., Any]
-
-
-class ScriptedLogStore:
-    """A `LogStore` over memory that records every call. ``script[operation]`` holds steps for its next calls.
-
-    A step is called with the real operation and its arguments and answers in its place; None passes through.
-    """
-
-    lists_itself_completely = True
-    checks_predecessor = True
-
-    def __init__(self) -> None:
-        self.inner = MemoryLogStore()
-        self.calls: list[tuple[str, str]] = []
-        self.script: dict[str, list[Step | None]] = {}
-
-    def _call(self, operation: str, name: str, *arguments: Any) -> Any:
-        self.calls.append((operation, name))
-        real = getattr(self.inner, operation)
-        steps = self.script.get(operation, [])
-        step = steps.pop(0) if steps else None
-        return real(name, *arguments) if step is None else step(real, name, *arguments)
-
-    def list_from(self, start: str) -> list[ObjectMeta]:
-        found: list[ObjectMeta] = self._call("list_from", start)
-        return found
-
-    def read(self, name: str) -> bytes:
-        body: bytes = self._call("read", name)
-        return body
-
-    def head(self, name: str) -> ObjectMeta:
-        found: ObjectMeta = self._call("head", name)
-        return found
-
-    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
-        outcome: PutOutcome = self._call("put_if_absent", name, body)
-        return outcome
-
-    def put(self, name: str, body: bytes | memoryview) -> None:
-        self._call("put", name, body)
-
-    def delete(self, name: str) -> None:
-        self._call("delete", name)
-
-    def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
-        return self.inner.remove_stale_temporaries(dry_run=dry_run)
-
-    def make_durable(self, name: str) -> None:
-        self._call("make_durable", name)
-
-    def round_trip_s(self) -> float:
-        return 0.001
-
-    def names(self, operation: str) -> list[str]:
-        """The names this operation was called with, in order."""
-        return [name for called, name in self.calls if called == operation]
-
-
 @pytest.fixture
 def clock() -> Iterator[ScriptedClock]:
     with ambient.use(ScriptedClock()) as scripted:
@@ -118,8 +59,11 @@ def clock() -> Iterator[ScriptedClock]:
 
 
 @pytest.fixture
-def scripted_log() -> ScriptedLogStore:
-    return ScriptedLogStore()
+def scripted_log() -> FaultyLogStore:
+    """Over memory; ``scripted_log.script["read"] = [None, step]`` answers the next calls."""
+    log = FaultyLogStore(MemoryLogStore())
+    log.round_trip_s = lambda: 0.001  # type: ignore[method-assign]  # what waits are scaled to
+    return log
 
 
 @pytest.fixture
@@ -128,7 +72,7 @@ def files() -> MemoryFileStore:
 
 
 @pytest.fixture
-def open_engine(scripted_log: ScriptedLogStore, files: MemoryFileStore) -> Callable[..., Engine]:
+def open_engine(scripted_log: FaultyLogStore, files: MemoryFileStore) -> Callable[..., Engine]:
     """Another handle on the one table of this test: ``open_engine(total_timeout=5)``."""
 
     def opened(**retry: Any) -> Engine:
