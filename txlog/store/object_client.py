@@ -8,13 +8,14 @@ forked from one that had used it is refused. Pickled, a client leaves its secret
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
 from txlog.errors import InvalidInputError, NotFoundError, StorageError
-from txlog.store.options import Cloud, StorageOptions, redact
+from txlog.store.options import Cloud, StorageOptions, environment_secrets, redact
 from txlog.store.retry import read_again
 
 __all__ = ["Location", "ObjectClient"]
@@ -77,8 +78,9 @@ class ObjectClient:
         try:
             return read_again(lambda: request(store), _is_transient)
         except BaseException as error:
-            # Not chained: the client's own text may hold what was redacted.
-            raise self.translated(action, path, error) from None
+            failure = self.translated(action, path, error)
+        # Out here it has no context: the client's own text may hold what was redacted.
+        raise failure
 
     def send_once(self, request: Callable[[Any], T]) -> T:
         """``request`` against the store that never repeats. Raises whatever the client raises."""
@@ -99,10 +101,13 @@ class ObjectClient:
         )
 
     def shown(self, error: BaseException) -> str:
-        """The first line of the client's message, without secrets."""
-        text = str(error).split("\n\nDebug source", 1)[0].strip()
+        """The first line of the client's message, without secrets; of what the server said, the code and message.
+
+        S3 answers a bad token with the token, and Azure a bad signature with all that was signed.
+        """
+        text = _ERROR_BODY.sub(_code_and_message, str(error).split("\n\nDebug source", 1)[0].strip())
         first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
-        return redact(first, self._options.secrets())[:500]
+        return redact(first, (*self._options.secrets(), *environment_secrets()))[:500]
 
     def _hint(self, error: BaseException) -> str:
         if self._left_behind:
@@ -154,9 +159,8 @@ class ObjectClient:
         except BaseException as error:
             if not (isinstance(error, Exception) or is_panic(error)):
                 raise
-            raise InvalidInputError(
-                f"storage_options do not make a working client: {self.shown(error)}", table=self.location.uri
-            ) from None
+            shown = self.shown(error)
+        raise InvalidInputError(f"storage_options do not make a working client: {shown}", table=self.location.uri)
 
     def _config(self) -> dict[str, str]:
         config = dict(self._options.config)
@@ -175,6 +179,14 @@ class ObjectClient:
             "max_retries": _READ_RETRIES if retries is None else retries,
             "retry_timeout": self._options.retry_timeout or _READ_RETRY_TIMEOUT,
         }
+
+
+_ERROR_BODY = re.compile(r"(<\?xml[^>]*>\s*)?<Error>.*?(</Error>|\Z)", re.DOTALL)
+_CODE = re.compile(r"<(Code|Message)>([^<]*)</\1>")
+
+
+def _code_and_message(body: re.Match[str]) -> str:
+    return ": ".join(" ".join(text.split()) for _, text in _CODE.findall(body[0]))
 
 
 def is_panic(error: BaseException) -> bool:

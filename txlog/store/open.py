@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from txlog.errors import InvalidInputError
 from txlog.store.base import TableStore
@@ -71,7 +71,7 @@ def open_store(
 
 
 def _local_path(uri: str) -> str:
-    parts = urlsplit(uri)
+    parts = _split(uri)
     if parts.netloc not in ("", "localhost"):
         raise InvalidInputError(
             f"a file: URI names a path on this machine, not on {parts.hostname!r}: use file:///path"
@@ -84,7 +84,7 @@ def _local_path(uri: str) -> str:
 def _location(cloud: Cloud, scheme: str, uri: str) -> Location:
     from txlog.store.object_client import Location
 
-    parts = urlsplit(uri)
+    parts = _split(uri)
     if parts.query or parts.fragment:
         raise InvalidInputError(
             f"a {scheme}:// URI takes no query and no fragment: pass tokens and other settings as storage_options"
@@ -109,6 +109,16 @@ def _location(cloud: Cloud, scheme: str, uri: str) -> Location:
         prefix=prefix,
         config=config,
     )
+
+
+def _split(uri: str) -> SplitResult:
+    try:
+        parts = urlsplit(uri)
+        _ = parts.hostname
+        return parts
+    except ValueError:
+        pass  # Python's message repeats the URI, which may hold a password
+    raise InvalidInputError("a table's URI has a host or bucket that no URI can have: check its spelling")
 
 
 def _azure_host(host: str) -> tuple[tuple[str, str], ...]:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import enum
 import logging
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 from txlog.errors import InvalidInputError
 
-__all__ = ["Cloud", "StorageOptions", "parse_options", "redact"]
+__all__ = ["Cloud", "StorageOptions", "environment_secrets", "parse_options", "redact"]
 
 _logger = logging.getLogger("txlog")
 
@@ -42,10 +44,7 @@ class StorageOptions:
 
     def secrets(self) -> tuple[str, ...]:
         """Every value that must not appear in a message, longest first."""
-        values = [str(value) for name, value in self._items() if name in _SECRET]
-        # Replacing very short ones would garble the message and hide nothing.
-        values = [value for value in values if len(value) >= 4]
-        return tuple(sorted(values, key=len, reverse=True))
+        return _as_shown(value for name, value in self._items() if name in _SECRET)
 
     def secret_names(self) -> tuple[str, ...]:
         return tuple(sorted(name for name, _ in self._items() if name in _SECRET))
@@ -100,6 +99,26 @@ def redact(text: str, secrets: tuple[str, ...]) -> str:
         text = text.replace(secret, "***")
     text = _USER_INFO.sub(r"\1***@", text)
     return _SIGNED.sub(r"\1***", text)
+
+
+def environment_secrets() -> tuple[str, ...]:
+    """Every value that must not appear in a message, of the variables that the client reads by itself."""
+    found = []
+    for variable, value in os.environ.items():
+        for cloud, prefixes in _PREFIXES.items():
+            if variable.lower().startswith(prefixes) and _CONFIG[cloud].get(_bare(variable, cloud)) in _SECRET:
+                found.append(value)
+    return _as_shown(found)
+
+
+def _as_shown(values: Iterable[Any]) -> tuple[str, ...]:
+    """What to look for in a message, longest first: the values, those inside of a dict, and each as a URL has it."""
+    texts: set[str] = set()
+    for value in values:
+        for text in map(str, value.values() if isinstance(value, Mapping) else (value,)):
+            texts |= {text, quote(text, safe=""), quote_plus(text)}
+    # Replacing very short ones would garble the message and hide nothing.
+    return tuple(sorted((text for text in texts if len(text) >= 4), key=len, reverse=True))
 
 
 _USER_INFO = re.compile(r"(\w+://)[^/\s@]+@")
