@@ -18,7 +18,6 @@ import pytest
 
 from txlog import ambient
 from txlog.alter import Definition, new_table
-from txlog.committer import CommitOutcome
 from txlog.engine import Engine
 from txlog.errors import ConflictError, ConflictReason
 from txlog.log.conflicts import AlreadyCommitted, Conflict, decide
@@ -27,6 +26,7 @@ from txlog.log.transaction import Proposal, ReadSet
 from txlog.protocol.actions import Action, DomainMetadata, Protocol
 from txlog.protocol.commit_file import Commit, parse_commit
 from txlog.protocol.log_names import commit_name
+from txlog.result import WriteMetrics, WriteResult
 from txlog.sink.batch_write import write_batch
 from txlog.sink.planning import WriteOptions
 from txlog.snapshot import Snapshot
@@ -377,9 +377,9 @@ class Recorded(Engine):
         super().__init__(store)
         self.proposals: list[Proposal] = []
 
-    def commit(self, proposal: Proposal, head: TableHead | None) -> CommitOutcome:
+    def commit(self, proposal: Proposal, head: TableHead | None, metrics: WriteMetrics | None = None) -> WriteResult:
         self.proposals.append(proposal)
-        return super().commit(proposal, head)
+        return super().commit(proposal, head, metrics)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         TxlogError,
         UnsupportedFeatureError,
     )
+    from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
     from txlog.sink.committable import Committable
     from txlog.sink.sink import Sink
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from txlog.transaction import Transaction
 
 _HOME = {
+    "CommitHooks": "txlog.hooks",
     "Committable": "txlog.sink.committable",
     "RetryPolicy": "txlog.store.retry",
     "Sink": "txlog.sink.sink",
@@ -56,6 +58,7 @@ _HOME = {
 }
 
 __all__ = [
+    "CommitHooks",
     "CommitRetriesExhaustedError",
     "CommitStateUnknownError",
     "Committable",

@@ -29,6 +29,7 @@ from txlog.errors import (
     StorageError,
     TxlogError,
 )
+from txlog.hooks import CommitHooks, LostRace, call
 from txlog.log.conflicts import Committed, Conflict, Rebase, decide
 from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
 from txlog.log.state import TableHead
@@ -46,6 +47,7 @@ logger = logging.getLogger("txlog")
 
 FRESH_HEAD_S = 60.0
 """Where a look at the log costs a request, a head confirmed this recently is taken as it is."""
+_OPERATION_CHARACTERS_MAX = 64  # of a winner's operation, which its writer chose and our commit repeats
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +59,26 @@ class CommitOutcome:
     attempts: int
     lost_races: int
     waited_s: float
+    lost_to: dict[str, int]
     head: TableHead | None
 
     def told(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
         """The acknowledgement of a write that did ``metrics``; a replay that was dropped did nothing."""
         did = metrics if metrics is not None and self.outcome == "committed" else WriteMetrics()
-        did = replace(did, lost_races=self.lost_races, waited_s=self.waited_s)
+        did = replace(did, lost_races=self.lost_races, waited_s=self.waited_s, lost_to=self.lost_to)
         return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)
 
 
 class Committer:
     """Commits proposals to one table. Thread-safe; holds no state of a commit."""
 
-    def __init__(self, log: DeltaLog, retry: RetryPolicy, *, engine_info: str) -> None:
+    def __init__(
+        self, log: DeltaLog, retry: RetryPolicy, *, engine_info: str, hooks: CommitHooks | None = None
+    ) -> None:
         self.log = log
         self.retry = retry
         self.engine_info = engine_info
+        self.hooks = hooks
         self._probed_table_id: str | None = None
         self._durable_version = -1  # a hint: lower versions were synced by whoever built on them
 
@@ -124,6 +130,8 @@ class _Run:
         self.attempts = 0
         self.lost_races = 0
         self.waited_s = 0.0
+        self.lost_to: dict[str, int] = {}
+        self.winner_operation = "unknown"  # of the foreign commit that was read back last
         self.in_commit_timestamp_ms: int | None = None
         self.pacing = committer.retry.pacing(self.store.round_trip_s)
 
@@ -143,9 +151,14 @@ class _Run:
             if self._take(body) is _Seen.MINE:
                 return self._acknowledge(body)
             self.lost_races += 1
+            version, winner = self.target, self.winner_operation
+            self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
             settled = self._follow_winners()
             if settled is not None:
                 return settled
+            if self.committer.hooks is not None:
+                lost = LostRace(self.proposal.txn_id, version, winner, self.attempts, self.waited_s)
+                call(self.committer.hooks.on_retry, self.log.table, lost)
             self._wait_after_lost_race()
 
     def _catch_up(self) -> CommitOutcome | None:
@@ -207,7 +220,10 @@ class _Run:
             if body.startswith(found):
                 raise self._unknown("its version holds a torn commit that may be ours") from error
             raise
-        return _Seen.MINE if commit.txn_id == self.proposal.txn_id else _Seen.FOREIGN
+        if commit.txn_id == self.proposal.txn_id:
+            return _Seen.MINE
+        self.winner_operation = commit.operation[:_OPERATION_CHARACTERS_MAX]
+        return _Seen.FOREIGN
 
     # --- after a lost race ----------------------------------------------------------------------------------
 
@@ -287,6 +303,8 @@ class _Run:
             engine_info=self.committer.engine_info,
             in_commit_timestamp=self.in_commit_timestamp_ms,
             attempts=self.lost_races + 1,
+            waited_s=self.waited_s,
+            lost_to=self.lost_to,
         )
 
     def _numbered(self) -> Proposal:
@@ -361,7 +379,7 @@ class _Run:
         return self._outcome(version, "committed", head)
 
     def _outcome(self, version: int | None, outcome: str, head: TableHead | None) -> CommitOutcome:
-        return CommitOutcome(version, outcome, self.attempts, self.lost_races, self.waited_s, head)
+        return CommitOutcome(version, outcome, self.attempts, self.lost_races, self.waited_s, self.lost_to, head)
 
     # --- refusals -------------------------------------------------------------------------------------------
 

@@ -10,9 +10,10 @@ import logging
 
 from txlog import __version__, ambient
 from txlog.alter import Definition
-from txlog.committer import CommitOutcome, Committer
+from txlog.committer import Committer
 from txlog.delta_log import DeltaLog
-from txlog.errors import InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
+from txlog.hooks import CommitHooks, call
 from txlog.log.exactly_once import AlreadyCommitted, check_replay
 from txlog.log.state import TableHead
 from txlog.log.transaction import Isolation, Proposal, ReadSet, validate_proposal
@@ -21,7 +22,7 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import commit_name
 from txlog.protocol.schema import parse_schema
-from txlog.result import WriteResult
+from txlog.result import WriteMetrics, WriteResult
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 
@@ -33,12 +34,13 @@ logger = logging.getLogger("txlog")
 class Engine:
     """Everything that acts on one table. Thread-safe."""
 
-    def __init__(self, store: TableStore, retry: RetryPolicy | None = None) -> None:
+    def __init__(self, store: TableStore, retry: RetryPolicy | None = None, hooks: CommitHooks | None = None) -> None:
         self.store = store
         self.retry = retry or RetryPolicy()
+        self._hooks = hooks
         self.log = DeltaLog(store)
         self.post_commit = PostCommit(self.log)
-        self._committer = Committer(self.log, self.retry, engine_info=f"txlog/{__version__}")
+        self._committer = Committer(self.log, self.retry, engine_info=f"txlog/{__version__}", hooks=hooks)
 
     @property
     def uri(self) -> str:
@@ -100,33 +102,48 @@ class Engine:
                 break
         return retained[::-1]
 
-    def commit(self, proposal: Proposal, head: TableHead | None) -> CommitOutcome:
-        """Commit ``proposal``, planned on ``head`` (None: it creates the table).
+    def commit(self, proposal: Proposal, head: TableHead | None, metrics: WriteMetrics | None = None) -> WriteResult:
+        """Commit ``proposal``, planned on ``head`` (None: it creates the table); ``metrics`` are what it wrote.
 
         Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.commit`` raises.
         """
         validate_proposal(proposal, append_only=head.properties.append_only if head else False)
-        outcome = self._committer.commit(proposal, head)
-        if outcome.outcome == "already_committed":
+        try:
+            outcome = self._committer.commit(proposal, head)
+        except ConflictError as error:
+            self.tell_conflict(error)
+            raise
+        result = outcome.told(proposal.txn_id, metrics)
+        self._log(proposal, result)
+        if outcome.head is not None:
+            self.post_commit.after(outcome.head)
+        if self._hooks is not None:
+            call(self._hooks.on_commit, self.uri, result)
+        return result
+
+    def tell_conflict(self, error: ConflictError) -> None:
+        """Tell the hooks of a conflict that is about to be raised."""
+        if self._hooks is not None:
+            call(self._hooks.on_conflict, self.uri, error)
+
+    def _log(self, proposal: Proposal, result: WriteResult) -> None:
+        """One line a commit; its record has the result's fields as ``txlog`` for whoever collects logs as data."""
+        if result.outcome == "already_committed":
             logger.warning(
                 "%s: replay dropped: %s is in v%s already",
                 self.uri,
                 ", ".join(f"checkpoint {txn.version} of {txn.app_id!r}" for txn in proposal.set_transactions),
-                outcome.version,
+                result.version,
             )
-            return outcome
-        logger.info(
-            "%s: committed v%s %s (%d attempts, %d races lost, txn %s)",
-            self.uri,
-            outcome.version,
-            proposal.operation,
-            outcome.attempts,
-            outcome.lost_races,
-            proposal.txn_id,
-        )
-        if outcome.head is not None:
-            self.post_commit.after(outcome.head)
-        return outcome
+        elif logger.isEnabledFor(logging.INFO):
+            did = result.metrics
+            lost = ", ".join(f"{count} to {operation}" for operation, count in did.lost_to.items())
+            logger.info(
+                "%s: committed v%s %s: %d rows, %d files, %d bytes; %d attempts, %d races lost%s, %.2f s waited, %s",
+                *(self.uri, result.version, proposal.operation, did.rows, did.files, did.bytes, result.attempts),
+                *(did.lost_races, f" ({lost})" if lost else "", did.waited_s, result.txn_id),
+                extra={"txlog": {"table": self.uri, "operation": proposal.operation, **result.to_dict()}},
+            )
 
     def commit_definition(
         self,
@@ -152,4 +169,4 @@ class Engine:
             operation_parameters=parameters,
             user_metadata=user_metadata,
         )
-        return self.commit(proposal, head).told(proposal.txn_id)
+        return self.commit(proposal, head)

@@ -13,7 +13,8 @@ class WriteMetrics:
     """What one write did. Sizes in bytes, times in seconds.
 
     ``lost_races`` counts foreign commits that took a version this write tried for and that it was
-    rebased over; ``waited_s`` is the time spent backing off.
+    rebased over, and ``lost_to`` the same by the winners' operations (``{"WRITE": 2, "OPTIMIZE": 1}``);
+    ``waited_s`` is the time spent backing off.
     """
 
     rows: int = 0
@@ -22,6 +23,7 @@ class WriteMetrics:
     files_removed: int = 0
     lost_races: int = 0
     waited_s: float = 0.0
+    lost_to: Mapping[str, int] = field(default_factory=dict)
 
     def operation_metrics(self) -> dict[str, str]:
         """``commitInfo.operationMetrics`` of a WRITE as Spark names them: every value a string."""

@@ -20,6 +20,7 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
+from txlog.hooks import CommitHooks
 from txlog.log.transaction import operation_parameters
 from txlog.protocol.schema import from_any
 from txlog.result import LogCleanUp, WriteResult
@@ -52,6 +53,7 @@ def write(
     target_file_size: int | None = None,
     retry: RetryPolicy | None = None,
     credential_provider: Any = None,
+    hooks: CommitHooks | None = None,
     on_progress: OnProgress | None = None,
 ) -> WriteResult:
     """Write ``data`` to the Delta table at ``uri``, which is created with its first rows if it is absent.
@@ -64,7 +66,7 @@ def write(
     """
     if mode not in _WRITE_MODES:
         raise InvalidInputError(f"mode must be one of {', '.join(_WRITE_MODES)}, is {mode!r}")
-    engine = _engine(uri, storage_options, retry, credential_provider)
+    engine = _engine(uri, storage_options, retry, credential_provider, hooks)
     _probe_new_location(engine)
     options = WriteOptions(
         mode="overwrite" if mode == "overwrite" else "append",
@@ -112,6 +114,7 @@ class Table:
         storage_options: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
         credential_provider: Any = None,
+        hooks: CommitHooks | None = None,
         user_metadata: str | None = None,
     ) -> Table:
         """Create an empty table as version 0.
@@ -120,7 +123,7 @@ class Table:
         it is. Raises ``TableExistsError``, ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError``
         (a store that ignores the condition of a conditional put is refused).
         """
-        engine = _engine(uri, storage_options, retry, credential_provider)
+        engine = _engine(uri, storage_options, retry, credential_provider, hooks)
         with TxlogError.located(engine.uri):
             definition = Definition(*new_table(schema, _names(partition_by), properties))
         if not engine.log.exists():
@@ -145,15 +148,17 @@ class Table:
         storage_options: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
         credential_provider: Any = None,
+        hooks: CommitHooks | None = None,
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
+        ``hooks`` (see `CommitHooks`) are told of each commit, lost race and conflict of this handle.
         Raises ``TableNotFoundError``, ``UnsupportedFeatureError`` naming a reader feature this release lacks,
         ``CorruptLogError``, ``StorageError``, and ``InvalidInputError`` for an unknown storage option.
         """
         from txlog.protocol.features import check_can_read
 
-        engine = _engine(uri, storage_options, retry, credential_provider)
+        engine = _engine(uri, storage_options, retry, credential_provider, hooks)
         head = engine.log.head()
         with TxlogError.located(engine.uri, head.version):
             check_can_read(head.protocol, head.metadata)
@@ -417,8 +422,9 @@ def _engine(
     storage_options: Mapping[str, str] | None,
     retry: RetryPolicy | None,
     credential_provider: Any,
+    hooks: CommitHooks | None = None,
 ) -> Engine:
-    return Engine(open_store(uri, storage_options, credential_provider), retry)
+    return Engine(open_store(uri, storage_options, credential_provider), retry, hooks)
 
 
 def _probe_new_location(engine: Engine) -> None:

@@ -249,7 +249,7 @@ class Transaction:
             user_metadata=self._user_metadata,
             adds_are_new=self._adds_are_new,
         )
-        return self._engine.commit(proposal, self._head).told(proposal.txn_id, metrics)
+        return self._engine.commit(proposal, self._head, metrics)
 
 
 def _is_statistics(text: str | None) -> bool:

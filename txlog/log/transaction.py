@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import enum
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -214,10 +214,13 @@ def commit_bytes(
     engine_info: str,
     in_commit_timestamp: int | None = None,
     attempts: int | None = None,
+    waited_s: float = 0.0,
+    lost_to: Mapping[str, int] | None = None,
 ) -> bytes:
     """The commit as newline-delimited JSON; line 1 is ``commitInfo``, with the number of all lines in it.
 
-    ``attempts`` is how many versions were tried for, this one included; None leaves it out. A ``txn`` without
+    ``attempts`` is how many versions were tried for, this one included; None leaves it out. ``lost_to`` counts those
+    that were lost, by the winners' operations, and ``waited_s`` is the time spent waiting for it. A ``txn`` without
     ``lastUpdated`` gets ``timestamp_ms``: where the table limits how long transactions are kept, Spark forgets one
     without it at once.
     """
@@ -226,6 +229,9 @@ def commit_bytes(
     own: dict[str, Any] = {"actions": 1 + len(dated) + lines}
     if attempts is not None:
         own["attempts"] = attempts
+    if lost_to:
+        own["lostTo"] = dict(lost_to)
+        own["waitedMs"] = round(waited_s * 1000)
     if proposal.net_files is not None:
         own["net"] = proposal.net_files
     if proposal.fingerprint is not None:

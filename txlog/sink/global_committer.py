@@ -21,6 +21,7 @@ from txlog import ambient
 from txlog.committer import raise_conflict
 from txlog.engine import Engine
 from txlog.errors import (
+    ConflictError,
     ConflictReason,
     InvalidInputError,
     MetadataChangedError,
@@ -118,7 +119,11 @@ class GlobalCommitter:
 
     def _conflict(self, rule: str, head: TableHead, detail: str) -> NoReturn:
         reason = ConflictReason(rule, head.version, "or an earlier commit", detail)
-        raise_conflict((reason,), self._engine.uri)
+        try:
+            raise_conflict((reason,), self._engine.uri)
+        except ConflictError as error:
+            self._engine.tell_conflict(error)
+            raise
 
     def _replay(self, job: WriteJob, head: TableHead) -> WriteResult | None:
         if job.app_id is None or job.checkpoint_id is None:
@@ -171,7 +176,7 @@ class GlobalCommitter:
             user_metadata=job.user_metadata,
             fingerprint=job.fingerprint,
         )
-        return self._engine.commit(proposal, head).told(proposal.txn_id, metrics)
+        return self._engine.commit(proposal, head, metrics)
 
     @staticmethod
     def _actions(job: WriteJob, adds: Sequence[AddFile], replaced: Sequence[AddFile]) -> tuple[Action, ...]:
