@@ -65,6 +65,10 @@ class Fault:
         if self.kind not in FAULTS:
             raise InvalidInputError(f"there is no fault {self.kind!r}: use one of {', '.join(FAULTS)}")
 
+    def is_of(self, operation: str) -> bool:
+        """Whether a call of ``operation`` can fail like this."""
+        return _ONLY_OF.get(self.kind, operation) == operation
+
     def __str__(self) -> str:
         return self.kind if self.argument is None else f"{self.kind}={self.argument:g}"
 
@@ -265,7 +269,7 @@ def faulty_table_store(store: TableStore, faults: str | Decide = "") -> TableSto
 def parse_faults(line: str) -> dict[tuple[str, int], Fault]:
     """``operation#number=fault`` or ``operation#number=fault=argument``, separated by blanks, as values.
 
-    Raises InvalidInputError naming the word that is not of this form.
+    Raises InvalidInputError naming the word that is not of this form, or whose operation cannot fail so.
     """
     found: dict[tuple[str, int], Fault] = {}
     for word in line.split():
@@ -273,17 +277,23 @@ def parse_faults(line: str) -> dict[tuple[str, int], Fault]:
         if match is None:
             raise InvalidInputError(f"{word!r} is not of the form operation#number=fault or ...=fault=argument")
         argument = None if match[4] is None else float(match[4])
-        found[match[1], int(match[2])] = Fault(match[3], argument)
+        fault = found[match[1], int(match[2])] = Fault(match[3], argument)
+        if not fault.is_of(match[1]):
+            raise InvalidInputError(f"{word!r}: {fault.kind} is a fault of {_ONLY_OF[fault.kind]}")
     return found
 
 
 def random_faults(seed: int, rate: float, kinds: Iterable[str] = ("fail_before", "fail_after", "conflict")) -> Decide:
-    """A `Decide` that lets each call fail with probability ``rate``, as one of ``kinds``, drawn from ``seed``."""
+    """A `Decide` that lets each call fail with probability ``rate``, as one of ``kinds``, drawn from ``seed``.
+
+    Of the ``kinds`` a call meets those that its operation can.
+    """
     chance = random.Random(seed)
     faults = [Fault(kind) for kind in kinds]
 
     def decide(call: StoreCall) -> Fault | None:
-        return chance.choice(faults) if chance.random() < rate else None
+        possible = [fault for fault in faults if fault.is_of(call.operation)]
+        return chance.choice(possible) if possible and chance.random() < rate else None
 
     return decide
 
@@ -434,3 +444,13 @@ FAULTS: dict[str, Callable[..., Any]] = {
     "recreated": _recreated,
 }
 """Each fault by its name in the text; its documentation says what it does."""
+
+_ONLY_OF = {
+    "conflict": "put_if_absent",
+    "hole": "list_from",
+    "late": "put_if_absent",
+    "not_durable": "put_if_absent",
+    "stale": "list_from",
+    "torn_temporary": "put_if_absent",
+}
+"""Faults that one operation alone can meet."""
