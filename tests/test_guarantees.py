@@ -12,14 +12,14 @@ NAMED = re.compile(r"`((?:tests|integration)/[\w/]+\.py)::(\w+)`")
 
 
 @cache
-def tests_in(file: str) -> frozenset[str]:
+def names_in(file: str) -> frozenset[str]:
     return frozenset(re.findall(r"^def (test_\w+)", (ROOT / file).read_text(), re.MULTILINE))
 
 
 def test_every_test_that_the_page_names_exists() -> None:
     named = NAMED.findall(PAGE)
     assert named
-    assert [f"{file}::{test}" for file, test in named if test not in tests_in(file)] == []
+    assert [f"{file}::{test}" for file, test in named if test not in names_in(file)] == []
 
 
 def test_every_promise_names_its_tests() -> None:
