@@ -8,7 +8,7 @@ is ``CorruptLogError``, so that the caller falls back to an older one. PROTOCOL.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from txlog.log import files
 from txlog.log.segment import CheckpointFiles
 from txlog.protocol.actions import Action, ActionError, AddFile, RemoveFile, Sidecar, action_from_json
 from txlog.protocol.commit_file import Commit, Limits, parse_actions
-from txlog.protocol.log_names import SIDECARS
+from txlog.protocol.log_names import SIDECARS, LogFileKind
 from txlog.protocol.wire import shown
 from txlog.store.base import TableStore
 
@@ -57,16 +57,55 @@ class CheckpointReader:
                     found += self._parquet_small_actions(name)
         return found
 
-    def adds(self, checkpoint: CheckpointFiles, pruner: FilePruner | None = None) -> Iterator[pa.RecordBatch]:
+    def adds(
+        self, checkpoint: CheckpointFiles, pruner: FilePruner | None = None, *, without: Collection[str] = ()
+    ) -> Iterator[pa.RecordBatch]:
         """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
 
-        Raises as `small_actions`.
+        ``without`` are the names of sidecars to be passed over. Raises as `small_actions`.
         """
-        return self._converted(checkpoint, AddFile.KEY, files.FILES_SCHEMA, files.adds_of_batch, pruner)
+        return self._converted(checkpoint, AddFile.KEY, files.FILES_SCHEMA, files.adds_of_batch, pruner, without)
 
     def removes(self, checkpoint: CheckpointFiles) -> Iterator[pa.RecordBatch]:
         """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``. Raises as `small_actions`."""
         return self._converted(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA, files.removes_of_batch)
+
+    def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
+        """The sidecars that the checkpoint names. Raises as `small_actions`."""
+        return [action for action in self.small_actions(checkpoint) if type(action) is Sidecar]
+
+    def untouched_adds(self, sidecar: Sidecar, version: int, schema: pa.Schema, newest: files.Newest) -> int | None:
+        """How many files a sidecar holds, if it can stand in another checkpoint just as it is; else None.
+
+        So it is where it has just the columns of ``schema``, the size it is said to have, files only, and ``newest``
+        speaks of none of these. Raises as `small_actions`.
+        """
+        with self._reading(SIDECARS, version):
+            name = sidecar_name(sidecar)
+        with self._reading(name, version), self._parquet(name) as (file, size_bytes):
+            groups = list(range(file.metadata.num_row_groups))
+            units = _units(file.metadata, (AddFile.KEY, RemoveFile.KEY))
+            if (
+                size_bytes != sidecar.size_in_bytes
+                or not file.schema_arrow.equals(schema)
+                or _live_units(file.metadata, groups, {"path": units["remove.path"]})
+            ):
+                return None
+            keys = _live_units(file.metadata, groups, {u: units[u] for u in ("add.path", "add.deletionVector")})
+            add_files = 0
+            for batch in self._bounded(file, name, size_bytes, groups, keys) if keys else ():
+                if files.mentions(newest, batch):
+                    return None
+                add_files += batch.num_rows - batch.column(AddFile.KEY).null_count
+            return add_files
+
+    def size_bytes(self, checkpoint: CheckpointFiles) -> int:
+        """What all its files take, sidecars included. Raises as `small_actions`."""
+        names = checkpoint.names
+        top_level = sum(self._store.log.head(name).size for name in names)
+        if checkpoint.kind is not LogFileKind.V2_CHECKPOINT:
+            return top_level
+        return top_level + sum(sidecar.size_in_bytes for sidecar in self.sidecars(checkpoint))
 
     def _converted(
         self,
@@ -75,9 +114,10 @@ class CheckpointReader:
         schema: pa.Schema,
         convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
         pruner: FilePruner | None = None,
+        without: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         """The file actions under ``root``; whatever does not convert names the file it stands in."""
-        for name, batches in self._file_batches(checkpoint, root, tuple(schema.names), pruner):
+        for name, batches in self._file_batches(checkpoint, root, tuple(schema.names), pruner, without):
             with self._reading(name, checkpoint.version):
                 for batch in batches:
                     converted = convert(batch)
@@ -86,17 +126,22 @@ class CheckpointReader:
                         yield converted
 
     def _file_batches(
-        self, checkpoint: CheckpointFiles, root: str, fields: tuple[str, ...], pruner: FilePruner | None
+        self,
+        checkpoint: CheckpointFiles,
+        root: str,
+        fields: tuple[str, ...],
+        pruner: FilePruner | None,
+        without: Collection[str],
     ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
         for name in checkpoint.names:
             if name.endswith(".json"):
                 yield name, self._json_batches(name, checkpoint.version, root, pruner)
             else:
                 yield name, self._parquet_batches(name, root, fields, pruner)
-        for action in self.small_actions(checkpoint):
-            if type(action) is Sidecar:
-                with self._reading(checkpoint.names[0], checkpoint.version):
-                    sidecar = sidecar_name(action)
+        for action in self.sidecars(checkpoint):
+            with self._reading(checkpoint.names[0], checkpoint.version):
+                sidecar = sidecar_name(action)
+            if sidecar not in without:
                 yield sidecar, self._parquet_batches(sidecar, root, fields, pruner)
 
     # --- JSON --------------------------------------------------------------------------------------------

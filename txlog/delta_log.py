@@ -19,17 +19,16 @@ import pyarrow as pa
 from txlog import ambient
 from txlog.commit_reader import CommitReader
 from txlog.commit_times import CommitSummary, CommitTimes
-from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
+from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
 from txlog.file_loader import FileLoader
 from txlog.head_loader import HeadLoader
 from txlog.log import state
-from txlog.log.checkpoint import Checkpoint, build_checkpoint, checkpoint_is_due
-from txlog.log.last_checkpoint import parse_last_checkpoint
+from txlog.log.checkpoint_due import checkpoint_is_due
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
 from txlog.log.state import TableHead
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
-from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, checkpoint_name, commit_name, version_prefix
-from txlog.store.base import PutOutcome, TableStore
+from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.store.base import TableStore
 
 if TYPE_CHECKING:
     from txlog.log.predicates import Predicate
@@ -48,6 +47,7 @@ class DeltaLog:
         self._commits = CommitReader(store, limits)
         self._loader = HeadLoader(store, limits)
         self._files = FileLoader(store, limits)
+        self._limits = limits
         self._times = CommitTimes(store, self._commits)
         self._lock = threading.Lock()
         self._head: TableHead | None = None
@@ -217,48 +217,22 @@ class DeltaLog:
     def checkpoint_is_due(self, head: TableHead) -> bool:
         """Whether the commits since the last checkpoint cost readers enough to write a new one."""
         checkpoint = head.segment.checkpoint
-        size_bytes = 0
-        if checkpoint is not None:
-            size_bytes = checkpoint.size_bytes if checkpoint.size_bytes is not None else self._size(checkpoint)
-        return checkpoint_is_due(head, checkpoint_size_bytes=size_bytes)
+        return checkpoint_is_due(
+            head, checkpoint_size_bytes=self._files.checkpoint_bytes(checkpoint) if checkpoint else 0
+        )
 
     def write_checkpoint(self, head: TableHead) -> int:
-        """Publish a classic checkpoint of ``head`` and point ``_last_checkpoint`` at it; returns its version.
+        """Publish a checkpoint of ``head``, classic or V2, and point ``_last_checkpoint`` at it; returns its version.
 
         One that exists already is left as it is. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``;
         the caller, who has acknowledged the commit, warns.
         """
-        live, tombstones = self._files.files_and_tombstones(head)
-        checkpoint = build_checkpoint(head, live, tombstones, now_ms=ambient.now_ms())
-        name = checkpoint_name(head.version)
-        outcome = self.store.log.put_if_absent(name, checkpoint.body)
-        if outcome is not PutOutcome.WRITTEN:
-            if self._size_of_found(name) != len(checkpoint.body):
-                # Somebody else's; it is theirs to point at, and ours never to overwrite.
-                return head.version
-            self.store.log.make_durable(name)
-        self._publish_hint(checkpoint)
-        size_bytes = len(checkpoint.body)
-        self._adopt(CheckpointFiles(head.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), size_bytes))
+        from txlog.checkpoint_writer import CheckpointWriter
+
+        written = CheckpointWriter(self.store, self._limits).write(head)
+        if written is not None:
+            self._adopt(written)
         return head.version
-
-    def _size_of_found(self, name: str) -> int:
-        try:
-            return self.store.log.head(name).size
-        except NotFoundError as error:
-            raise StorageError(
-                f"the answer to the write of {name} was lost, and it is not there: write it again",
-                table=self.table,
-                path=name,
-            ) from error
-
-    def _publish_hint(self, checkpoint: Checkpoint) -> None:
-        try:
-            current = parse_last_checkpoint(self.store.log.read(LAST_CHECKPOINT))
-        except NotFoundError:
-            current = None
-        if current is None or current.version < checkpoint.version:
-            self.store.log.put(LAST_CHECKPOINT, checkpoint.hint)
 
     def _adopt(self, checkpoint: CheckpointFiles) -> None:
         """Let the known head, and those that follow it, start from the new checkpoint."""
@@ -266,9 +240,6 @@ class DeltaLog:
             known = self._head
             if known is not None and known.version >= checkpoint.version > known.segment.first_commit - 1:
                 self._head = replace(known, segment=known.segment.checkpointed(checkpoint))
-
-    def _size(self, checkpoint: CheckpointFiles) -> int:
-        return sum(self.store.log.head(name).size for name in checkpoint.names)
 
     def _list(self, version: int) -> LogListing:
         return read_listing(self.store.log.list_from(version_prefix(version)))

@@ -35,13 +35,14 @@ T = TypeVar("T")
 
 
 class FileLoader:
-    """Loads the files of versions of one table. Thread-safe: it keeps no state."""
+    """Loads the files of versions of one table. Thread-safe."""
 
     def __init__(self, store: TableStore, limits: Limits) -> None:
         self._store = store
         self._table = store.uri
         self._commits = CommitReader(store, limits)
         self._checkpoints = CheckpointReader(store, limits)
+        self._looked_up: tuple[tuple[str, ...], int] = ((), 0)
 
     def files(self, head: TableHead, pruner: FilePruner | None = None) -> pa.Table:
         """The live files of ``head``; with ``pruner`` those that may match, of which only what is needed is read.
@@ -73,6 +74,27 @@ class FileLoader:
         """
         commits = self._commits.read_range(version + 1, head.version, files=True)
         return coalesced(reconcile(known.to_batches(), fold_commits(commits)))
+
+    def newest_checkpoint(self, head: TableHead) -> CheckpointFiles | None:
+        """The newest checkpoint up to ``head`` that the log has, whoever wrote it. Raises ``StorageError``."""
+        known = head.segment.checkpoint
+        listing = read_listing(self._store.log.list_from(version_prefix(known.version if known else 0)))
+        return next((found for found in listing.checkpoints if found.version <= head.version), known)
+
+    def checkpoint_bytes(self, checkpoint: CheckpointFiles) -> int:
+        """What all files of a checkpoint take. Where neither listing nor hint told, it is looked up, once.
+
+        Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``.
+        """
+        if checkpoint.size_bytes is not None:
+            return checkpoint.size_bytes
+        if self._looked_up[0] != checkpoint.names:
+            self._looked_up = checkpoint.names, self._checkpoints.size_bytes(checkpoint)
+        return self._looked_up[1]
+
+    def newest_after(self, head: TableHead, checkpoint: CheckpointFiles) -> Newest:
+        """What the commits from ``checkpoint`` to ``head`` say of files. Raises as `files`."""
+        return self._fold_tail(head, LogSegment(head.version, checkpoint))
 
     def _read(self, head: TableHead, read: Callable[[CheckpointFiles | None, Newest], T]) -> T:
         """``read`` of the checkpoint and of what the commits after it say, of an older one where that fails."""

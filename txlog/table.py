@@ -341,7 +341,7 @@ class Table:
 
     def create_checkpoint(self) -> int:
         """Write a Delta checkpoint of the newest version, if it has none; returns the version."""
-        return self._engine.log.write_checkpoint(self._engine.log.head())
+        return self._engine.log.write_checkpoint(self._engine.writable_head())
 
     def clean_up_log(
         self, dry_run: bool = False, *, on_progress: Callable[[int, int], None] | None = None

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import txlog.log.checkpoint as checkpoint_module
+import txlog.log.checkpoint_columns as checkpoint_columns
 from txlog.errors import CorruptLogError
-from txlog.log.checkpoint import build_checkpoint, checkpoint_is_due
+from txlog.log.checkpoint import build_checkpoint
+from txlog.log.checkpoint_due import checkpoint_is_due
 from txlog.log.checkpoint_order import row_groups_by_partition
 from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, adds_to_batch, partition_column
 from txlog.log.segment import CheckpointFiles
@@ -146,7 +147,7 @@ def test_a_checkpoint_that_lost_a_file_is_not_handed_out(monkeypatch: pytest.Mon
         for batch in real(files, *rest):
             yield batch.slice(1)
 
-    monkeypatch.setattr(checkpoint_module, "row_groups_by_partition", losing)
+    monkeypatch.setattr(checkpoint_columns, "row_groups_by_partition", losing)
     with pytest.raises(CorruptLogError, match="holds 19 files"):
         build_checkpoint(head_of(), files_of(20), NO_TOMBSTONES, now_ms=0)
 

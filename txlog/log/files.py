@@ -30,6 +30,7 @@ __all__ = [
     "adds_to_batch",
     "coalesced",
     "fold_commits",
+    "mentions",
     "partition_column",
     "partition_texts",
     "reconcile",
@@ -82,6 +83,7 @@ TOMBSTONES_SCHEMA = pa.schema(
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=/"
 """Bytes that have one spelling in a path; a path of these that does not start at the root is canonical."""
 
+_KEYS_SCHEMA = pa.schema([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
 _CHUNKS_MAX = 64
 _CHUNK_ROWS = 16_384
 _NEVER_NULL = ("path", "partitionValues", "size", "modificationTime", "dataChange")
@@ -169,6 +171,16 @@ def adds_of_batch(batch: pa.RecordBatch) -> pa.RecordBatch | None:
         if adds.column(name).null_count:
             raise CorruptLogError(f"the checkpoint holds a file without add.{name}")
     return adds
+
+
+def mentions(newest: Newest, batch: pa.RecordBatch) -> bool:
+    """Whether the tail speaks of a file of one checkpoint batch, of which ``add.path`` and its vector were read."""
+    rows = _rows_of(batch, "add")
+    if rows is None:
+        return False
+    files = _conformed(_struct_columns(rows), len(rows), _KEYS_SCHEMA)
+    untouched: int = _without(files, newest).num_rows
+    return untouched < len(rows)
 
 
 def removes_of_batch(batch: pa.RecordBatch) -> pa.RecordBatch | None:

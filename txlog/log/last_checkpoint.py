@@ -51,8 +51,7 @@ def _files_of(hint: Mapping[str, Any], version: int) -> CheckpointFiles | None:
         parsed = parse_log_name(path.rsplit("/", 1)[-1]) if isinstance(path, str) else None
         if parsed is None or parsed.version != version or not parsed.kind.is_checkpoint:
             return None
-        # The size Spark notes for a V2 checkpoint leaves out its sidecars.
-        return CheckpointFiles(version, parsed.kind, (parsed.name,))
+        return CheckpointFiles(version, parsed.kind, (parsed.name,), size_bytes)
     if hint.get("parts") is None:
         return CheckpointFiles(version, LogFileKind.CLASSIC_CHECKPOINT, (checkpoint_name(version),), size_bytes)
     parts = _count(hint["parts"])
@@ -65,9 +64,16 @@ def _count(value: Any) -> int | None:
     return value if type(value) is int and 0 <= value <= INT64_MAX else None
 
 
-def last_checkpoint_bytes(version: int, *, actions: int, size_bytes: int, add_files: int) -> bytes:
-    """The hint that names a classic checkpoint of ours."""
-    hint = {"version": version, "size": actions, "sizeInBytes": size_bytes, "numOfAddFiles": add_files}
+def last_checkpoint_bytes(
+    version: int, *, actions: int, size_bytes: int, add_files: int, v2: Mapping[str, Any] | None = None
+) -> bytes:
+    """The hint that names a checkpoint of ours; ``v2`` tells where the top-level file of a V2 checkpoint is.
+
+    ``actions`` and ``size_bytes`` count its sidecars in, as Spark does.
+    """
+    hint: dict[str, Any] = {"version": version, "size": actions, "sizeInBytes": size_bytes, "numOfAddFiles": add_files}
+    if v2 is not None:
+        hint["v2Checkpoint"] = v2
     return orjson.dumps({**hint, "checksum": json_checksum(hint)})
 
 

@@ -114,7 +114,8 @@ def read_listing(files: Iterable[ListedFile]) -> LogListing:
         elif parsed.kind is LogFileKind.MULTIPART_CHECKPOINT:
             multipart.setdefault((parsed.version, parsed.parts), []).append((parsed, file.size))
         elif parsed.kind.is_checkpoint:
-            single.append(CheckpointFiles(parsed.version, parsed.kind, (file.name,), file.size))
+            size_bytes = None if parsed.kind is LogFileKind.V2_CHECKPOINT else file.size  # its sidecars count too
+            single.append(CheckpointFiles(parsed.version, parsed.kind, (file.name,), size_bytes))
     whole = [_whole(version, parts) for (version, count), parts in multipart.items() if len(parts) == count]
     checkpoints = sorted(single + whole, key=_preference, reverse=True)
     return LogListing(commits, tuple(checkpoints), tuple(compacted))

@@ -78,7 +78,7 @@ def checksum_name(version: int) -> str:
 
 
 def checkpoint_name(version: int) -> str:
-    """The name of a classic single-file checkpoint, which is the only kind txlog writes."""
+    """The name of a classic checkpoint in a single file."""
     return f"{version:020d}.checkpoint.parquet"
 
 

@@ -1,0 +1,172 @@
+"""Writing one checkpoint: classic, or V2 where the table asks for it, then the hint that names it.
+
+In: a head. Out: the checkpoint as it stands in the log, complete, durable and counted before anybody can see it, or
+nothing where the table needs none of ours. What a checkpoint holds is in ``log/checkpoint`` and ``log/checkpoint_v2``.
+PROTOCOL.md, "Checkpoints", "Sidecar Files", "Last Checkpoint File".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+import pyarrow as pa
+
+from txlog import ambient
+from txlog.checkpoint_reader import CheckpointReader, sidecar_name
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.file_loader import FileLoader
+from txlog.log.checkpoint import build_checkpoint
+from txlog.log.checkpoint_columns import FileColumns
+from txlog.log.checkpoint_v2 import StoredSidecar, encode_sidecar, serves_again, sidecar_pieces, top_level, wants_v2
+from txlog.log.files import Newest, reconcile, reconcile_tombstones
+from txlog.log.last_checkpoint import parse_last_checkpoint
+from txlog.log.retention import retained_tombstones
+from txlog.log.segment import CheckpointFiles
+from txlog.log.state import TableHead
+from txlog.protocol.actions import Sidecar
+from txlog.protocol.commit_file import Limits
+from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
+from txlog.side_by_side import side_by_side
+from txlog.store.base import PutOutcome, TableStore
+
+__all__ = ["CheckpointWriter"]
+
+_logger = logging.getLogger("txlog")
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one table. Thread-safe; two at once, here or elsewhere, do each other no harm."""
+
+    def __init__(self, store: TableStore, limits: Limits) -> None:
+        self._store = store.log
+        self._table = store.uri
+        self._files = FileLoader(store, limits)
+        self._reader = CheckpointReader(store, limits)
+
+    def write(self, head: TableHead) -> CheckpointFiles | None:
+        """Publish a checkpoint of ``head``; the one that is there already. None where that may be no checkpoint at all.
+
+        Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``.
+        """
+        return self._write_v2(head) if wants_v2(head) else self._write_classic(head)
+
+    # --- classic -----------------------------------------------------------------------------------------------
+
+    def _write_classic(self, head: TableHead) -> CheckpointFiles | None:
+        live, tombstones = self._files.files_and_tombstones(head)
+        checkpoint = build_checkpoint(head, live, tombstones, now_ms=ambient.now_ms())
+        name = checkpoint_name(head.version)
+        if not self._publish(name, checkpoint.body):
+            return None  # somebody else's; it is theirs to point at, and ours never to overwrite
+        self._publish_hint(head.version, checkpoint.hint)
+        return CheckpointFiles(head.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body))
+
+    # --- V2 ----------------------------------------------------------------------------------------------------
+
+    def _write_v2(self, head: TableHead) -> CheckpointFiles:
+        """Under a name of its own: where one stands at this version already, a second would only be in the way."""
+        newest_checkpoint = self._files.newest_checkpoint(head)
+        if newest_checkpoint is not None and newest_checkpoint.version == head.version:
+            return newest_checkpoint
+        columns = FileColumns.of(head)
+        found = None
+        if newest_checkpoint is not None and newest_checkpoint.kind is LogFileKind.V2_CHECKPOINT:
+            found = self._increment(head, newest_checkpoint, columns)
+        kept, live, tombstones = found or ([], *self._files.files_and_tombstones(head))
+        now_ms = ambient.now_ms()
+        retained = retained_tombstones(tombstones, head.properties, now_ms=now_ms)
+        written = list(self._write_sidecars(columns, live, retained, now_ms))
+        checkpoint = top_level(head, [*kept, *written], now_ms=now_ms)
+        expected = sum(sidecar.add_files for sidecar in kept) + live.num_rows
+        if checkpoint.add_files != expected:
+            raise CorruptLogError(
+                f"the checkpoint built for version {head.version} holds {checkpoint.add_files} files instead of"
+                f" {expected}; it was not published",
+                table=self._table,
+                version=head.version,
+            )
+        name = v2_checkpoint_name(head.version, ambient.uuid4(), "json")
+        self._publish_new(name, checkpoint.body)
+        self._publish_hint(head.version, checkpoint.hint(name, self._store.head(name).modified_ms))
+        return CheckpointFiles(head.version, LogFileKind.V2_CHECKPOINT, (name,), checkpoint.size_bytes)
+
+    def _increment(
+        self, head: TableHead, base: CheckpointFiles, columns: FileColumns
+    ) -> tuple[list[StoredSidecar], pa.Table, pa.Table] | None:
+        """The sidecars of ``base`` that serve again, the files of no such sidecar, all tombstones; None without any.
+
+        ``base`` must be the newest checkpoint, not only the newest one known: a log cleanup takes the sidecars that
+        older ones alone name.
+        """
+        try:
+            newest = self._files.newest_after(head, base)
+            untouched = self._untouched(base, columns, newest)
+            added = sum(1 for action in newest.values() if action.KEY == "add")
+            kept = serves_again(untouched, added)
+            if not kept:
+                return None
+            names = {sidecar_name(sidecar.action) for sidecar in kept}
+            live = reconcile(self._reader.adds(base, without=names), newest)
+            return kept, live, reconcile_tombstones(self._reader.removes(base), newest)
+        except (CorruptLogError, NotFoundError) as error:
+            _logger.warning("%s: a whole checkpoint is written, since the last cannot be read: %s", self._table, error)
+            return None
+
+    def _untouched(self, base: CheckpointFiles, columns: FileColumns, newest: Newest) -> list[StoredSidecar]:
+        schema = columns.schema()
+        sidecars = self._reader.sidecars(base)
+        counts = [self._reader.untouched_adds(sidecar, base.version, schema, newest) for sidecar in sidecars]
+        return [StoredSidecar(sidecar, count, count) for sidecar, count in zip(sidecars, counts, strict=True) if count]
+
+    def _write_sidecars(
+        self, columns: FileColumns, live: pa.Table, tombstones: pa.Table, now_ms: int
+    ) -> Iterator[StoredSidecar]:
+        pieces: Iterable[list[pa.RecordBatch]] = sidecar_pieces(columns, live, tombstones)
+        for body, add_files, actions in side_by_side(partial(encode_sidecar, columns), pieces):
+            name = f"{ambient.uuid4()}.parquet"
+            self._publish_new(f"{SIDECARS}/{name}", body)
+            yield StoredSidecar(Sidecar(name, len(body), now_ms), add_files, actions)
+
+    # --- small things --------------------------------------------------------------------------------------------
+
+    def _publish_new(self, name: str, body: bytes | memoryview) -> None:
+        if not self._publish(name, body):
+            raise StorageError(f"{name} is there already, with other bytes", table=self._table, path=name)
+
+    def _publish(self, name: str, body: bytes | memoryview) -> bool:
+        """Whether ``name`` now has these bytes, durably; not where somebody else's stand there.
+
+        Raises ``StorageError`` where that stays open, or where a power cut may take it away again.
+        """
+        outcome = self._store.put_if_absent(name, body)
+        if outcome is PutOutcome.WRITTEN:
+            return True
+        if outcome is PutOutcome.NOT_DURABLE:
+            raise StorageError(
+                f"{name} can be seen, but its directory could not be synced: it is not pointed at, since a power cut"
+                " may take it away again",
+                table=self._table,
+                path=name,
+            )
+        try:
+            found_bytes = self._store.head(name).size
+        except NotFoundError as error:
+            raise StorageError(
+                f"the answer to the write of {name} was lost, and it is not there: write it again",
+                table=self._table,
+                path=name,
+            ) from error
+        if found_bytes != len(body):
+            return False
+        self._store.make_durable(name)
+        return True
+
+    def _publish_hint(self, version: int, body: bytes) -> None:
+        try:
+            current = parse_last_checkpoint(self._store.read(LAST_CHECKPOINT))
+        except NotFoundError:
+            current = None
+        if current is None or current.version < version:
+            self._store.put(LAST_CHECKPOINT, body)

@@ -1,0 +1,36 @@
+"""The same work on many things by a few threads at once: for what runs outside of Python's lock, such as encoding.
+
+In: a function and what it is called with, as it comes. Out: its results in order, drawn at most a few ahead, so that
+what waits does not pile up. Where no thread can be started any more, all is done in turn.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+__all__ = ["side_by_side"]
+
+_THREADS = 2
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+
+
+def side_by_side(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
+    """``work`` of each item, in order; two at a time, a third drawn. ``work`` must not need the caller's context."""
+    from concurrent.futures import Future, ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="txlog-work") as pool:
+        ahead: deque[Future[Out]] = deque()
+        for item in items:
+            try:
+                ahead.append(pool.submit(work, item))
+            except RuntimeError:  # the interpreter is about to end: what a writer left to do then is done without help
+                ahead.append(Future())
+                ahead[-1].set_result(work(item))
+            if len(ahead) > _THREADS:
+                yield ahead.popleft().result()
+        while ahead:
+            yield ahead.popleft().result()
