@@ -315,7 +315,8 @@ def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
 
     offsets = np.frombuffer(paths.buffers()[1], dtype=np.int32)[paths.offset : paths.offset + len(paths) + 1]
     text = memoryview(paths.buffers()[2] or b"")[offsets[0] : offsets[-1]].tobytes()
-    starts = np.frombuffer(text, dtype=np.uint8)[offsets[:-1] - offsets[0]]
+    # A damaged log may name an empty path, last of all: it starts behind the end.
+    starts = np.frombuffer(text + b" ", dtype=np.uint8)[offsets[:-1] - offsets[0]]
     if not text.translate(None, _PLAIN) and not (starts == ord("/")).any():
         return paths
     return canonical_paths(paths)

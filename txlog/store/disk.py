@@ -18,10 +18,12 @@ import sys
 __all__ = [
     "LinkUnsupported",
     "check_below",
+    "check_no_links",
     "fsync",
     "fsync_directory",
     "make_directories",
     "open_exclusive",
+    "open_regular",
     "read_from",
     "read_whole",
     "remove_quietly",
@@ -31,7 +33,8 @@ __all__ = [
 ]
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+# Opening a named pipe would wait for somebody to write into it.
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 _RENAME_NOREPLACE = 1
@@ -109,7 +112,7 @@ def fsync_directory(path: str) -> None:
 
 def read_from(path: str, start: int) -> bytes:
     """A file's bytes from ``start`` to its end."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, _READ)
     try:
         return os.pread(descriptor, max(0, os.fstat(descriptor).st_size - start), start)
     finally:
@@ -117,12 +120,18 @@ def read_from(path: str, start: int) -> bytes:
 
 
 def read_whole(path: str) -> bytes:
-    """All bytes of a regular file."""
-    descriptor = os.open(path, _READ)
-    with open(descriptor, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
+    """All bytes of a regular file that is no symlink."""
+    with open(open_regular(path), "rb", buffering=0) as file:
         return file.read()
+
+
+def open_regular(path: str) -> int:
+    """A descriptor for reading; `OSError` for what is a symlink, a directory, a pipe or a device."""
+    descriptor = os.open(path, _READ | os.O_NOFOLLOW)
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "not a regular file")
 
 
 def take_name(temporary: str, final: str) -> None:
@@ -185,6 +194,16 @@ def check_below(root: str, relative: str) -> str:
         if stat.S_ISLNK(mode) and not os.path.realpath(path).startswith(os.path.realpath(root) + os.sep):
             raise ValueError(f"{relative!r} leads out of {root} through a symbolic link")
     return f"{root}/{relative}"
+
+
+def check_no_links(root: str, relative: str) -> str:
+    """The absolute path of ``relative``, no segment of which is a symlink. Raises `ValueError`."""
+    path = root
+    for segment in relative.split("/"):
+        path = f"{path}/{segment}"
+        if os.path.islink(path):
+            raise ValueError(f"{path} is a symbolic link, through which a log is neither read nor written nor deleted")
+    return path
 
 
 def _rename_exclusive(temporary: str, final: str) -> None:

@@ -74,7 +74,7 @@ class LocalLogStore:
         prefix = f"{folder}/" if folder else ""
         found: list[ObjectMeta] = []
         try:
-            with os.scandir(self._path(folder) if folder else self._directory) as entries:
+            with os.scandir(self._path_of_folder(folder)) as entries:
                 for entry in entries:
                     if prefix + entry.name >= start and _NAME.fullmatch(entry.name):
                         _append_if_file(found, entry, prefix)
@@ -131,15 +131,15 @@ class LocalLogStore:
     def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
         horizon_ms = ambient.now_ms() - _STALE_AFTER_MS
         temporaries: list[ObjectMeta] = []
-        for prefix in ("", f"{SIDECARS}/"):
+        for folder in ("", SIDECARS):
             try:
-                with os.scandir(f"{self._directory}/{prefix}") as entries:
+                with os.scandir(self._path_of_folder(folder)) as entries:
                     for entry in entries:
                         if _TEMPORARY.fullmatch(entry.name):
-                            _append_if_file(temporaries, entry, prefix)
+                            _append_if_file(temporaries, entry, f"{folder}/" if folder else "")
             except FileNotFoundError:
                 continue
-            except OSError as error:
+            except (OSError, StorageError) as error:
                 _logger.debug("%s: looking for stale temporary files: %s", self._root, error)
         stale = [meta for meta in temporaries if meta.modified_ms < horizon_ms]
         for meta in () if dry_run else stale:
@@ -149,7 +149,7 @@ class LocalLogStore:
     def make_durable(self, name: str) -> None:
         path = self._path(name)
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            descriptor = disk.open_regular(path)
             try:
                 disk.fsync(descriptor)
             finally:
@@ -230,9 +230,15 @@ class LocalLogStore:
         segments = name.split("/")
         if not all(map(_NAME.fullmatch, segments)):
             raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
-        if len(segments) > 1:
-            return _checked(self._directory, name)
-        return f"{self._directory}/{name}"
+        return f"{self._path_of_folder('/'.join(segments[:-1]))}/{segments[-1]}"
+
+    def _path_of_folder(self, folder: str) -> str:
+        """A log is deleted from and replaced in, so that a link could lead it to files of others."""
+        below = f"{self._folder}/{folder}" if folder else self._folder
+        try:
+            return disk.check_no_links(self._root, below)
+        except ValueError as error:
+            raise StorageError(f"{error}; nothing was touched", table=self._root, path=below) from None
 
     def _failed(self, action: str, name: str, error: OSError) -> StorageError | NotFoundError:
         return _storage_failure(action, self._root, f"{self._folder}/{name}", error)
@@ -307,6 +313,8 @@ class LocalFileStore:
 
         target = _checked(self._root, path)
         try:
+            if not stat.S_ISREG(os.stat(target).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file")  # opening a named pipe would wait for ever
             return pa.OSFile(target, "rb")
         except OSError as error:
             raise _storage_failure("read", self._root, path, error) from error
