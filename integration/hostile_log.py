@@ -21,8 +21,9 @@ import txlog
 from txlog.errors import TxlogError
 from txlog.maintenance.verify import verify_table
 from txlog.store.open import open_store
+from txlog.upkeep.version_checksum import write_checksum
 
-SHAPES = ("commits", "classic", "multi-part", "v2 in JSON", "v2 in Parquet", "compacted")
+SHAPES = ("commits", "classic", "multi-part", "v2 in JSON", "v2 in Parquet", "compacted", "checksum")
 _UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
 _LOG = "_delta_log"
 
@@ -43,6 +44,8 @@ def build_tables(root: Path) -> dict[str, Path]:
     for shape in SHAPES[1:5]:
         _checkpoint_at_3(root / shape, shape)
     _compact(root / "compacted" / _LOG)
+    log = txlog.Table.open(str(root / "checksum"))._engine.log
+    assert write_checksum(log, log.head())
     return {shape: root / shape for shape in SHAPES}
 
 
@@ -145,7 +148,7 @@ def mutate(table: Path, rng: random.Random) -> Mutation:
     """Damage one file of the log, or add one, and say how."""
     files = sorted(path for path in (table / _LOG).rglob("*") if path.is_file())
     target = rng.choice(files)
-    text = target.suffix == ".json" or target.name == "_last_checkpoint"
+    text = target.suffix in (".json", ".crc") or target.name == "_last_checkpoint"
     what = rng.choice(_TEXT_MUTATIONS if text else _BINARY_MUTATIONS)
     done = what(target, rng)
     return Mutation(str(target.relative_to(table)), f"{what.__name__.strip('_')}: {done}")

@@ -25,7 +25,7 @@ from txlog.head_loader import HeadLoader
 from txlog.log import state
 from txlog.log.checkpoint_due import checkpoint_is_due
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
-from txlog.log.state import TableHead
+from txlog.log.state import TableHead, Totals
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.store.base import TableStore
@@ -116,6 +116,20 @@ class DeltaLog:
     def advance(self, head: TableHead | None, commit: Commit) -> TableHead:
         """The head after ``commit``, remembered: nobody reads it again. None for the commit that creates the table."""
         return self._remember(state.advance(head, commit), ambient.monotonic_s())
+
+    def learn_totals(self, version: int, totals: Totals) -> None:
+        """Let the known head, and those that follow it, tell totals that were counted at ``version``."""
+        known = self._head
+        if known is None or known.totals is not None or known.version < version:
+            return
+        for commit in self._commits.read_range(version + 1, known.version, files=False):
+            net = commit.commit_info.net_files if commit.commit_info else None
+            if net is None:
+                return
+            totals = Totals(totals.num_files + net[0], totals.size_bytes + net[1])
+        with self._lock:
+            if self._head is known:
+                self._head = replace(known, totals=totals)
 
     def _remember(self, head: TableHead, asked_s: float) -> TableHead:
         with self._lock:

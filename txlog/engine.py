@@ -116,7 +116,7 @@ class Engine:
         result = outcome.told(proposal.txn_id, metrics)
         self._log(proposal, result)
         if outcome.head is not None:
-            self.post_commit.after(outcome.head)
+            self.post_commit.after(outcome.head, proposal.txn_id)
         if self._hooks is not None:
             call(self._hooks.on_commit, self.uri, result)
         return result

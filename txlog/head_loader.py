@@ -1,12 +1,13 @@
-"""Loading one version from the store: checkpoint, then commits, with a way back where a checkpoint fails.
+"""Loading one version from the store: checksum file or checkpoint, then commits, with a way back where one fails.
 
-In: a table's store. Out: a ``TableHead`` (its files: ``file_loader``). A corrupt or missing hint or checkpoint
-costs time and a warning, never a wrong answer; a commit that is absent when asked for by name is a gap.
-PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File".
+In: a table's store. Out: a ``TableHead`` (its files: ``file_loader``). A corrupt or missing hint, checksum or
+checkpoint costs time and a warning, never a wrong answer; a commit that is absent when asked for by name is a gap.
+PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File", "Version Checksum File".
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,11 +15,12 @@ from dataclasses import replace
 from txlog.checkpoint_reader import CheckpointReader
 from txlog.commit_reader import CommitReader
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
+from txlog.log.checksum import parse_checksum
 from txlog.log.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
 from txlog.log.state import HeadBuilder, TableHead
 from txlog.protocol.commit_file import Commit, Limits
-from txlog.protocol.log_names import LAST_CHECKPOINT, commit_name, version_prefix
+from txlog.protocol.log_names import LAST_CHECKPOINT, checksum_name, commit_name, version_prefix
 from txlog.store.base import TableStore
 
 __all__ = ["HeadLoader", "as_corrupt"]
@@ -34,6 +36,7 @@ class HeadLoader:
     def __init__(self, store: TableStore, limits: Limits) -> None:
         self._store = store
         self._table = store.uri
+        self._limits = limits
         self._commits = CommitReader(store, limits)
         self._checkpoints = CheckpointReader(store, limits)
 
@@ -42,9 +45,10 @@ class HeadLoader:
     def load(self) -> TableHead:
         """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
         hint = self._read_hint()
-        head = self._probe_from(hint) if hint and not self._store.log.lists_itself_completely else None
-        if head is None:
-            head = self.catch_up(self._load_listed(None, hint))
+        if self._store.log.lists_itself_completely:
+            head = self._load_listed(None, hint)
+        else:
+            head = (self._probe_from(hint) if hint else None) or self.catch_up(self._load_listed(None, hint))
         return self._with_commit_timestamp(head)
 
     def load_at(self, version: int) -> TableHead:
@@ -79,13 +83,21 @@ class HeadLoader:
         """The head by names alone: the hinted checkpoint, then commit after commit. None where a listing is due."""
         if hint.files is None:
             return None
+        sizes = self._sizes_after(hint.version)
+        if len(sizes) == _PROBED:
+            return None
         try:
-            head = self._at_checkpoint(hint.files)
-            following = self._commits.following(hint.version, files=False, most=_PROBED)
-            if not following:
+            if not sizes:
                 # Nothing newer: true of a head, and of a checkpoint whose successors were cleaned up. The commit
                 # at a checkpoint is kept as long as those after it.
                 self._store.log.head(commit_name(hint.version))
+            segment = LogSegment(hint.version + len(sizes), hint.files, tail_bytes=sum(sizes))
+            for version in range(segment.version, hint.version - 1, -1):
+                known = self._from_checksum(version, segment)
+                if known is not None:
+                    return self.catch_up(known)
+            head = self._at_checkpoint(hint.files)
+            following = self._commits.following(hint.version, files=False, most=_PROBED)
         except NotFoundError:
             return None
         except CorruptLogError as error:
@@ -127,6 +139,9 @@ class HeadLoader:
                 continue
             if segment is None:
                 raise self._no_table()
+            known = self._from_newest_checksum(listing, segment)
+            if known is not None:
+                return known
             if segment.checkpoint is None:
                 return self._fold_all(segment, failure)
             try:
@@ -153,6 +168,62 @@ class HeadLoader:
             builder.apply_commit(commit)
             tail_bytes += commit.size_bytes
         return builder.build(replace(segment, tail_bytes=tail_bytes), table=self._table)
+
+    # --- checksum files ----------------------------------------------------------------------------------
+
+    def _from_newest_checksum(self, listing: LogListing, segment: LogSegment) -> TableHead | None:
+        """The head from the newest checksum file that the listing shows, where that saves reading.
+
+        Only where the files of the version can be found, too: a log that lost its start is to be told of at once.
+        """
+        if segment.checkpoint is None and 0 not in listing.commits:
+            return None
+        first = segment.first_commit - 1 if segment.checkpoint else 0
+        version = next((found for found in listing.checksums if first <= found <= segment.version), None)
+        if version is None or segment.version - version >= sum(1 for _ in segment.plan()) + 1:
+            return None
+        try:
+            commits = range(segment.first_commit, segment.version + 1)
+            tail_bytes = sum(self._listed_size(listing, commit) for commit in commits)
+        except NotFoundError:
+            return None
+        return self._from_checksum(version, replace(segment, tail_bytes=tail_bytes))
+
+    def _from_checksum(self, version: int, segment: LogSegment) -> TableHead | None:
+        """The head of ``segment`` from ``version.crc`` and the commits after it; None where that file does not serve.
+
+        It is believed only beside the commit of its version, and where it says everything but the files.
+        """
+        try:
+            body = self._store.log.read(checksum_name(version))
+            commit = self._commits.read(version, files=False)
+        except NotFoundError:
+            return None
+        found = parse_checksum(body, version, limits=self._limits)
+        if found is None or not found.agrees_with(commit):
+            _logger.warning("%s: %s is damaged or of another commit: passed over", self._table, checksum_name(version))
+            return None
+        if not found.is_whole:
+            return None
+        builder = HeadBuilder()
+        builder.start_from(found.actions, found.totals, found.in_commit_timestamp_ms)
+        for commit in self._commits.read_range(version + 1, segment.version, files=False):
+            builder.apply_commit(commit)
+        return builder.build(segment, table=self._table)
+
+    def _listed_size(self, listing: LogListing, version: int) -> int:
+        file = listing.commits.get(version)
+        return file.size if file is not None else self._store.log.head(commit_name(version)).size
+
+    def _sizes_after(self, version: int) -> list[int]:
+        """The sizes of the commits after ``version``, asked for by name, at most so many as are probed."""
+        sizes: list[int] = []
+        with contextlib.suppress(NotFoundError):
+            while len(sizes) < _PROBED:
+                sizes.append(self._store.log.head(commit_name(version + 1 + len(sizes))).size)
+        return sizes
+
+    # --- checkpoints -------------------------------------------------------------------------------------
 
     def _at_checkpoint(self, checkpoint: CheckpointFiles) -> TableHead:
         """The head at the checkpoint itself. Raises ``CorruptLogError`` (naming it), ``NotFoundError``."""

@@ -1,17 +1,21 @@
-"""What follows an acknowledged commit: checkpoint and log cleanup. Never on its latency, never its failure.
+"""What follows an acknowledged commit: checkpoint, checksum, compaction, cleanup. Never its latency or its failure.
 
-In: the head after a commit. Out: nothing; a checkpoint is written beside the writer when one is due, then what the
-log's retention no longer keeps is deleted. A failure is a warning, since the log alone is already the whole truth.
+In: the head after a commit. Out: nothing. Beside the writer a checkpoint is written when one is due, with it what the
+log's retention no longer keeps is deleted; a checksum file for each tenth version, and for each that follows slowly,
+since one costs the disk as much as a small commit does. A failure is a warning: the log alone is the whole truth.
 """
 
 from __future__ import annotations
 
+import contextvars
 import logging
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
+from txlog import ambient
 from txlog.delta_log import DeltaLog
 from txlog.log.state import TableHead
 
@@ -19,6 +23,10 @@ __all__ = ["PostCommit"]
 
 logger = logging.getLogger("txlog")
 
+Step = Callable[[TableHead], None]
+
+_CHECKSUM_EVERY = 10  # versions, however fast they follow each other, so that no writer opens far behind one
+_CHECKSUM_SPACING_S = 1.0  # where commits are so far apart, each of them is followed by one
 _CLEANED_UP_AT_ONCE = 1000  # a process that ends waits for it; the rest goes with the next checkpoint
 
 
@@ -34,16 +42,18 @@ class PostCommit:
         self._executor: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
         self._process_id = os.getpid()
+        self._checksum_begun_s = ambient.monotonic_s()
 
-    def after(self, head: TableHead) -> None:
+    def after(self, head: TableHead, txn_id: str | None = None) -> None:
         """Begin what is due at ``head``; what is due while something runs waits for a later commit. Never raises."""
         try:
-            self._begin(head)
+            self._begin(head, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
             logger.warning("%s: nothing follows v%d, the commit stands: %s", self._log.table, head.version, error)
 
-    def _begin(self, head: TableHead) -> None:
-        if not self._log.checkpoint_is_due(head):
+    def _begin(self, head: TableHead, txn_id: str | None) -> None:
+        steps = self._due(head, txn_id)
+        if not steps:
             return
         with self._lock:
             if self._process_id != os.getpid():  # a fork took the object along, not the thread
@@ -52,7 +62,8 @@ class PostCommit:
                 return
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="txlog-post-commit")
-            self._running = self._executor.submit(self._work, head)
+            self._checksum_begun_s = ambient.monotonic_s()
+            self._running = self._executor.submit(contextvars.copy_context().run, self._work, head, steps)
 
     def drain(self) -> None:
         """Wait for what has begun: for a process that will be ended without ceremony, such as a Spark worker."""
@@ -60,20 +71,38 @@ class PostCommit:
         if running is not None and self._process_id == os.getpid():
             running.result()
 
-    def _work(self, head: TableHead) -> None:
-        if self._succeeds("checkpoint", head, self._checkpoint) and head.properties.enable_expired_log_cleanup:
-            self._succeeds("log cleanup", head, self._clean_up)
+    def _due(self, head: TableHead, txn_id: str | None) -> list[tuple[str, Step]]:
+        checkpoint = self._log.checkpoint_is_due(head)
+        steps: list[tuple[str, Step]] = []
+        if checkpoint:
+            steps.append(("checkpoint", self._checkpoint))
+        if checkpoint or (head.totals is not None and self._checksum_is_due(head)):
+            steps.append(("checksum", partial(self._checksum, txn_id)))
+        if checkpoint and head.properties.enable_expired_log_cleanup:
+            steps.append(("log cleanup", self._clean_up))
+        return steps
 
-    def _succeeds(self, what: str, head: TableHead, work: Callable[[TableHead], None]) -> bool:
-        try:
-            work(head)
-        except Exception as error:
-            logger.warning("%s: no %s at v%d, the commit stands: %s", self._log.table, what, head.version, error)
-            return False
-        return True
+    def _checksum_is_due(self, head: TableHead) -> bool:
+        if head.version and head.version % _CHECKSUM_EVERY == 0:
+            return True
+        return ambient.monotonic_s() - self._checksum_begun_s >= _CHECKSUM_SPACING_S
+
+    def _work(self, head: TableHead, steps: Sequence[tuple[str, Step]]) -> None:
+        for what, step in steps:
+            try:
+                step(head)
+            except Exception as error:
+                logger.warning("%s: no %s at v%d, the commit stands: %s", self._log.table, what, head.version, error)
+                if what == "checkpoint":
+                    return
 
     def _checkpoint(self, head: TableHead) -> None:
         logger.debug("%s: checkpoint at v%d", self._log.table, self._log.write_checkpoint(head))
+
+    def _checksum(self, txn_id: str | None, head: TableHead) -> None:
+        from txlog.upkeep.version_checksum import write_checksum
+
+        write_checksum(self._log, head, txn_id)
 
     def _clean_up(self, head: TableHead) -> None:
         from txlog.upkeep.log_clean_up import clean_up_log

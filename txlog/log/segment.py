@@ -39,11 +39,14 @@ class CheckpointFiles:
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """A listing, sorted out. ``checkpoints`` holds the complete ones only, newest first."""
+    """A listing, sorted out. ``checkpoints`` holds the complete ones only, newest first; ``checksums`` the versions
+    that have a checksum file, newest first.
+    """
 
     commits: Mapping[int, ListedFile]
     checkpoints: tuple[CheckpointFiles, ...]
     compacted: tuple[LogFile, ...]
+    checksums: tuple[int, ...] = ()
 
     @property
     def latest_version(self) -> int:
@@ -101,6 +104,7 @@ def read_listing(files: Iterable[ListedFile]) -> LogListing:
     """Sort out what a store listed; names the protocol does not know are ignored."""
     commits: dict[int, ListedFile] = {}
     compacted: list[LogFile] = []
+    checksums: list[int] = []
     single: list[CheckpointFiles] = []
     multipart: dict[tuple[int, int], list[tuple[LogFile, int]]] = {}
     for file in files:
@@ -111,6 +115,8 @@ def read_listing(files: Iterable[ListedFile]) -> LogListing:
             commits[parsed.version] = file
         elif parsed.kind is LogFileKind.COMPACTED:
             compacted.append(parsed)
+        elif parsed.kind is LogFileKind.CHECKSUM:
+            checksums.append(parsed.version)
         elif parsed.kind is LogFileKind.MULTIPART_CHECKPOINT:
             multipart.setdefault((parsed.version, parsed.parts), []).append((parsed, file.size))
         elif parsed.kind.is_checkpoint:
@@ -118,7 +124,7 @@ def read_listing(files: Iterable[ListedFile]) -> LogListing:
             single.append(CheckpointFiles(parsed.version, parsed.kind, (file.name,), size_bytes))
     whole = [_whole(version, parts) for (version, count), parts in multipart.items() if len(parts) == count]
     checkpoints = sorted(single + whole, key=_preference, reverse=True)
-    return LogListing(commits, tuple(checkpoints), tuple(compacted))
+    return LogListing(commits, tuple(checkpoints), tuple(compacted), tuple(sorted(checksums, reverse=True)))
 
 
 def _whole(version: int, parts: list[tuple[LogFile, int]]) -> CheckpointFiles:

@@ -142,6 +142,11 @@ class HeadBuilder:
         net = commit.commit_info.net_files if commit.commit_info else None
         self._totals = Totals(before.num_files + net[0], before.size_bytes + net[1]) if before and net else None
 
+    def start_from(self, actions: Iterable[Action], totals: Totals, in_commit_timestamp_ms: int | None) -> None:
+        """Begin at a version whose checksum file tells all but its files."""
+        self.apply(actions)
+        self._totals, self.in_commit_timestamp_ms = totals, in_commit_timestamp_ms
+
     def build(self, segment: LogSegment, *, table: str | None = None) -> TableHead:
         """Raises ``CorruptLogError`` where no protocol or no metadata was seen."""
         protocol, metadata = self._protocol, self._metadata

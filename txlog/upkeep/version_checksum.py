@@ -1,0 +1,45 @@
+"""Writing the version checksum file of a version: exact totals, or no file at all.
+
+In: a head. Out: ``N.crc``, never overwritten. Totals are known from the checksum file before and from what each commit
+says of itself; where that chain is broken they are counted in a checkpoint. A wrong number would make Spark refuse the
+table. PROTOCOL.md, "Version Checksum File".
+"""
+
+from __future__ import annotations
+
+from txlog.checkpoint_reader import CheckpointReader
+from txlog.delta_log import DeltaLog
+from txlog.log.checksum import checksum_bytes
+from txlog.log.segment import CheckpointFiles
+from txlog.log.state import TableHead, Totals
+from txlog.protocol.commit_file import DEFAULT_LIMITS
+from txlog.protocol.log_names import checksum_name
+
+__all__ = ["write_checksum"]
+
+
+def write_checksum(log: DeltaLog, head: TableHead, txn_id: str | None = None) -> bool:
+    """Write ``N.crc`` for ``head`` where its totals are known; whether they are.
+
+    Where they are not and a checkpoint stands at the head itself, they are counted there, and the log learns them.
+    Raises ``StorageError``, ``CorruptLogError``, ``NotFoundError``.
+    """
+    totals = head.totals
+    if totals is None:
+        checkpoint = log.head(refresh=False).segment.checkpoint
+        if checkpoint is None or checkpoint.version != head.version:
+            return False
+        totals = _counted(log, checkpoint)
+        log.learn_totals(head.version, totals)
+    log.store.log.put_if_absent(checksum_name(head.version), checksum_bytes(head, totals, txn_id))
+    return True
+
+
+def _counted(log: DeltaLog, checkpoint: CheckpointFiles) -> Totals:
+    import pyarrow.compute as pc
+
+    num_files = size_bytes = 0
+    for batch in CheckpointReader(log.store, DEFAULT_LIMITS).adds(checkpoint):
+        num_files += batch.num_rows
+        size_bytes += pc.sum(batch.column("size")).as_py() or 0
+    return Totals(num_files, size_bytes)
