@@ -159,12 +159,12 @@ class ObjectFileStore:
 
         _checked(path)
         try:
-            self._client.read("write", path, lambda store: obstore.put(store, path, memoryview(body)))
+            self._client.read("write", path, lambda store: obstore.put(store, path, memoryview(body).cast("B")))
         except TxlogError:
             with contextlib.suppress(TxlogError):  # a lost answer may hide a success; nobody else uses the name
                 _delete(self._client, path)
             raise
-        return ObjectMeta(name=path, size=len(memoryview(body)), modified_ms=ambient.now_ms())
+        return ObjectMeta(name=path, size=memoryview(body).nbytes, modified_ms=ambient.now_ms())
 
     def read_from(self, path: str, start: int) -> bytes:
         import obstore
