@@ -65,6 +65,7 @@ def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(memory_folder: Pat
     )
     assert len(deaths) > 100
     for call, of in (
+        ("open", "day=d0"),
         ("open", ".parquet.inprogress"),
         ("fsync", ".parquet.inprogress"),
         ("link", ".snappy.parquet"),
