@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,11 +70,62 @@ def test_a_checkpoint_is_committed_again_without_effect_after_a_restart(table: t
     assert ids_of(table) == [1]
 
 
-def test_a_checkpoint_without_rows_is_a_checkpoint(table: txlog.Table, sink: txlog.Sink) -> None:
-    assert sink.commit(1, []).version == 1
-    assert sink.commit(2, [written(sink, 2, 0)]).version == 2
-    assert sink.last_checkpoint_id() == 2
-    assert sink.commit(1, []).outcome == "already_committed"
+def test_a_checkpoint_without_rows_makes_no_version(table: txlog.Table, sink: txlog.Sink) -> None:
+    assert [sink.commit(1, []).outcome, sink.commit(2, [written(sink, 2, 0)]).outcome] == ["empty", "empty"]
+    assert (table.snapshot().version, sink.last_checkpoint_id()) == (0, None)
+    assert sink.commit(3, [written(sink, 3, 0, 1), written(sink, 3, 1)]).version == 1
+    assert sink.commit(3, []).outcome == "already_committed"
+
+
+@pytest.mark.parametrize(("every", "versions"), [(10, 2), (1, 25), (26, 0)])
+def test_every_so_many_checkpoints_without_rows_the_table_is_told(
+    every: int, versions: int, table: txlog.Table
+) -> None:
+    sink = txlog.Sink(table, "app", max_continuous_empty_commits=every)
+    outcomes = [sink.commit(checkpoint_id, []).outcome for checkpoint_id in range(25)]
+    assert outcomes.count("committed") == versions == table.snapshot().version
+    assert outcomes.count("empty") == 25 - versions
+    assert sink.last_checkpoint_id() == (25 // every * every - 1 if versions else None)
+
+
+def test_rows_begin_the_count_of_checkpoints_without_rows_anew(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "app", max_continuous_empty_commits=2)
+    assert sink.commit(1, []).outcome == "empty"
+    assert sink.commit(2, [written(sink, 2, 0, 1)]).outcome == "committed"
+    assert [sink.commit(checkpoint_id, []).outcome for checkpoint_id in (3, 4)] == ["empty", "committed"]
+
+
+@pytest.mark.parametrize("every", [0, -1, True, 1.5, None])
+def test_how_often_is_a_whole_number(every: Any, table: txlog.Table) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="max_continuous_empty_commits"):
+        txlog.Sink(table, "app", max_continuous_empty_commits=every)
+
+
+def test_two_works_under_one_id_are_an_error_of_whoever_does_both(table: txlog.Table, sink: txlog.Sink) -> None:
+    first = [written(sink, 1, 0, 1)]
+    sink.commit(1, first)
+    assert sink.commit(1, first).outcome == "already_committed"
+    with pytest.raises(txlog.InvalidInputError, match="need an app_id each"):
+        sink.commit(1, [written(sink, 1, 0, 2)])
+    other = txlog.Sink(table, "app-totals")
+    assert other.commit(1, [written(other, 1, 0, 2)]).outcome == "committed"
+    assert ids_of(table) == [1, 2]
+
+
+def test_a_sink_travels_to_other_processes(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "app", user_metadata="travelled", max_continuous_empty_commits=1)
+    elsewhere = pickle.loads(pickle.dumps(sink))
+    assert sink.commit(1, [written(elsewhere, 1, 0, 1)]).version == 1
+    assert elsewhere.commit(2, []).outcome == "committed"
+    assert table.history(1)[0]["userMetadata"] == "travelled"
+
+
+@pytest.mark.parametrize("number", [-1, True, "0", 2**63, 1.0])
+def test_tasks_and_attempts_are_whole_numbers(number: Any, sink: txlog.Sink) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="task_id"):
+        sink.task(1, number)
+    with pytest.raises(txlog.InvalidInputError, match="attempt"):
+        sink.task(1, 0, number)
 
 
 def test_a_checkpoint_that_was_skipped_cannot_come_later(table: txlog.Table, sink: txlog.Sink) -> None:
@@ -120,12 +172,6 @@ def test_a_checkpoint_that_is_no_number_is_refused(arguments: tuple[Any, int], s
 def test_an_application_needs_a_name(app_id: Any, table: txlog.Table) -> None:
     with pytest.raises(txlog.InvalidInputError, match="app_id"):
         txlog.Sink(table, app_id)
-
-
-def test_recovery_is_not_in_this_release(sink: txlog.Sink) -> None:
-    with pytest.raises(txlog.UnsupportedFeatureError) as caught:
-        sink.recover()
-    assert caught.value.features == ("Sink.recover",)
 
 
 # --- committables that do not belong --------------------------------------------------------------------------------

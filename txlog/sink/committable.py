@@ -147,12 +147,14 @@ def validate_committables(
     app_id: str | None = None,
     checkpoint_id: int | None = None,
     files: FileStore | None = None,
+    since_ms: int | None = None,
 ) -> None:
     """The driver's own look at what tasks sent, before it commits: nothing is repaired, all must hold.
 
     Each committable is for this table, application and checkpoint (where given); no task appears twice and no path
     twice; paths stay below the table; partition values name exactly ``partition_columns``. With ``files`` the size
-    of every file is looked up as well. Raises InvalidInputError; NotFoundError, StorageError from the store.
+    of every file is looked up as well, and that it was not modified before ``since_ms`` (in ms since the epoch):
+    a vacuum may take it for an orphan by its age. Raises InvalidInputError; NotFoundError, StorageError from the store.
     """
     _check_origin(committables, table, {"table_id": table_id, "app_id": app_id, "checkpoint_id": checkpoint_id})
     seen: set[str] = set()
@@ -164,7 +166,7 @@ def validate_committables(
             raise InvalidInputError(f"the committed file {file.path!r} {problem}: nothing was committed", table=table)
         seen.add(file.path)
     if files is not None:
-        _check_sizes(list(_files_of(committables)), files, table)
+        _look_up(list(_files_of(committables)), files, since_ms or 0, table)
 
 
 def _check_origin(committables: Sequence[Committable], table: str | None, wanted: dict[str, Any]) -> None:
@@ -206,12 +208,21 @@ def _problem(file: PendingFile, partition_columns: frozenset[str]) -> str | None
     return None
 
 
-def _check_sizes(found: list[PendingFile], files: FileStore, table: str | None) -> None:
+def _look_up(found: list[PendingFile], files: FileStore, since_ms: int, table: str | None) -> None:
     def check(file: PendingFile) -> None:
-        size = files.head(file.path).size
-        if size != file.size_bytes:
+        seen = files.head(file.path)
+        if seen.size != file.size_bytes:
             raise InvalidInputError(
-                f"{file.path} has {size} bytes, its task counted {file.size_bytes}: nothing was committed", table=table
+                f"{file.path} has {seen.size} bytes, its task counted {file.size_bytes}: nothing was committed",
+                table=table,
+            )
+        if seen.modified_ms < since_ms:
+            raise InvalidInputError(
+                f"{file.path} was written {(since_ms - seen.modified_ms) / 3_600_000:.1f} hours too long ago: a vacuum "
+                "may delete it any time, since no commit names it. Nothing was committed. Write the checkpoint again, "
+                "or raise the table's delta.deletedFileRetentionDuration (half of it is the limit) if no vacuum runs",
+                table=table,
+                path=file.path,
             )
 
     if len(found) <= 4:

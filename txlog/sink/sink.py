@@ -1,111 +1,375 @@
-"""`Sink`: the Flink-shaped door, for any engine. Tasks write, their committables travel, one committer commits.
+"""`Sink`: the Flink-shaped door, for any engine. Tasks write in any process, a checkpoint of them becomes one commit.
 
 In: batches per (checkpoint_id, task_id). Out: committables as plain data, then a ``WriteResult`` per checkpoint.
+What lies between them, so that a crash loses nothing: ``staging`` says where it is kept, ``recovery`` what is right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from txlog import ambient
 from txlog.committer import raise_conflict
-from txlog.errors import ConflictReason, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.errors import ConflictReason, InvalidInputError, NotFoundError, TxlogError
+from txlog.protocol.actions import INT64_MAX
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.schema_merge import reads
 from txlog.result import WriteResult
 from txlog.sink.committable import Committable, validate_committables
 from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.planning import WriteOptions, check_identity, plan_write
-from txlog.sink.task_committer import TaskCommitter
-from txlog.sink.task_writer import TaskWriter
+from txlog.sink.recovery import (
+    Recovery,
+    attempts_to_seal,
+    files_must_be_since_ms,
+    seal_difference,
+    sealed_before,
+    stale,
+)
+from txlog.sink.sink_task import SinkTask
+from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.sink.write_job import WriteJob
 
 if TYPE_CHECKING:
     from txlog.table import Table
 
-__all__ = ["Sink", "SinkTask"]
+__all__ = ["Sink"]
 
+logger = logging.getLogger("txlog")
 
-class SinkTask:
-    """One task of one checkpoint: a context manager. Leaving it cleanly seals the files; an exception aborts them."""
-
-    def __init__(self, files: Any, job: WriteJob, task_id: int, attempt: int) -> None:
-        self._task = job.task(task_id, attempt)
-        self._committer = TaskCommitter(files, job.plan)
-        self._writer = TaskWriter(files, job.plan, self._task)
-        self._committable: Committable | None = None
-
-    def write(self, data: Any) -> None:
-        """Write a record batch, or anything ``Table.append`` takes. An error aborts the task."""
-        self._writer.write(data)
-
-    @property
-    def committable(self) -> Committable:
-        """What the task produced: ready after the ``with`` block ended."""
-        if self._committable is None:
-            raise InvalidInputError("the task is not sealed yet: its committable is ready after its with block")
-        return self._committable
-
-    def __enter__(self) -> SinkTask:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._writer.abort()
-            return
-        try:
-            self._committable = self._committer.seal(self._task, self._writer.close())
-        except BaseException:
-            self._writer.abort()
-            raise
+_FRESH_MS = 60 * 60 * 1000
+"""What a sink that is running has written within an hour is its own, however short the table's retention."""
 
 
 class Sink:
-    """Exactly-once writes of one application to one table.
+    """Exactly-once writes of one application to one table, by tasks in any number of processes.
 
-    ``app_id`` names the application for ever: it must survive restarts, and no two applications may share one.
+    Each task writes and stages, wherever it runs; a coordinator seals a checkpoint when all of its tasks have, and
+    commits it:
+
+        with sink.task(17, task_id=3) as task:            # in each worker
+            task.write(batch)
+        sink.stage(task.committable)                      # from here on the worker may die
+
+        sink.prepare(17, range(8), fingerprint=offsets)   # in one place; from here on everything may die
+        sink.commit(17)
+
+    After a crash `recover` commits what was sealed and tells what was not. Without staging, `commit` takes the
+    committables themselves: a crash before it then means to write the checkpoint again.
+
+    ``app_id`` names the application for ever: it must survive restarts, and no two applications may share one; two
+    writes of one batch to one table need one each. A checkpoint without rows makes no version, but every
+    ``max_continuous_empty_commits``-th in a row does, so that the table's record of the application goes on (1: each
+    one). Thread-safe for tasks; checkpoints are committed by one thread. Pickles without secrets, as its table does.
     """
 
-    def __init__(self, table: Table, app_id: str, *, user_metadata: str | None = None) -> None:
+    def __init__(
+        self,
+        table: Table,
+        app_id: str,
+        *,
+        user_metadata: str | None = None,
+        max_continuous_empty_commits: int = 10,
+    ) -> None:
         check_identity(app_id, 0)
+        if type(max_continuous_empty_commits) is not int or max_continuous_empty_commits < 1:
+            raise InvalidInputError(
+                f"max_continuous_empty_commits is a whole number from 1, not {max_continuous_empty_commits!r}"
+            )
+        self._table = table
         self._engine = table._engine
         self._app_id = app_id
         self._user_metadata = user_metadata
+        self._max_continuous_empty_commits = max_continuous_empty_commits
+        self._empty_in_a_row = 0
+        self._written: tuple[int, frozenset[str]] | None = None
         self._committer = GlobalCommitter(self._engine)
+        self._staging = Staging(self._engine.store, self._engine.retry)
+
+    # --- in a task ----------------------------------------------------------------------------------------------
 
     def task(self, checkpoint_id: int, task_id: int = 0, attempt: int = 0) -> SinkTask:
-        """Begin one task. Each (checkpoint_id, task_id) may be committed from one attempt only."""
+        """Begin one task. A task that runs again for its checkpoint has a higher ``attempt`` than before."""
+        for number in (task_id, attempt):
+            if type(number) is not int or not 0 <= number <= INT64_MAX:
+                raise InvalidInputError(f"task_id and attempt are whole numbers from 0 to 2**63-1, not {number!r}")
         return SinkTask(self._engine.store.files, self._job(checkpoint_id), task_id, attempt)
 
-    def commit(
-        self, checkpoint_id: int, committables: Sequence[Committable], *, fingerprint: str | None = None
-    ) -> WriteResult:
-        """Commit one checkpoint: every task's committable at once, or, as a replay, nothing.
+    def stage(self, committable: Committable) -> None:
+        """Keep what a task finished in the table's ``_txlog/staging`` folder; durable when this returns.
 
-        ``fingerprint`` (such as the source's offsets) is kept with the commit and compared by a later replay.
-        Raises ``InvalidInputError`` for committables of another checkpoint, application or table;
-        ``MetadataChangedError`` where a column that their files hold has changed since, and ``NotFoundError`` where
-        a file is gone (vacuum takes what no commit names for an orphan): write the checkpoint again.
+        The same committable again does nothing. Raises ``InvalidInputError`` where this attempt of the task has staged
+        other files already, or for a committable of another application; ``StorageError``: stage it again.
+        """
+        if committable.app_id != self._app_id or committable.checkpoint_id is None:
+            raise InvalidInputError(
+                f"this committable is of application {committable.app_id!r}, the sink of {self._app_id!r}",
+                table=self._engine.uri,
+            )
+        self._staging.stage(committable)
+
+    # --- in the coordinator -------------------------------------------------------------------------------------
+
+    def prepare(
+        self,
+        checkpoint_id: int,
+        tasks: Iterable[int] | Mapping[int, int] | Sequence[Committable],
+        *,
+        fingerprint: str | None = None,
+    ) -> Manifest | None:
+        """Seal a checkpoint: from now on it consists of these tasks, and only `commit` or `discard` ends it.
+
+        ``tasks`` are the task_ids expected, each of which must have staged, or a mapping to the attempt of each that
+        counts, which must be told where several have staged. Committables in place of ids are staged first.
+        ``fingerprint`` (such as the source's offsets) is kept in the seal and with the commit, and compared by whoever
+        seals or replays it.
+
+        The same seal again does nothing. None for a checkpoint that is in the table already. Raises
+        ``InvalidInputError`` naming the tasks that have not staged (or not once), or how the checkpoint is sealed
+        already; ``StorageError``: seal it again.
         """
         job = self._job(checkpoint_id, fingerprint)
+        if self._committer.replay_of(job) is not None:
+            return None
+        wanted = self._expected(tasks)
+        staged = self._staged(checkpoint_id)
+        with TxlogError.located(self._engine.uri):
+            attempts = attempts_to_seal(staged, wanted)
+        found = self._staging.tasks(staged, attempts) if staged else []
+        self._validate(job, [committable for _, committable in found])
+        ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, fingerprint, tuple(task for task, _ in found))
+        sealed = self._staging.seal(ours)
+        difference = seal_difference(ours, sealed)
+        if difference is not None:
+            raise InvalidInputError(
+                f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed already, {difference}. Only what is sealed"
+                f" can be committed: sink.commit({checkpoint_id}) does, sink.discard({checkpoint_id}) gives it up",
+                table=self._engine.uri,
+            )
+        return sealed
+
+    def commit(
+        self,
+        checkpoint_id: int,
+        committables: Sequence[Committable] | None = None,
+        *,
+        fingerprint: str | None = None,
+    ) -> WriteResult:
+        """Commit one checkpoint, all of its tasks at once or, as a replay, nothing; then its staging is removed.
+
+        Without ``committables`` it is what `prepare` sealed; with them it is those, staged or not. ``fingerprint`` is
+        as for `prepare`, which has it already. ``outcome`` is "committed", "already_committed", or "empty" for a
+        checkpoint without rows, which makes no version.
+
+        Raises ``InvalidInputError`` for a checkpoint that is not sealed, while an earlier one is sealed and not
+        committed, for committables of another checkpoint, application or table or of files too old to be safe from a
+        vacuum, and for other work under a checkpoint_id that this sink has committed; ``MetadataChangedError`` where a
+        column that the files hold has changed since, and ``NotFoundError`` where a file is gone (vacuum takes what no
+        commit names for an orphan): write the checkpoint again. Whatever is raised, what was sealed stays so.
+        """
+        check_identity(self._app_id, checkpoint_id)
+        staged = self._staging.checkpoints(self._app_id)
+        self._require_earlier_committed(staged, checkpoint_id)
+        mine = [each for each in staged if each.checkpoint_id == checkpoint_id]
+        if mine and mine[0].is_sealed:
+            self._require_as_sealed(mine[0], committables, fingerprint)
+            result = self._commit_sealed(mine[0], self._since_ms(staged, _FRESH_MS))
+        else:
+            result = self._commit_unsealed(self._job(checkpoint_id, fingerprint), committables, staged)
+        past = stale(staged, None if result.outcome == "empty" else checkpoint_id)
+        for each in (*mine, *(each for each in past if each not in mine)):
+            self._staging.remove_quietly(each.names)
+        return result
+
+    # --- after a crash ------------------------------------------------------------------------------------------
+
+    def recover(self) -> Recovery:
+        """Commit what was sealed and not committed, by ascending checkpoint_id, and tell what was left besides.
+
+        Call it when the application starts, before it asks `last_checkpoint_id` where to go on. Exactly once, however
+        often and from however many processes. Each file is looked up first: it must be there at its full size, and
+        younger than half of the table's ``delta.deletedFileRetentionDuration``.
+
+        Raises as `commit` at the first checkpoint that cannot be committed, with what was done until then as the
+        error's ``recovery``; later checkpoints wait. Nothing is dropped: mend it, or `discard` that checkpoint and
+        write it again. What was staged and not sealed is reported, and stays until the application is past it.
+        """
+        staged = self._staging.checkpoints(self._app_id)
+        results: dict[int, WriteResult] = {}
+        try:
+            for each in staged:
+                if each.is_sealed:
+                    results[each.checkpoint_id] = self._commit_sealed(each, self._since_ms(staged, 0))
+                    self._staging.remove_quietly(each.names)
+        except TxlogError as error:
+            error.recovery = Recovery(results)  # type: ignore[attr-defined]
+            if isinstance(error, (InvalidInputError, NotFoundError)):
+                error.message += (
+                    f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: mend this and recover"
+                    f" again, or sink.discard({each.checkpoint_id}) and write it again"
+                )
+            raise
+        past = stale(staged, self.last_checkpoint_id())
+        for each in past:
+            self._staging.remove_quietly(each.names)
+        partial = {e.checkpoint_id: e.attempts for e in staged if not e.is_sealed and e not in past}
+        recovery = Recovery(results, partial)
+        logger.info("%s: %r: %s", self._engine.uri, self._app_id, recovery)
+        return recovery
+
+    def discard(self, checkpoint_id: int) -> bool:
+        """Give up what is staged of a checkpoint, sealed or not; False where there was nothing.
+
+        Its rows have to come from the source again. A commit of it that is on its way may still land. The data files
+        become orphans, which a vacuum removes.
+        """
+        check_identity(self._app_id, checkpoint_id)
+        staged = self._staged(checkpoint_id)
+        if staged is None:
+            return False
+        self._staging.remove(staged.names)
+        sealed = "sealed" if staged.is_sealed else "not sealed"
+        logger.warning("%s: checkpoint %d of %r discarded, %s", self._engine.uri, checkpoint_id, self._app_id, sealed)
+        return True
+
+    def last_checkpoint_id(self) -> int | None:
+        """The last checkpoint of this application in the table; None before the first."""
+        return self._engine.log.head().transaction_version(self._app_id)
+
+    # --- the steps of a commit ----------------------------------------------------------------------------------
+
+    def _require_earlier_committed(self, staged: Sequence[StagedCheckpoint], checkpoint_id: int) -> None:
+        """Checkpoints land in order: once a later one has, an earlier one could be neither dropped nor written."""
+        for earlier in sealed_before(staged, checkpoint_id):
+            try:
+                found = self._committer.replay_of(
+                    self._job(earlier.checkpoint_id, self._staging.manifest(earlier).fingerprint)
+                )
+            except NotFoundError:
+                continue  # another committer has removed it meanwhile
+            except InvalidInputError as error:
+                error.message += f". It is still staged: sink.discard({earlier.checkpoint_id}) gives it up"
+                raise
+            if found is None:
+                raise InvalidInputError(
+                    f"checkpoint {earlier.checkpoint_id} of {self._app_id!r} is sealed and not committed yet, so"
+                    f" {checkpoint_id} has to wait: sink.commit({earlier.checkpoint_id}) first, or sink.recover()",
+                    table=self._engine.uri,
+                )
+            self._staging.remove_quietly(earlier.names)
+
+    def _require_as_sealed(
+        self, mine: StagedCheckpoint, committables: Sequence[Committable] | None, fingerprint: str | None
+    ) -> None:
+        """What the caller hands over must be what is sealed: nothing else can be committed."""
+        try:
+            sealed = self._staging.manifest(mine)
+        except NotFoundError:
+            return  # another committer has removed it meanwhile
+        asked = None if committables is None else {each.task_id: each.attempt for each in committables}
+        if asked not in (None, sealed.attempts) or fingerprint not in (None, sealed.fingerprint):
+            raise InvalidInputError(
+                f"checkpoint {mine.checkpoint_id} of {self._app_id!r} is sealed with attempts {sealed.attempts} and"
+                f" fingerprint {sealed.fingerprint!r}, not with {asked or sealed.attempts} and {fingerprint!r}: only"
+                f" what is sealed can be committed, by sink.commit({mine.checkpoint_id})",
+                table=self._engine.uri,
+            )
+
+    def _commit_sealed(self, mine: StagedCheckpoint, since_ms: int) -> WriteResult:
+        try:
+            manifest = self._staging.manifest(mine)
+            job = self._job(mine.checkpoint_id, manifest.fingerprint)
+            replayed = self._committer.replay_of(job)
+            if replayed is not None:
+                return replayed
+            committables = self._staging.committables(mine, manifest)
+        except NotFoundError:  # another committer may have committed it, and removed it, meanwhile
+            replayed = self._committer.replay_of(self._job(mine.checkpoint_id))
+            if replayed is None:
+                raise
+            return replayed
+        return self._commit_job(job, committables, since_ms)
+
+    def _commit_unsealed(
+        self, job: WriteJob, committables: Sequence[Committable] | None, staged: Sequence[StagedCheckpoint]
+    ) -> WriteResult:
         replayed = self._committer.replay_of(job)
         if replayed is not None:
+            self._require_same_work(job, committables or ())
             return replayed
+        if committables is None:
+            raise InvalidInputError(
+                f"checkpoint {job.checkpoint_id} of {self._app_id!r} is not sealed:"
+                f" sink.prepare({job.checkpoint_id}, tasks) does that, once every task has staged",
+                table=self._engine.uri,
+            )
+        return self._commit_job(job, committables, self._since_ms(staged, _FRESH_MS))
+
+    def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
+        self._validate(job, committables, since_ms)
+        for version in {each.read_version for each in committables}:
+            self._require_readable(job, version)
+        paths = frozenset(file.path for each in committables for file in each.files)
+        self._empty_in_a_row = 0 if paths else self._empty_in_a_row + 1
+        if not paths and self._empty_in_a_row < self._max_continuous_empty_commits:
+            return WriteResult(job.read_version, "empty", 0, job.job_id)
+        result = self._committer.commit(job, committables)
+        self._empty_in_a_row = 0
+        if result.outcome == "committed" and job.checkpoint_id is not None:
+            self._written = (job.checkpoint_id, paths)
+        return result
+
+    def _require_same_work(self, job: WriteJob, committables: Sequence[Committable]) -> None:
+        """One run of an application does not make a checkpoint twice: the second is other work under the same id."""
+        paths = frozenset(file.path for each in committables for file in each.files)
+        if not paths or job.fingerprint is not None or self._written is None:
+            return
+        if self._written[0] == job.checkpoint_id and self._written[1] != paths:
+            raise InvalidInputError(
+                f"this sink has committed checkpoint {job.checkpoint_id} of {self._app_id!r} already, from other files."
+                " Two writes to one table need an app_id each; a replay comes from a new Sink, or with a fingerprint",
+                table=self._engine.uri,
+            )
+
+    # --- helpers ------------------------------------------------------------------------------------------------
+
+    def _expected(self, tasks: Iterable[int] | Mapping[int, int] | Sequence[Committable]) -> Any:
+        """Task_ids, or attempts by task_id; committables are staged for it."""
+        if isinstance(tasks, Mapping):
+            return tasks
+        wanted = list(tasks)
+        handed = [each for each in wanted if isinstance(each, Committable)]
+        if not handed:
+            return wanted
+        attempts = {each.task_id: each.attempt for each in handed}
+        if len(attempts) < len(wanted):
+            raise InvalidInputError("prepare takes task_ids, or one committable of each task", table=self._engine.uri)
+        for each in handed:
+            self.stage(each)
+        return attempts
+
+    def _staged(self, checkpoint_id: int) -> StagedCheckpoint | None:
+        found = self._staging.checkpoints(self._app_id)
+        return next((each for each in found if each.checkpoint_id == checkpoint_id), None)
+
+    def _since_ms(self, staged: Sequence[StagedCheckpoint], at_least_ms: int) -> int:
+        properties = self._engine.log.head(refresh=False).properties
+        return files_must_be_since_ms(properties, staged, ambient.now_ms(), at_least_ms=at_least_ms)
+
+    def _validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
+        """Where ``since_ms`` is given, every file is looked up."""
         validate_committables(
             committables,
             partition_columns=job.plan.physical_partition_columns,
             table=self._engine.uri,
             table_id=job.plan.table_id,
             app_id=self._app_id,
-            checkpoint_id=checkpoint_id,
-            files=self._engine.store.files,
+            checkpoint_id=job.checkpoint_id,
+            files=None if since_ms is None else self._engine.store.files,
+            since_ms=since_ms,
         )
-        for version in {each.read_version for each in committables}:
-            self._require_readable(job, version)
-        return self._committer.commit(job, committables)
 
     def _require_readable(self, job: WriteJob, written_for: int) -> None:
         """Committables may be old: others may have changed the schema since their files were written."""
@@ -122,18 +386,6 @@ class Sink:
         reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)
         raise_conflict((reason,), self._engine.uri)
 
-    def last_checkpoint_id(self) -> int | None:
-        """The last checkpoint of this application in the table; None before the first."""
-        return self._engine.log.head().transaction_version(self._app_id)
-
-    def recover(self) -> NoReturn:
-        """Not in this release: committables are not staged durably yet, so there is nothing to recover from."""
-        raise UnsupportedFeatureError(
-            "Sink.recover is not in this release: keep the committables yourself (to_bytes) and commit them again",
-            table=self._engine.uri,
-            features=("Sink.recover",),
-        )
-
     def _job(self, checkpoint_id: int, fingerprint: str | None = None) -> WriteJob:
         from txlog.protocol.schema import to_arrow
 
@@ -145,3 +397,14 @@ class Sink:
             user_metadata=self._user_metadata,
         )
         return plan_write(self._engine, schema, options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {
+            "table": self._table,
+            "app_id": self._app_id,
+            "user_metadata": self._user_metadata,
+            "max_continuous_empty_commits": self._max_continuous_empty_commits,
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]

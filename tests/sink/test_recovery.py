@@ -1,0 +1,130 @@
+"""What may be sealed and recovered, decided over plain values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from staging_contract import committable, sealed
+
+import txlog
+from txlog.protocol.properties import TableProperties
+from txlog.result import WriteResult
+from txlog.sink.recovery import (
+    Recovery,
+    attempts_to_seal,
+    files_must_be_since_ms,
+    seal_difference,
+    sealed_before,
+    stale,
+)
+from txlog.sink.staging import StagedCheckpoint
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def staged(checkpoint_id: int, attempts: Any = (), *, is_sealed: bool = False, at_ms: int = 0) -> StagedCheckpoint:
+    return StagedCheckpoint("app", checkpoint_id, is_sealed, dict(attempts), at_ms, 1, ())
+
+
+@pytest.mark.parametrize(
+    ("attempts", "tasks", "chosen"),
+    [
+        ({}, [], {}),
+        ({0: (0,), 1: (0, 2), 2: (2,)}, [0, 2], {0: 0, 2: 2}),
+        ({0: (0,), 1: (0, 2)}, {1: 2}, {1: 2}),
+        ({0: (0,), 1: (0, 2)}, {0: 0, 1: 0}, {0: 0, 1: 0}),
+        ({2**63 - 1: (10,)}, [2**63 - 1], {2**63 - 1: 10}),
+    ],
+)
+def test_each_expected_task_is_sealed_from_one_attempt(attempts: Any, tasks: Any, chosen: dict[int, int]) -> None:
+    assert attempts_to_seal(staged(1, attempts), tasks) == chosen
+
+
+@pytest.mark.parametrize(
+    ("attempts", "tasks", "named"),
+    [
+        ({}, [0], "1 of 1"),
+        ({0: (0,)}, [0, 1, 2], r"2 of 3 are missing \(1, 2\)"),
+        ({0: (0,)}, {0: 1}, r"0 \(attempt 1\)"),
+        ({0: (0,), 1: (0, 2)}, [0, 1], "task 1: 0, 2"),
+        ({0: (0,)}, [0, 0], "twice"),
+        ({0: (0,)}, ["0"], "whole numbers"),
+        ({0: (0,)}, {0: "0"}, "whole numbers"),
+        ({0: (0,)}, [True], "whole numbers"),
+    ],
+)
+def test_a_task_that_has_not_staged_once_is_named(attempts: Any, tasks: Any, named: str) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=named):
+        attempts_to_seal(staged(1, attempts), tasks)
+
+
+def test_nothing_staged_at_all_seals_no_task() -> None:
+    assert attempts_to_seal(None, []) == {}
+    with pytest.raises(txlog.InvalidInputError, match="1 of 1"):
+        attempts_to_seal(None, [3])
+
+
+OURS = sealed(committable(task_id=0), committable(task_id=1), fingerprint="0-10")
+
+
+@pytest.mark.parametrize(
+    ("theirs", "told"),
+    [
+        (OURS, None),
+        (sealed(committable(task_id=0), committable(task_id=1), fingerprint="0-12"), "'0-12' there, '0-10' here"),
+        (sealed(committable(task_id=0), committable(task_id=1)), "None there"),
+        (sealed(committable(task_id=0), fingerprint="0-10"), "with task 0, not tasks 0, 1"),
+        (sealed(committable(task_id=0), committable(task_id=1, attempt=1), fingerprint="0-10"), "attempts of task 1"),
+        (dataclasses.replace(OURS, table_id="another"), "table another"),
+        (dataclasses.replace(OURS, app_id="another"), "'another'"),
+    ],
+)
+def test_two_seals_are_told_apart(theirs: Any, told: str | None) -> None:
+    found = seal_difference(OURS, theirs)
+    assert (found is None) if told is None else (found is not None and told in found)
+
+
+def test_what_was_sealed_earlier_comes_first() -> None:
+    listed = [staged(1, is_sealed=True), staged(2), staged(3, is_sealed=True), staged(4, is_sealed=True)]
+    assert sealed_before(listed, 4) == [listed[0], listed[2]]
+    assert sealed_before(listed, 1) == []
+
+
+def test_what_an_application_has_passed_and_never_sealed_is_stale() -> None:
+    listed = [staged(0), staged(1, is_sealed=True), staged(2), staged(3)]
+    assert stale(listed, 2) == [listed[0], listed[2]]
+    assert stale(listed, None) == []
+
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("properties", "arguments", "age_ms"),
+    [
+        ({}, {}, 84 * HOUR_MS),
+        ({"delta.deletedFileRetentionDuration": "interval 1 hour"}, {}, HOUR_MS // 2),
+        ({"delta.deletedFileRetentionDuration": "interval 1 hour"}, {"at_least_ms": HOUR_MS}, HOUR_MS),
+        ({"delta.deletedFileRetentionDuration": "interval 0 hours"}, {}, 0),
+        ({"delta.setTransactionRetentionDuration": "interval 1 days"}, {}, DAY_MS),
+        ({"delta.setTransactionRetentionDuration": "interval 90 days"}, {}, 84 * HOUR_MS),
+    ],
+)
+def test_a_file_is_safe_for_half_of_what_a_vacuum_leaves_it(properties: Any, arguments: Any, age_ms: int) -> None:
+    found = files_must_be_since_ms(TableProperties.of(properties), [], NOW_MS, **arguments)
+    assert found == NOW_MS - age_ms
+
+
+def test_a_clock_that_is_behind_the_stores_makes_no_file_young() -> None:
+    listed = [staged(1, at_ms=NOW_MS + 3 * DAY_MS), staged(2, at_ms=NOW_MS)]
+    assert files_must_be_since_ms(TableProperties.of({}), listed, NOW_MS) == NOW_MS + 3 * DAY_MS - 84 * HOUR_MS
+
+
+def test_a_recovery_reads_as_a_sentence() -> None:
+    results = {1: WriteResult(4, "already_committed", 0, "a"), 2: WriteResult(5, "committed", 1, "b")}
+    found = Recovery({**results, 3: WriteResult(6, "committed", 1, "c")}, {7: {0: (0,), 2: (1, 2)}})
+    assert str(found) == "Recovery(already committed: 1; committed: 2, 3; partial: 7 (staged by tasks 0, 2))"
+    assert str(Recovery()) == "Recovery(nothing was left)"

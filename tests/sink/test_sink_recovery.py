@@ -1,0 +1,527 @@
+"""A sink that stages: seal, commit, recover, whatever was there before and whoever else is at it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from staging_contract import AWKWARD_APP_IDS
+
+import txlog
+from txlog.engine import Engine
+from txlog.store.base import TableStore
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
+LAST = 2**63 - 1
+DAY_S = 24 * 3600
+
+
+def rows_of(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "day": ["mon" if i % 2 else "tue" for i in ids]}, schema=SCHEMA)
+
+
+def ids_of(table: txlog.Table) -> list[int]:
+    return sorted(txlog.Table.open(table.uri).snapshot().to_arrow().column("id").to_pylist())
+
+
+def staged(sink: txlog.Sink, checkpoint_id: int, task_id: int, *ids: int, attempt: int = 0) -> txlog.Committable:
+    with sink.task(checkpoint_id, task_id, attempt) as task:
+        task.write(rows_of(*ids))
+    sink.stage(task.committable)
+    return task.committable
+
+
+def sealed(sink: txlog.Sink, checkpoint_id: int, *ids: int, fingerprint: str | None = None) -> None:
+    """A checkpoint of one task for each id."""
+    for task_id, number in enumerate(ids):
+        staged(sink, checkpoint_id, task_id, number)
+    sink.prepare(checkpoint_id, range(len(ids)), fingerprint=fingerprint)
+
+
+def restarted(table: txlog.Table, app_id: str = "app") -> txlog.Sink:
+    """The sink of another process."""
+    return txlog.Sink(txlog.Table.open(table.uri), app_id)
+
+
+def staging_of(table: txlog.Table) -> list[str]:
+    return sorted(path.name for path in (Path(table.uri) / "_txlog" / "staging").iterdir())
+
+
+def age(path: Path, days: float) -> None:
+    then_s = path.stat().st_mtime - days * DAY_S
+    os.utime(path, (then_s, then_s))
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> txlog.Table:
+    return txlog.Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
+
+
+@pytest.fixture
+def sink(table: txlog.Table) -> txlog.Sink:
+    return txlog.Sink(table, "app")
+
+
+# --- the way it goes without a crash --------------------------------------------------------------------------------
+
+
+def test_what_tasks_staged_is_sealed_committed_and_removed(table: txlog.Table, sink: txlog.Sink) -> None:
+    staged(restarted(table), 17, 0, 1, 2)
+    staged(restarted(table), 17, 1, 3)
+    manifest = sink.prepare(17, range(2), fingerprint="0-3")
+    assert manifest is not None
+    assert (manifest.num_rows, manifest.attempts, manifest.fingerprint) == (3, {0: 0, 1: 0}, "0-3")
+    assert table.snapshot().num_files == 0
+    result = restarted(table).commit(17)
+    assert (result.version, result.outcome, result.metrics.rows, result.metrics.files) == (1, "committed", 3, 3)
+    assert ids_of(table) == [1, 2, 3]
+    assert staging_of(table) == []
+    assert deltalake.DeltaTable(table.uri).transaction_version("app") == 17
+    assert table.history(1)[0]["txlog"]["fingerprint"] == "0-3"
+
+
+def test_committables_can_be_sealed_as_they_are(table: txlog.Table, sink: txlog.Sink) -> None:
+    committables = []
+    for task_id in (0, 1):
+        with sink.task(1, task_id) as task:
+            task.write(rows_of(task_id))
+        committables.append(txlog.Committable.from_bytes(task.committable.to_bytes()))
+    sink.prepare(1, committables)
+    assert len(staging_of(table)) == 3
+    assert sink.commit(1, committables).version == 1
+    assert ids_of(table) == [0, 1]
+    with pytest.raises(txlog.InvalidInputError, match="one committable of each task"):
+        sink.prepare(2, [*committables, 3])
+    assert sink.prepare(1, committables) is None
+
+
+def test_only_the_attempts_that_were_sealed_are_committed(table: txlog.Table, sink: txlog.Sink) -> None:
+    staged(sink, 1, 0, 1)
+    staged(sink, 1, 1, 2)
+    staged(sink, 1, 1, 2, attempt=1)
+    with pytest.raises(txlog.InvalidInputError, match="task 1: 0, 1"):
+        sink.prepare(1, [0, 1])
+    sink.prepare(1, {0: 0, 1: 1})
+    staged(sink, 1, 0, 1, attempt=9)
+    assert sink.commit(1).metrics.files == 2
+    assert ids_of(table) == [1, 2]
+    assert staging_of(table) == []
+
+
+def test_a_named_attempt_is_the_one(table: txlog.Table, sink: txlog.Sink) -> None:
+    staged(sink, 1, 0, 10)
+    staged(sink, 1, 0, 11, attempt=1)
+    sink.prepare(1, {0: 0})
+    sink.commit(1)
+    assert ids_of(table) == [10]
+
+
+def test_a_checkpoint_without_rows_is_sealed_and_makes_no_version(table: txlog.Table, sink: txlog.Sink) -> None:
+    staged(sink, 1, 0)
+    sink.prepare(1, [0])
+    sink.prepare(2, [])
+    assert [sink.commit(1).outcome, sink.commit(2).outcome] == ["empty", "empty"]
+    assert (table.snapshot().version, staging_of(table)) == (0, [])
+    sink.prepare(3, [])
+    assert [result.outcome for result in restarted(table).recover().results.values()] == ["empty"]
+    assert staging_of(table) == []
+
+
+@pytest.mark.parametrize("app_id", AWKWARD_APP_IDS)
+def test_any_name_and_any_number_will_do(app_id: str, table: txlog.Table) -> None:
+    sink = restarted(table, app_id)
+    for checkpoint_id in (0, LAST):
+        sealed(sink, checkpoint_id, checkpoint_id % 1000)
+        assert list(restarted(table, app_id).recover().results) == [checkpoint_id]
+    assert ids_of(table) == [0, LAST % 1000]
+    assert sink.last_checkpoint_id() == LAST
+    with pytest.raises(txlog.InvalidInputError, match="checkpoint_id"):
+        sink.prepare(LAST + 1, [])
+
+
+# --- sealing ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_seal_needs_every_task(table: txlog.Table, sink: txlog.Sink) -> None:
+    staged(sink, 1, 0, 1)
+    with pytest.raises(txlog.InvalidInputError, match="1 of 2 are missing"):
+        sink.prepare(1, [0, 1])
+    with pytest.raises(txlog.InvalidInputError, match="not sealed"):
+        sink.commit(1)
+    assert table.snapshot().version == 0
+
+
+def test_a_checkpoint_is_sealed_once(table: txlog.Table, sink: txlog.Sink) -> None:
+    staged(sink, 1, 0, 1)
+    staged(sink, 1, 1, 2)
+    first = sink.prepare(1, [0, 1], fingerprint="a")
+    assert restarted(table).prepare(1, [1, 0], fingerprint="a") == first
+    with pytest.raises(txlog.InvalidInputError, match="with tasks 0, 1, not task 0"):
+        sink.prepare(1, [0], fingerprint="a")
+    with pytest.raises(txlog.InvalidInputError, match="'a' there, 'b' here"):
+        sink.prepare(1, [0, 1], fingerprint="b")
+    staged(sink, 1, 1, 3, attempt=1)
+    with pytest.raises(txlog.InvalidInputError, match="other attempts of task 1"):
+        sink.prepare(1, {0: 0, 1: 1}, fingerprint="a")
+    sink.commit(1)
+    assert ids_of(table) == [1, 2]
+
+
+def test_an_attempt_number_used_again_is_refused(table: txlog.Table, sink: txlog.Sink) -> None:
+    """Rows of two runs, which may have read other offsets, never get into one checkpoint by accident."""
+    same = staged(sink, 1, 0, 1)
+    sink.stage(same)
+    with pytest.raises(txlog.InvalidInputError, match="attempt 0 of task 0") as caught:
+        staged(restarted(table), 1, 0, 1, 2)
+    assert "sink.discard(1)" in str(caught.value)
+    assert sink.discard(1)
+    assert not sink.discard(1)
+    staged(restarted(table), 1, 0, 1, 2)
+    sink.prepare(1, [0])
+    sink.commit(1)
+    assert ids_of(table) == [1, 2]
+
+
+def test_what_is_sealed_is_what_is_committed(table: txlog.Table, sink: txlog.Sink) -> None:
+    first = staged(sink, 1, 0, 1)
+    other = staged(sink, 1, 0, 2, attempt=1)
+    sink.prepare(1, {0: 0}, fingerprint="a")
+    with pytest.raises(txlog.InvalidInputError, match="only what is sealed"):
+        sink.commit(1, [other])
+    with pytest.raises(txlog.InvalidInputError, match="only what is sealed"):
+        sink.commit(1, fingerprint="b")
+    assert sink.commit(1, [first], fingerprint="a").outcome == "committed"
+    assert ids_of(table) == [1]
+
+
+def test_committables_of_elsewhere_are_not_staged_and_not_sealed(
+    table: txlog.Table, sink: txlog.Sink, tmp_path: Path
+) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="'another'"):
+        sink.stage(staged(restarted(table, "another"), 1, 0, 1))
+    of_other_table = staged(txlog.Sink(txlog.Table.create(tmp_path / "o", SCHEMA, ["day"]), "app"), 1, 0, 1)
+    sink.stage(of_other_table)
+    with pytest.raises(txlog.InvalidInputError, match="table_id"):
+        sink.prepare(1, [0])
+    assert [name for name in staging_of(table) if name.endswith("manifest")] == []
+
+
+# --- order ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_waits_for_an_earlier_one_that_is_sealed(table: txlog.Table, sink: txlog.Sink) -> None:
+    sealed(sink, 1, 1)
+    sealed(sink, 2, 2)
+    direct = staged(sink, 3, 0, 3)
+    for refused in (lambda: sink.commit(2), lambda: sink.commit(3, [direct])):
+        with pytest.raises(txlog.InvalidInputError, match="checkpoint 1 of 'app' is sealed and not committed"):
+            refused()
+    assert table.snapshot().version == 0
+    assert [sink.commit(1).version, sink.commit(2).version, sink.commit(3, [direct]).version] == [1, 2, 3]
+    assert staging_of(table) == []
+
+
+def test_another_application_does_not_wait(table: txlog.Table, sink: txlog.Sink) -> None:
+    sealed(sink, 1, 1)
+    other = restarted(table, "other")
+    sealed(other, 2, 2)
+    assert other.commit(2).version == 1
+    assert len(staging_of(table)) == 2
+
+
+def test_leftovers_of_a_commit_are_in_nobodys_way(table: txlog.Table, sink: txlog.Sink, tmp_path: Path) -> None:
+    """A committer died after its commit, before it removed the staging."""
+    sealed(sink, 1, 1)
+    shutil.copytree(Path(table.uri) / "_txlog", tmp_path / "copy")
+    sink.commit(1)
+    shutil.copytree(tmp_path / "copy", Path(table.uri) / "_txlog", dirs_exist_ok=True)
+    sealed(sink, 2, 2)
+    assert restarted(table).commit(2).version == 2
+    assert staging_of(table) == []
+    assert ids_of(table) == [1, 2]
+
+
+def test_a_seal_that_the_application_has_passed_is_told_and_not_dropped(table: txlog.Table, sink: txlog.Sink) -> None:
+    sealed(sink, 1, 1)
+    table.append(rows_of(5), app_id="app", checkpoint_id=5)
+    for refused in (lambda: sink.commit(6, []), sink.recover, lambda: sink.commit(1)):
+        with pytest.raises(txlog.InvalidInputError, match="checkpoint 1 of 'app' is older"):
+            refused()
+    assert len(staging_of(table)) == 2
+    assert sink.discard(1)
+    assert sink.recover().results == {}
+
+
+def test_what_was_staged_and_never_sealed_goes_when_the_application_is_past_it(
+    table: txlog.Table, sink: txlog.Sink
+) -> None:
+    staged(sink, 1, 0, 1)
+    staged(sink, 3, 0, 3)
+    sealed(sink, 2, 2)
+    sink.commit(2)
+    assert [name.split(".")[1] for name in staging_of(table)] == [f"{3:020}"]
+    assert ids_of(table) == [2]
+
+
+# --- recovery ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_sealed_is_recovered_in_order_once(
+    table: txlog.Table, sink: txlog.Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "txlog")
+    for checkpoint_id in (9, 10, 8, 100):
+        sealed(sink, checkpoint_id, checkpoint_id, checkpoint_id + 1000, fingerprint=f"up to {checkpoint_id}")
+    staged(sink, 101, 0, 101)
+    staged(sink, 101, 4, 105, attempt=2)
+    recovery = restarted(table).recover()
+    assert [(k, result.outcome, result.version) for k, result in recovery.results.items()] == [
+        (8, "committed", 1),
+        (9, "committed", 2),
+        (10, "committed", 3),
+        (100, "committed", 4),
+    ]
+    assert recovery.partial == {101: {0: (0,), 4: (2,)}}
+    assert "committed: 8, 9, 10, 100; partial: 101" in caplog.text
+    assert [entry["txlog"]["fingerprint"] for entry in table.history(4)] == [f"up to {k}" for k in (100, 10, 9, 8)]
+    again = restarted(table).recover()
+    assert (again.results, again.partial) == ({}, recovery.partial)
+    assert ids_of(table) == [8, 9, 10, 100, 1008, 1009, 1010, 1100]
+    assert len(staging_of(table)) == 2
+
+
+def test_recovery_of_nothing_is_nothing(table: txlog.Table, sink: txlog.Sink) -> None:
+    recovery = sink.recover()
+    assert (recovery.results, recovery.partial) == ({}, {})
+    assert not (Path(table.uri) / "_txlog").exists()
+
+
+def test_a_partial_checkpoint_is_written_again(table: txlog.Table, sink: txlog.Sink) -> None:
+    staged(sink, 1, 0, 1)
+    recovering = restarted(table)
+    for checkpoint_id in recovering.recover().partial:
+        recovering.discard(checkpoint_id)
+    sealed(recovering, 1, 1, 2)
+    recovering.commit(1)
+    assert ids_of(table) == [1, 2]
+
+
+def test_what_was_committed_before_the_crash_is_not_committed_again(
+    table: txlog.Table, sink: txlog.Sink, tmp_path: Path
+) -> None:
+    sealed(sink, 1, 1, 2, fingerprint="a")
+    shutil.copytree(Path(table.uri) / "_txlog", tmp_path / "copy")
+    sink.commit(1)
+    for left in ("*", "*.manifest", "*.task.*"):
+        for path in (tmp_path / "copy" / "staging").glob(left):
+            shutil.copy(path, Path(table.uri) / "_txlog" / "staging")
+        results = restarted(table).recover().results
+        assert [result.outcome for result in results.values()] in (["already_committed"], [])
+        assert staging_of(table) == [], left
+    assert ids_of(table) == [1, 2]
+    assert table.snapshot().version == 1
+
+
+def damaged(path: Path) -> None:
+    path.write_bytes(b"PAR1")
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (Path.unlink, "does not exist"),
+        (damaged, "4 bytes"),
+        (lambda path: age(path, 3.6), "hours too long ago"),
+    ],
+    ids=["deleted", "cut short", "old"],
+)
+def test_recovery_stops_at_the_first_checkpoint_that_cannot_be_committed(
+    damage: Callable[[Path], Any], told: str, table: txlog.Table, sink: txlog.Sink
+) -> None:
+    sealed(sink, 1, 1)
+    sealed(sink, 2, 2, 4)
+    sealed(sink, 3, 3)
+    doomed = staged(sink, 9, 0, 9).files[0].path
+    victim = next(path for path in Path(table.uri).rglob("*.parquet") if _holds(path, 4))
+    damage(victim)
+    with pytest.raises(txlog.TxlogError, match=told) as caught:
+        restarted(table).recover()
+    assert isinstance(caught.value, txlog.NotFoundError | txlog.InvalidInputError)
+    assert victim.name in str(caught.value)
+    assert "sink.discard(2)" in str(caught.value)
+    assert list(caught.value.recovery.results) == [1]  # type: ignore[attr-defined]
+    assert pickle.loads(pickle.dumps(caught.value)).recovery.results[1].version == 1
+    assert ids_of(table) == [1]
+    assert restarted(table).discard(2)
+    sealed(sink, 2, 2, 4)
+    assert list(restarted(table).recover().results) == [2, 3]
+    assert ids_of(table) == [1, 2, 3, 4]
+    assert (Path(table.uri) / doomed).exists()
+
+
+def _holds(path: Path, number: int) -> bool:
+    import pyarrow.parquet as pq
+
+    return pq.read_table(path, columns=["id"], partitioning=None)["id"].to_pylist() == [number]
+
+
+def test_files_that_are_too_old_are_saved_by_a_longer_retention(table: txlog.Table, sink: txlog.Sink) -> None:
+    sealed(sink, 1, 1)
+    for path in Path(table.uri).rglob("*.parquet"):
+        age(path, 6)
+    with pytest.raises(txlog.InvalidInputError, match=r"delta\.deletedFileRetentionDuration"):
+        sink.recover()
+    table.set_properties({"delta.deletedFileRetentionDuration": "interval 30 days"})
+    assert sink.recover().results[1].version == 2
+    assert ids_of(table) == [1]
+
+
+def test_a_seal_that_outlived_the_tables_memory_of_transactions_is_not_trusted(
+    table: txlog.Table, sink: txlog.Sink
+) -> None:
+    table.set_properties({"delta.setTransactionRetentionDuration": "interval 1 day"})
+    sealed(sink, 1, 1)
+    for path in Path(table.uri).rglob("*.parquet"):
+        age(path, 2)
+    with pytest.raises(txlog.InvalidInputError, match="too long ago"):
+        sink.recover()
+
+
+def test_old_files_are_not_committed_either(table: txlog.Table, sink: txlog.Sink) -> None:
+    committable = staged(sink, 1, 0, 1)
+    age(Path(table.uri) / committable.files[0].path, 4)
+    with pytest.raises(txlog.InvalidInputError, match="too long ago"):
+        sink.commit(1, [committable])
+    assert table.snapshot().version == 0
+
+
+def test_a_table_without_retention_still_takes_what_was_written_just_now(table: txlog.Table, sink: txlog.Sink) -> None:
+    table.set_properties({"delta.deletedFileRetentionDuration": "interval 0 hours"})
+    sealed(sink, 1, 1)
+    with pytest.raises(txlog.InvalidInputError, match="too long ago"):
+        restarted(table).recover()
+    assert sink.commit(1).outcome == "committed"
+
+
+def test_a_table_that_was_created_again_gets_none_of_the_old_ones_checkpoints(
+    table: txlog.Table, sink: txlog.Sink
+) -> None:
+    sealed(sink, 1, 1)
+    shutil.rmtree(Path(table.uri) / "_delta_log")
+    again = txlog.Table.create(table.uri, SCHEMA, partition_by=["day"])
+    with pytest.raises(txlog.InvalidInputError, match="table_id") as caught:
+        restarted(again).recover()
+    assert "sink.discard(1)" in str(caught.value)
+    assert ids_of(again) == []
+    assert len(staging_of(again)) == 2
+
+
+def test_columns_that_became_others_stop_a_recovery(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "plain", SCHEMA)
+    sink = txlog.Sink(table, "app")
+    sealed(sink, 1, 1)
+    deltalake.write_deltalake(table.uri, pa.table({"id": ["x"]}), mode="overwrite", schema_mode="overwrite")
+    with pytest.raises(txlog.MetadataChangedError):
+        restarted(table).recover()
+    assert len(staging_of(table)) == 2
+
+
+def test_what_happens_to_the_table_meanwhile_does_not_matter(table: txlog.Table, sink: txlog.Sink) -> None:
+    sealed(sink, 1, 1)
+    table.append(rows_of(2))
+    table.add_columns(pa.schema([("new", pa.float64())]))
+    table.create_checkpoint()
+    deltalake.DeltaTable(table.uri).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    assert len(staging_of(table)) == 2
+    assert restarted(table).recover().results[1].outcome == "committed"
+    assert ids_of(table) == [1, 2]
+
+
+def test_the_staging_folder_is_invisible_to_the_vacuum_and_the_readers_of_others(
+    table: txlog.Table, sink: txlog.Sink
+) -> None:
+    sealed(sink, 1, 1)
+    left = staging_of(table)
+    for path in (Path(table.uri) / "_txlog").rglob("*"):
+        age(path, 100)
+    other = deltalake.DeltaTable(table.uri)
+    gone = other.vacuum(0, dry_run=False, enforce_retention_duration=False, full=True)
+    assert not [path for path in gone if "_txlog" in path]
+    assert staging_of(table) == left
+    assert other.to_pyarrow_table().num_rows == 0
+
+
+# --- two committers of one application --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def open_table() -> Callable[[], tuple[txlog.Table, Any]]:
+    """Handles on one table in memory, whose log and staging answer at once."""
+    store = TableStore("memory://table", MemoryLogStore(), MemoryFileStore(), MemoryLogStore())
+
+    def opened() -> tuple[txlog.Table, Any]:
+        return txlog.Table(Engine(store)), store
+
+    return opened
+
+
+class Meddling:
+    """Stands in front of a store: before its first call of one kind, somebody else acts."""
+
+    def __init__(self, inner: Any, call: str, act: Callable[[], object]) -> None:
+        self._inner, self._call, self._act = inner, call, act
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._call and self._act is not None:
+            act, self._act = self._act, None  # type: ignore[assignment]
+            act()
+        return getattr(self._inner, name)
+
+
+@pytest.mark.parametrize("store", ["log", "staging"])
+@pytest.mark.parametrize("call", ["read", "head", "put_if_absent", "list_from", "delete"])
+def test_of_two_committers_one_wins_and_the_other_learns_it(call: str, store: str, tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
+    sealed(txlog.Sink(table, "app"), 1, 1, 2)
+    slow = txlog.Table.open(table.uri)
+    stores = slow._engine.store
+    rival: list[Any] = []
+
+    def commit_first() -> None:
+        rival.append(restarted(table).commit(1))
+
+    meddling = {store: Meddling(getattr(stores, store), call, commit_first)}
+    parts = {"log": stores.log, "files": stores.files, "staging": stores.staging, **meddling}
+    sink = txlog.Sink(txlog.Table(Engine(TableStore(stores.uri, **parts))), "app")
+    outcome = sink.commit(1).outcome
+    outcomes = sorted([outcome, *(each.outcome for each in rival)])
+    assert outcomes == ["already_committed", "committed"] if rival else ["committed"]
+    assert ids_of(table) == [1, 2]
+    assert staging_of(table) == []
+
+
+def test_a_zombie_coordinator_cannot_seal_or_commit_what_is_past(table: txlog.Table, sink: txlog.Sink) -> None:
+    zombie = restarted(table)
+    staged(sink, 1, 0, 1)
+    of_zombie = staged(zombie, 1, 0, 99, attempt=7)
+    with pytest.raises(txlog.InvalidInputError, match="task 0: 0, 7"):
+        sink.prepare(1, [0])
+    sink.prepare(1, {0: 0})
+    sink.commit(1)
+    sealed(sink, 2, 2)
+    sink.commit(2)
+    assert zombie.prepare(1, [0]) is None
+    assert zombie.commit(1).outcome == "already_committed"
+    assert zombie.commit(1, [of_zombie]).outcome == "already_committed"
+    with pytest.raises(txlog.InvalidInputError, match="not sealed"):
+        zombie.commit(3)
+    assert ids_of(table) == [1, 2]

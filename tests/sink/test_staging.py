@@ -1,0 +1,154 @@
+"""Staging: what it keeps on each store, what it answers where the store's answers get lost, and its bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sealed, staging_of
+
+import txlog
+from txlog.sink.staging import Manifest, Staging, checkpoints_of, key_of
+from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.open import open_store
+from txlog.store.retry import RetryPolicy
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> TableStore:
+    return memory_table_store() if request.param == "memory" else open_store(tmp_path / "table")
+
+
+@pytest.mark.parametrize("check", STAGING_CONTRACT, ids=lambda check: check.__name__)
+def test_staging_contract(store: TableStore, check: Callable[[TableStore], None]) -> None:
+    check(store)
+
+
+# --- where answers get lost ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def scripted(scripted_log: Any) -> TableStore:
+    return TableStore("memory://table", MemoryLogStore(), MemoryFileStore(), scripted_log)
+
+
+def lost_after_landing(real: Any, name: str, body: bytes) -> PutOutcome:
+    real(name, body)
+    return PutOutcome.UNKNOWN
+
+
+def lost_before_landing(real: Any, name: str, body: bytes) -> PutOutcome:
+    return PutOutcome.UNKNOWN
+
+
+@pytest.mark.parametrize("answer", [lost_after_landing, lost_before_landing])
+def test_a_lost_answer_is_found_out(answer: Any, scripted: TableStore, scripted_log: Any, clock: Any) -> None:
+    scripted_log.script["put_if_absent"] = [answer, answer]
+    staging_of(scripted).stage(committable())
+    assert staging_of(scripted).seal(sealed(committable())) == sealed(committable())
+    (staged,) = staging_of(scripted).checkpoints("app")
+    assert staged.is_sealed
+    assert staged.attempts == {0: (0,)}
+
+
+def test_a_lost_answer_may_hide_that_somebody_else_was_first(
+    scripted: TableStore, scripted_log: Any, clock: Any
+) -> None:
+    theirs = sealed(committable(task_id=7))
+    staging_of(scripted).seal(theirs)
+    scripted_log.script["put_if_absent"] = [lost_before_landing]
+    assert staging_of(scripted).seal(sealed(committable())) == theirs
+
+
+def test_what_was_found_by_reading_is_made_durable(scripted: TableStore, scripted_log: Any, clock: Any) -> None:
+    scripted_log.script["put_if_absent"] = [lost_after_landing]
+    staging_of(scripted).stage(committable())
+    assert scripted_log.names("make_durable") == scripted_log.names("put_if_absent")
+
+
+def test_a_store_that_never_answers_is_an_error_in_time(scripted: TableStore, scripted_log: Any, clock: Any) -> None:
+    scripted_log.script["put_if_absent"] = [lost_before_landing] * 1000
+    with pytest.raises(txlog.StorageError, match="Stage it again"):
+        Staging(scripted, RetryPolicy(total_timeout=2)).stage(committable())
+    assert sum(clock.slept_s) == pytest.approx(2, abs=0.5)
+
+
+def test_what_is_visible_and_not_durable_is_not_acknowledged(scripted: TableStore, scripted_log: Any) -> None:
+    scripted_log.inner.before_sync = lambda name: False
+    with pytest.raises(txlog.StorageError, match="could not be synced"):
+        staging_of(scripted).stage(committable())
+
+
+def test_a_delete_that_fails_after_a_commit_only_warns(
+    scripted: TableStore, scripted_log: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(real: Any, name: str) -> None:
+        raise txlog.StorageError("no permission")
+
+    staging = staging_of(scripted)
+    staging.stage(committable())
+    scripted_log.script["delete"] = [refused]
+    staging.remove_quietly(staging.checkpoints()[0].names)
+    assert "no permission" in caplog.text
+    assert len(staging.checkpoints()) == 1
+
+
+def test_a_store_without_staging_has_nothing_staged_and_takes_nothing() -> None:
+    store = TableStore("memory://table", MemoryLogStore(), MemoryFileStore())
+    assert staging_of(store).checkpoints("app") == ()
+    with pytest.raises(txlog.UnsupportedFeatureError, match="staging"):
+        staging_of(store).stage(committable())
+
+
+# --- names and bytes ----------------------------------------------------------------------------------------------
+
+
+def test_a_name_fits_every_file_system_and_belongs_to_one_application() -> None:
+    keys = [key_of(app_id) for app_id in AWKWARD_APP_IDS]
+    assert len({key.lower() for key in keys}) == len(AWKWARD_APP_IDS)
+    assert all(key.isascii() and "." not in key and len(key) < 64 for key in keys)
+
+
+def test_a_listing_is_grouped_by_application_and_checkpoint() -> None:
+    names = [f"a-1.{2:020}.task.1.0", f"a-1.{2:020}.manifest", f"a-1.{1:020}.task.0.3", f"b-1.{1:020}.task.0.0"]
+    listed = [ObjectMeta(name, 10, 1000 + number) for number, name in enumerate(names)]
+    found = checkpoints_of(listed)
+    assert [(each.key, each.checkpoint_id, each.is_sealed) for each in found] == [
+        ("a-1", 1, False),
+        ("a-1", 2, True),
+        ("b-1", 1, False),
+    ]
+    assert found[1].names == (names[1], names[0])
+    assert (found[1].modified_ms, found[1].size_bytes) == (1001, 20)
+
+
+def test_a_manifest_comes_back_from_its_bytes() -> None:
+    manifest = sealed(committable(task_id=1), committable(task_id=2, attempt=5), fingerprint="ä")
+    assert Manifest.from_bytes(manifest.to_bytes()) == manifest
+    assert manifest.to_bytes() == Manifest.from_bytes(manifest.to_bytes()).to_bytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tasks": (*sealed(committable()).tasks, *sealed(committable()).tasks)},
+        {"tasks": sealed(committable(task_id=2), committable(task_id=1)).tasks},
+        {"checkpoint_id": -1},
+        {"app_id": 5},
+        {"fingerprint": 5},
+    ],
+    ids=["task twice", "tasks out of order", "negative checkpoint", "app_id no text", "fingerprint no text"],
+)
+def test_a_manifest_with_a_good_checksum_is_still_looked_at(change: dict[str, Any]) -> None:
+    wrong = dataclasses.replace(sealed(committable()), **change)
+    with pytest.raises(txlog.InvalidInputError, match="not a manifest"):
+        Manifest.from_bytes(wrong.to_bytes())
+
+
+def test_a_manifest_of_a_newer_release_is_named_as_such() -> None:
+    with pytest.raises(txlog.UnsupportedFeatureError, match="format 2"):
+        Manifest.from_bytes(sealed(committable()).to_bytes().replace(b"manifest 1 ", b"manifest 2 ", 1))

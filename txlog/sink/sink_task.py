@@ -1,0 +1,54 @@
+"""`SinkTask`: one attempt of one task of a sink, in whatever process it runs.
+
+In: batches. Out: a `Committable`, when all files are sealed. Knows neither the log nor other tasks.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from txlog.errors import InvalidInputError
+from txlog.sink.committable import Committable
+from txlog.sink.task_committer import TaskCommitter
+from txlog.sink.task_writer import TaskWriter
+from txlog.sink.write_job import WriteJob
+from txlog.store.base import FileStore
+
+__all__ = ["SinkTask"]
+
+
+class SinkTask:
+    """One task of one checkpoint: a context manager. Leaving it cleanly seals the files; an exception aborts them."""
+
+    def __init__(self, files: FileStore, job: WriteJob, task_id: int, attempt: int) -> None:
+        self._task = job.task(task_id, attempt)
+        self._committer = TaskCommitter(files, job.plan)
+        self._writer = TaskWriter(files, job.plan, self._task)
+        self._committable: Committable | None = None
+
+    def write(self, data: Any) -> None:
+        """Write a record batch, or anything ``Table.append`` takes. An error aborts the task."""
+        self._writer.write(data)
+
+    @property
+    def committable(self) -> Committable:
+        """What the task produced: ready after the ``with`` block ended."""
+        if self._committable is None:
+            raise InvalidInputError("the task is not sealed yet: its committable is ready after its with block")
+        return self._committable
+
+    def __enter__(self) -> SinkTask:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._writer.abort()
+            return
+        try:
+            self._committable = self._committer.seal(self._task, self._writer.close())
+        except BaseException:
+            self._writer.abort()
+            raise
