@@ -19,7 +19,8 @@ import pytest
 from txlog.errors import NotFoundError, StorageError
 from txlog.store import disk
 from txlog.store.base import PutOutcome
-from txlog.store.local import LocalFileStore, LocalLogStore
+from txlog.store.local import LocalLogStore
+from txlog.store.local_files import LocalFileStore
 
 COMMIT = f"{0:020}.json"
 SECOND = f"{1:020}.json"

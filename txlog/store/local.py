@@ -1,8 +1,8 @@
-"""The local store: put-if-absent and durable data files on a POSIX file system.
+"""The local store: put-if-absent on a POSIX file system.
 
 A commit is written aside in `_delta_log/`, synced, published by a hard link and made durable by syncing the
 directory, in that order: its name never points to unsynced bytes, and nothing is acknowledged that a power cut
-could take away. Data files follow the same steps, with the directory syncs of many files done at once.
+could take away. Data files follow the same steps, in ``store/local_files``.
 PROTOCOL.md: "Delta Log Entries", "Writer Requirements" (mutual exclusion on a version).
 """
 
@@ -13,21 +13,17 @@ import logging
 import os
 import re
 import stat
-import threading
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from txlog import ambient
-from txlog.errors import NotFoundError, StorageError, TableNotFoundError
+from txlog.errors import NotFoundError, StorageError
 from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
+from txlog.store.local_files import LocalFileStore, meta_of, storage_failure
 from txlog.store.round_trip import RoundTrip
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["LocalFileStore", "LocalLogStore", "LocalOutputFile", "local_table_store"]
+__all__ = ["LocalLogStore", "local_table_store"]
 
 LOG_DIRECTORY = "_delta_log"
 
@@ -95,7 +91,7 @@ class LocalLogStore:
     def head(self, name: str) -> ObjectMeta:
         path = self._path(name)
         try:
-            return _meta(name, os.lstat(path))
+            return meta_of(name, os.lstat(path))
         except OSError as error:
             raise self._failed("look at", name, error) from error
 
@@ -241,7 +237,7 @@ class LocalLogStore:
             raise StorageError(f"{error}; nothing was touched", table=self._root, path=below) from None
 
     def _failed(self, action: str, name: str, error: OSError) -> StorageError | NotFoundError:
-        return _storage_failure(action, self._root, f"{self._folder}/{name}", error)
+        return storage_failure(action, self._root, f"{self._folder}/{name}", error)
 
     def _no_exclusive_create(self, error: OSError) -> StorageError:
         return StorageError(
@@ -252,191 +248,10 @@ class LocalLogStore:
         )
 
 
-class LocalFileStore:
-    """`FileStore` of the table at directory ``root``. Directories are made as files need them."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self._lock = threading.Lock()
-        self._durable_directories: set[str] = set()
-        self._new_roots: set[str] = set()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (LocalFileStore, (self._root,))
-
-    def create(self, path: str) -> LocalOutputFile:
-        import pyarrow as pa
-
-        target = _checked(self._root, path)
-        directory, name = os.path.split(target)
-        temporary = f"{directory}/.{name}.inprogress"
-        descriptor: int | None = None
-        try:
-            descriptor = self._open_new(directory, temporary)
-            sink = pa.OSFile(temporary, "wb")
-        except OSError as error:
-            if descriptor is not None:
-                disk.remove_quietly(temporary)
-                os.close(descriptor)
-            raise _storage_failure("create", self._root, path, error) from error
-        return LocalOutputFile(self._root, path, temporary, descriptor, sink)
-
-    def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
-        target = _checked(self._root, path)
-        try:
-            try:
-                status = disk.write_nameless(target, memoryview(body))
-            except FileNotFoundError:
-                self._remember_new(disk.make_directories(os.path.dirname(target)))
-                status = disk.write_nameless(target, memoryview(body))
-        except OSError as error:
-            raise _storage_failure("write", self._root, path, error) from error
-        if status is not None:
-            return _meta(path, status)
-        output = self.create(path)
-        try:
-            output.sink.write(body)
-        except OSError as error:
-            output.abort()
-            raise _storage_failure("write", self._root, path, error) from error
-        return output.publish()
-
-    def read_from(self, path: str, start: int) -> bytes:
-        target = _checked(self._root, path)
-        try:
-            return disk.read_from(target, start)
-        except OSError as error:
-            raise _storage_failure("read", self._root, path, error) from error
-
-    def open(self, path: str) -> Any:
-        import pyarrow as pa
-
-        target = _checked(self._root, path)
-        try:
-            if not stat.S_ISREG(os.stat(target).st_mode):
-                raise OSError(errno.EINVAL, "not a regular file")  # opening a named pipe would wait for ever
-            return pa.OSFile(target, "rb")
-        except OSError as error:
-            raise _storage_failure("read", self._root, path, error) from error
-
-    def head(self, path: str) -> ObjectMeta:
-        target = _checked(self._root, path)
-        try:
-            return _meta(path, os.stat(target))
-        except OSError as error:
-            raise _storage_failure("look at", self._root, path, error) from error
-
-    def make_durable(self, paths: Iterable[str]) -> None:
-        """Sync each directory that holds one of ``paths`` once, and once each one above it whose child may be new."""
-        holding = {os.path.dirname(f"{self._root}/{path}") for path in paths}
-        with self._lock:
-            known = set(self._durable_directories)
-            to_sync = holding | {os.path.dirname(directory) for directory in self._new_roots}
-        above = {ancestor for directory in holding for ancestor in self._up_to_root(directory)} - known
-        to_sync |= {os.path.dirname(directory) for directory in above}
-        for directory in sorted(to_sync, reverse=True):
-            try:
-                disk.fsync_directory(directory)
-            except OSError as error:
-                raise _storage_failure("sync", self._root, os.path.relpath(directory, self._root), error) from error
-        with self._lock:
-            self._durable_directories |= above
-            self._new_roots = {directory for directory in self._new_roots if os.path.dirname(directory) not in to_sync}
-
-    def delete(self, path: str) -> None:
-        target = _checked(self._root, path)
-        try:
-            os.unlink(target)
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise _storage_failure("delete", self._root, path, error) from error
-
-    def _open_new(self, directory: str, temporary: str) -> int:
-        try:
-            return disk.open_exclusive(temporary)
-        except FileNotFoundError:
-            self._remember_new(disk.make_directories(directory))
-            return disk.open_exclusive(temporary)
-
-    def _remember_new(self, created: list[str]) -> None:
-        with self._lock:
-            self._durable_directories.difference_update(created)
-            self._new_roots.update(directory for directory in created if len(directory) <= len(self._root))
-
-    def _up_to_root(self, directory: str) -> Iterable[str]:
-        while len(directory) > len(self._root):
-            yield directory
-            directory = os.path.dirname(directory)
-
-
-class LocalOutputFile:
-    """A data file under its hidden temporary name, written by Arrow itself and synced through our own descriptor."""
-
-    def __init__(self, root: str, path: str, temporary: str, descriptor: int, sink: Any) -> None:
-        self._root = root
-        self._path = path
-        self._temporary = temporary
-        self._descriptor: int | None = descriptor
-        self._sink = sink
-
-    @property
-    def sink(self) -> Any:
-        return self._sink
-
-    def publish(self) -> ObjectMeta:
-        assert self._descriptor is not None, "published or aborted before"
-        try:
-            meta = self._publish(self._descriptor)
-        except OSError as error:
-            self.abort()
-            raise _storage_failure("publish", self._root, self._path, error) from error
-        except BaseException:
-            self.abort()
-            raise
-        self._close()
-        return meta
-
-    def abort(self) -> None:
-        if self._descriptor is None:
-            return
-        disk.remove_quietly(self._temporary)
-        self._close()
-
-    def _publish(self, descriptor: int) -> ObjectMeta:
-        written_bytes = None if self._sink.closed else self._sink.tell()
-        self._sink.close()
-        disk.fsync(descriptor)
-        status = os.fstat(descriptor)
-        if written_bytes not in (None, status.st_size):
-            raise OSError(errno.EIO, f"{written_bytes} bytes were written but the file has {status.st_size}")
-        disk.take_name(self._temporary, f"{self._root}/{self._path}")
-        disk.remove_quietly(self._temporary)
-        return _meta(self._path, status)
-
-    def _close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, None
-        try:
-            if descriptor is not None:
-                os.close(descriptor)
-            self._sink.close()
-        except OSError as error:  # a published file was synced before, an aborted one is gone
-            _logger.debug("%s: closing %s: %s", self._root, self._path, error)
-
-
 def local_table_store(root: str) -> TableStore:
     """Both stores of the table at a directory, which need not exist yet."""
     root = os.path.abspath(root)
     return TableStore(root, LocalLogStore(root), LocalFileStore(root), LocalLogStore(root, STAGING))
-
-
-def _checked(root: str, relative: str) -> str:
-    try:
-        return disk.check_below(root, relative)
-    except ValueError as error:
-        raise StorageError(f"{error}; nothing was touched", table=root, path=relative) from error
-    except OSError as error:
-        raise _storage_failure("reach", root, relative, error) from error
 
 
 def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str], prefix: str = "") -> None:
@@ -445,32 +260,4 @@ def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str], prefix: st
     except FileNotFoundError:
         return
     if stat.S_ISREG(status.st_mode):
-        found.append(_meta(prefix + entry.name, status))
-
-
-def _meta(name: str, status: os.stat_result) -> ObjectMeta:
-    return ObjectMeta(name=name, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
-
-
-def _file_above(path: str) -> str | None:
-    """The nearest thing above ``path`` that exists, if it is a file where a directory should be."""
-    above = os.path.dirname(path)
-    while not os.path.lexists(above):
-        above = os.path.dirname(above)
-    return None if os.path.isdir(above) else above
-
-
-def _storage_failure(action: str, root: str, path: str, error: OSError) -> StorageError | NotFoundError:
-    """What an operating system error means to the caller. None of these left anything behind."""
-    blocking = _file_above(f"{root}/{path}") if isinstance(error, (NotADirectoryError, FileExistsError)) else None
-    if blocking is not None:
-        message = f"{blocking} is a file, and the table's place needs a directory there: check the location"
-        kind = {"list": TableNotFoundError, "read": NotFoundError, "look at": NotFoundError}.get(action, StorageError)
-        return kind(message, table=root, path=path)
-    if isinstance(error, FileNotFoundError) and action in ("read", "look at", "sync"):
-        return NotFoundError(f"{path} does not exist", table=root, path=path)
-    return StorageError(
-        f"could not {action} {path}: {error.strerror or error}. Nothing landed; mend the cause and run it again.",
-        table=root,
-        path=path,
-    )
+        found.append(meta_of(prefix + entry.name, status))

@@ -1,0 +1,236 @@
+"""The data files of a table on a local disk: durable before they have a name, and never outside of the table.
+
+In: paths relative to the root, and bytes. Out: files under their final names, synced; or errors that say what an
+operating system error means to the caller. The log beside them is in ``store/local``.
+PROTOCOL.md: "Add File and Remove File", "Writer Requirements".
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import stat
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from txlog.errors import NotFoundError, StorageError, TableNotFoundError
+from txlog.store import disk
+from txlog.store.base import ObjectMeta
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["LocalFileStore", "LocalOutputFile", "meta_of", "storage_failure"]
+
+_logger = logging.getLogger("txlog")
+
+
+class LocalFileStore:
+    """`FileStore` of the table at directory ``root``. Directories are made as files need them."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._lock = threading.Lock()
+        self._durable_directories: set[str] = set()
+        self._new_roots: set[str] = set()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (LocalFileStore, (self._root,))
+
+    def create(self, path: str) -> LocalOutputFile:
+        import pyarrow as pa
+
+        target = _checked(self._root, path)
+        directory, name = os.path.split(target)
+        temporary = f"{directory}/.{name}.inprogress"
+        descriptor: int | None = None
+        try:
+            descriptor = self._open_new(directory, temporary)
+            sink = pa.OSFile(temporary, "wb")
+        except OSError as error:
+            if descriptor is not None:
+                disk.remove_quietly(temporary)
+                os.close(descriptor)
+            raise storage_failure("create", self._root, path, error) from error
+        return LocalOutputFile(self._root, path, temporary, descriptor, sink)
+
+    def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
+        target = _checked(self._root, path)
+        try:
+            try:
+                status = disk.write_nameless(target, memoryview(body))
+            except FileNotFoundError:
+                self._remember_new(disk.make_directories(os.path.dirname(target)))
+                status = disk.write_nameless(target, memoryview(body))
+        except OSError as error:
+            raise storage_failure("write", self._root, path, error) from error
+        if status is not None:
+            return meta_of(path, status)
+        output = self.create(path)
+        try:
+            output.sink.write(body)
+        except OSError as error:
+            output.abort()
+            raise storage_failure("write", self._root, path, error) from error
+        return output.publish()
+
+    def read_from(self, path: str, start: int) -> bytes:
+        target = _checked(self._root, path)
+        try:
+            return disk.read_from(target, start)
+        except OSError as error:
+            raise storage_failure("read", self._root, path, error) from error
+
+    def open(self, path: str) -> Any:
+        import pyarrow as pa
+
+        target = _checked(self._root, path)
+        try:
+            if not stat.S_ISREG(os.stat(target).st_mode):
+                raise OSError(errno.EINVAL, "not a regular file")  # opening a named pipe would wait for ever
+            return pa.OSFile(target, "rb")
+        except OSError as error:
+            raise storage_failure("read", self._root, path, error) from error
+
+    def head(self, path: str) -> ObjectMeta:
+        target = _checked(self._root, path)
+        try:
+            return meta_of(path, os.stat(target))
+        except OSError as error:
+            raise storage_failure("look at", self._root, path, error) from error
+
+    def make_durable(self, paths: Iterable[str]) -> None:
+        """Sync each directory that holds one of ``paths`` once, and once each one above it whose child may be new."""
+        holding = {os.path.dirname(f"{self._root}/{path}") for path in paths}
+        with self._lock:
+            known = set(self._durable_directories)
+            to_sync = holding | {os.path.dirname(directory) for directory in self._new_roots}
+        above = {ancestor for directory in holding for ancestor in self._up_to_root(directory)} - known
+        to_sync |= {os.path.dirname(directory) for directory in above}
+        for directory in sorted(to_sync, reverse=True):
+            try:
+                disk.fsync_directory(directory)
+            except OSError as error:
+                raise storage_failure("sync", self._root, os.path.relpath(directory, self._root), error) from error
+        with self._lock:
+            self._durable_directories |= above
+            self._new_roots = {directory for directory in self._new_roots if os.path.dirname(directory) not in to_sync}
+
+    def delete(self, path: str) -> None:
+        target = _checked(self._root, path)
+        try:
+            os.unlink(target)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise storage_failure("delete", self._root, path, error) from error
+
+    def _open_new(self, directory: str, temporary: str) -> int:
+        try:
+            return disk.open_exclusive(temporary)
+        except FileNotFoundError:
+            self._remember_new(disk.make_directories(directory))
+            return disk.open_exclusive(temporary)
+
+    def _remember_new(self, created: list[str]) -> None:
+        with self._lock:
+            self._durable_directories.difference_update(created)
+            self._new_roots.update(directory for directory in created if len(directory) <= len(self._root))
+
+    def _up_to_root(self, directory: str) -> Iterable[str]:
+        while len(directory) > len(self._root):
+            yield directory
+            directory = os.path.dirname(directory)
+
+
+class LocalOutputFile:
+    """A data file under its hidden temporary name, written by Arrow itself and synced through our own descriptor."""
+
+    def __init__(self, root: str, path: str, temporary: str, descriptor: int, sink: Any) -> None:
+        self._root = root
+        self._path = path
+        self._temporary = temporary
+        self._descriptor: int | None = descriptor
+        self._sink = sink
+
+    @property
+    def sink(self) -> Any:
+        return self._sink
+
+    def publish(self) -> ObjectMeta:
+        assert self._descriptor is not None, "published or aborted before"
+        try:
+            meta = self._publish(self._descriptor)
+        except OSError as error:
+            self.abort()
+            raise storage_failure("publish", self._root, self._path, error) from error
+        except BaseException:
+            self.abort()
+            raise
+        self._close()
+        return meta
+
+    def abort(self) -> None:
+        if self._descriptor is None:
+            return
+        disk.remove_quietly(self._temporary)
+        self._close()
+
+    def _publish(self, descriptor: int) -> ObjectMeta:
+        written_bytes = None if self._sink.closed else self._sink.tell()
+        self._sink.close()
+        disk.fsync(descriptor)
+        status = os.fstat(descriptor)
+        if written_bytes not in (None, status.st_size):
+            raise OSError(errno.EIO, f"{written_bytes} bytes were written but the file has {status.st_size}")
+        disk.take_name(self._temporary, f"{self._root}/{self._path}")
+        disk.remove_quietly(self._temporary)
+        return meta_of(self._path, status)
+
+    def _close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, None
+        try:
+            if descriptor is not None:
+                os.close(descriptor)
+            self._sink.close()
+        except OSError as error:  # a published file was synced before, an aborted one is gone
+            _logger.debug("%s: closing %s: %s", self._root, self._path, error)
+
+
+def _checked(root: str, relative: str) -> str:
+    try:
+        return disk.check_below(root, relative)
+    except ValueError as error:
+        raise StorageError(f"{error}; nothing was touched", table=root, path=relative) from error
+    except OSError as error:
+        raise storage_failure("reach", root, relative, error) from error
+
+
+def meta_of(name: str, status: os.stat_result) -> ObjectMeta:
+    return ObjectMeta(name=name, size=status.st_size, modified_ms=status.st_mtime_ns // 1_000_000)
+
+
+def _file_above(path: str) -> str | None:
+    """The nearest thing above ``path`` that exists, if it is a file where a directory should be."""
+    above = os.path.dirname(path)
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    return None if os.path.isdir(above) else above
+
+
+def storage_failure(action: str, root: str, path: str, error: OSError) -> StorageError | NotFoundError:
+    """What an operating system error means to the caller. None of these left anything behind."""
+    blocking = _file_above(f"{root}/{path}") if isinstance(error, (NotADirectoryError, FileExistsError)) else None
+    if blocking is not None:
+        message = f"{blocking} is a file, and the table's place needs a directory there: check the location"
+        kind = {"list": TableNotFoundError, "read": NotFoundError, "look at": NotFoundError}.get(action, StorageError)
+        return kind(message, table=root, path=path)
+    if isinstance(error, FileNotFoundError) and action in ("read", "look at", "sync"):
+        return NotFoundError(f"{path} does not exist", table=root, path=path)
+    return StorageError(
+        f"could not {action} {path}: {error.strerror or error}. Nothing landed; mend the cause and run it again.",
+        table=root,
+        path=path,
+    )
