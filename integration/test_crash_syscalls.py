@@ -31,7 +31,7 @@ NAME = f"{1:020}.json"
 BODY = b'{"commitInfo":{}}\n' * 100
 FAULTS = ("signal=SIGKILL", "error=EIO", "error=ENOSPC")
 OF_A_PUT = "openat,newfstatat,fstat,write,fsync,link,linkat,unlink,unlinkat,close"
-OF_A_WRITE = "write,pwrite64,writev,fsync,fdatasync,link,unlink,mkdir,rename,ftruncate,fallocate"
+OF_A_WRITE = "write,pwrite64,writev,fsync,fdatasync,link,linkat,unlink,mkdir,rename,ftruncate,fallocate"
 Record = Callable[[str, object], None]
 
 
@@ -73,7 +73,7 @@ def test_a_put_whose_system_call_fails_or_kills_is_complete_or_absent_and_says_w
 ) -> None:
     require_strace("what a failing or deadly system call does to the local put")
     calls = _calls_of_the_put(tmp_path)
-    assert {"openat", "write", "fsync", "link", "unlink", "close"} <= {call for call, _ in calls}
+    assert {"openat", "write", "fsync", "linkat", "unlink", "close"} <= {call for call, _ in calls}
     started_s = time.perf_counter()
     outcomes: Counter[str] = Counter()
     for call, nth in calls:
@@ -125,7 +125,7 @@ def test_a_write_whose_system_call_fails_or_kills_leaves_a_legal_table_and_is_en
                 calls[match[1]] += 1
 
     assert _attempt(before, "watched", number, learn) == "ok"
-    assert {"write", "fsync", "link"} <= calls.keys(), calls
+    assert {"write", "fsync", "linkat"} <= calls.keys(), calls
     injected = [(call, nth, fault) for call in calls for nth in range(1, calls[call] + 1) for fault in FAULTS]
 
     def tampered_attempt(injection: tuple[str, int, str]) -> str:

@@ -31,8 +31,15 @@ def root(tmp_path: Path) -> Path:
     return tmp_path / "table"
 
 
+@pytest.fixture(params=["nameless", "hidden"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What a commit is until it takes its name: a file without one, or, where there are none, one of a hidden name."""
+    monkeypatch.setattr(disk, "_has_nameless_files", lambda: request.param == "nameless")
+    return str(request.param)
+
+
 @pytest.fixture
-def log(root: Path) -> LocalLogStore:
+def log(root: Path, way: str) -> LocalLogStore:
     """A log whose directory exists already, so that a test breaks the put itself."""
     store = LocalLogStore(str(root))
     store.put_if_absent("_made", b"")
@@ -64,9 +71,9 @@ def closed_and(code: int) -> Callable[[int], None]:
 
 
 def first(note: Callable[..., None], function: Callable[..., Any]) -> Callable[..., Any]:
-    def call(*arguments: Any) -> Any:
+    def call(*arguments: Any, **options: Any) -> Any:
         note(*arguments)
-        return function(*arguments)
+        return function(*arguments, **options)
 
     return call
 
@@ -83,7 +90,7 @@ def is_directory(descriptor: int) -> bool:
 
 
 def test_the_name_appears_only_after_its_bytes_are_synced_and_the_answer_after_the_directory_is(
-    log: LocalLogStore, monkeypatch: pytest.MonkeyPatch
+    log: LocalLogStore, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
     note = steps.append
@@ -93,7 +100,8 @@ def test_the_name_appears_only_after_its_bytes_are_synced_and_the_answer_after_t
     monkeypatch.setattr(os, "link", first(lambda *_: note("link"), os.link))
     monkeypatch.setattr(os, "unlink", first(lambda name: name.endswith(".crc") or note("unlink"), os.unlink))
     assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
-    assert steps == ["sync file", "link", "unlink", "sync directory"]
+    unlink = ["unlink"] if way == "hidden" else []
+    assert steps == ["sync file", "link", *unlink, "sync directory"]
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
@@ -108,18 +116,18 @@ def test_a_directory_that_cannot_be_synced_is_not_durable_though_visible(
 def test_a_directory_that_cannot_be_opened_for_its_sync_is_not_durable(
     log: LocalLogStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    opens_directory = lambda _path, flags, *_: bool(flags & os.O_DIRECTORY)  # noqa: E731
+    opens_directory = lambda _path, flags, *_: flags & os.O_TMPFILE == os.O_DIRECTORY  # noqa: E731
     monkeypatch.setattr(os, "open", failing(errno.EMFILE, opens_directory, os.open))
     assert log.put_if_absent(COMMIT, b"body") is PutOutcome.NOT_DURABLE
 
 
 def test_a_temporary_name_that_cannot_be_removed_changes_nothing(
-    log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
+    log: LocalLogStore, way: str, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "unlink", failing(errno.EIO))
     assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
     assert log.put_if_absent(COMMIT, b"other") is PutOutcome.ALREADY_EXISTS
-    assert len(names_on_disk(root)) == 3, "two temporary names should have stayed"
+    assert len(names_on_disk(root)) == (3 if way == "hidden" else 1), "of a hidden name each, two should have stayed"
     assert [meta.name for meta in log.list_from("")] == [COMMIT]
 
 
@@ -157,6 +165,7 @@ def test_a_failure_before_the_name_is_taken_is_definite_and_leaves_nothing(
     assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
 
 
+@pytest.mark.parametrize("way", ["hidden"], indirect=True)
 def test_a_temporary_file_that_cannot_be_closed_is_a_definite_failure_and_leaves_nothing(
     log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,8 +189,8 @@ def test_a_link_that_is_refused_is_definite(
 def test_a_link_that_fails_after_the_fact_is_unknown(log: LocalLogStore, monkeypatch: pytest.MonkeyPatch) -> None:
     link = os.link
 
-    def landed_and_failed(*names: str) -> None:
-        link(*names)
+    def landed_and_failed(*names: str, **options: Any) -> None:
+        link(*names, **options)
         raise OSError(errno.EIO, "input/output error")
 
     monkeypatch.setattr(os, "link", landed_and_failed)
@@ -189,6 +198,7 @@ def test_a_link_that_fails_after_the_fact_is_unknown(log: LocalLogStore, monkeyp
     assert log.read(COMMIT) == b"body"
 
 
+@pytest.mark.parametrize("way", ["hidden"], indirect=True)
 def test_a_resent_link_that_finds_its_own_name_has_won(log: LocalLogStore, monkeypatch: pytest.MonkeyPatch) -> None:
     link = os.link
 
@@ -235,10 +245,12 @@ def test_an_interrupt_before_the_name_is_taken_leaves_nothing(
 
 CRASH = """
 import os, signal, sys
+from txlog.store import disk
 from txlog.store.local import LocalLogStore
+disk._has_nameless_files = lambda: sys.argv[4] == "nameless"
 log = LocalLogStore(sys.argv[1])
 real = getattr(os, sys.argv[2])
-def die(*arguments):
+def die(*arguments, **options):
     if not str(arguments[0]).endswith(".crc"):
         os.kill(os.getpid(), signal.SIGKILL)
     return real(*arguments)
@@ -247,13 +259,17 @@ log.put_if_absent(sys.argv[3], b"from the dead")
 """
 
 
-@pytest.mark.parametrize(("call", "is_visible"), [("link", False), ("unlink", True)])
+@pytest.mark.parametrize(
+    ("way", "call", "is_visible"),
+    [("hidden", "link", False), ("hidden", "unlink", True), ("nameless", "link", False)],
+    indirect=["way"],
+)
 def test_a_writer_killed_at_a_step_leaves_a_whole_commit_or_none(
-    log: LocalLogStore, root: Path, call: str, is_visible: bool
+    log: LocalLogStore, way: str, root: Path, call: str, is_visible: bool
 ) -> None:
-    died = subprocess.run([sys.executable, "-c", CRASH, str(root), call, COMMIT], check=False)
+    died = subprocess.run([sys.executable, "-c", CRASH, str(root), call, COMMIT, way], check=False)
     assert died.returncode == -signal.SIGKILL
-    assert len([name for name in names_on_disk(root) if name.endswith(".tmp")]) == 1
+    assert len([name for name in names_on_disk(root) if name.endswith(".tmp")]) == (1 if way == "hidden" else 0)
     assert [meta.name for meta in log.list_from("")] == ([COMMIT] if is_visible else [])
     outcome = log.put_if_absent(COMMIT, b"from the living")
     assert outcome is (PutOutcome.ALREADY_EXISTS if is_visible else PutOutcome.WRITTEN)

@@ -17,6 +17,7 @@ import sys
 
 __all__ = [
     "LinkUnsupported",
+    "WrittenAside",
     "check_below",
     "check_no_links",
     "fsync",
@@ -29,7 +30,7 @@ __all__ = [
     "remove_quietly",
     "take_name",
     "write_fully",
-    "write_nameless",
+    "write_under",
 ]
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -37,6 +38,7 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
+_NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 
@@ -50,6 +52,19 @@ def open_exclusive(path: str) -> int:
     return os.open(path, _CREATE, 0o666)
 
 
+def write_under(path: str, body: bytes | memoryview) -> None:
+    """A new file, whole and synced; on any failure it is gone again."""
+    descriptor = open_exclusive(path)
+    try:
+        try:
+            write_fully(descriptor, body)
+        finally:
+            os.close(descriptor)
+    except BaseException:
+        remove_quietly(path)
+        raise
+
+
 def write_fully(descriptor: int, body: bytes | memoryview) -> None:
     """Write every byte and sync it; the size is read back, since a write that lies would be acknowledged otherwise."""
     remaining = memoryview(body).cast("B")
@@ -59,35 +74,6 @@ def write_fully(descriptor: int, body: bytes | memoryview) -> None:
     size = os.fstat(descriptor).st_size
     if size != len(body):
         raise OSError(errno.EIO, f"{len(body)} bytes were written but the file has {size}")
-
-
-def write_nameless(path: str, body: bytes | memoryview) -> os.stat_result | None:
-    """A new file that has no name at all until it is whole and synced: nothing of it can stay behind.
-
-    One change of the directory, where a hidden name, a link and its removal are three. None, with nothing done, where
-    the system or the file system has no such files (open(2), O_TMPFILE).
-    """
-    if not hasattr(os, "O_TMPFILE"):
-        return None
-    try:
-        descriptor = os.open(os.path.dirname(path), os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
-    except OSError as error:
-        if error.errno in _NO_NAMELESS_FILES:
-            return None
-        raise
-    try:
-        write_fully(descriptor, body)
-        status = os.fstat(descriptor)
-        try:
-            os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
-        except OSError as error:  # /proc may not be mounted
-            if error.errno in _NO_HARD_LINKS or error.errno in (errno.ENOENT, errno.EXDEV):
-                return None
-            raise
-        return status
-    finally:
-        with contextlib.suppress(OSError):  # what was synced is whole, and what has no name is gone
-            os.close(descriptor)
 
 
 def fsync(descriptor: int) -> None:
@@ -132,6 +118,67 @@ def open_regular(path: str) -> int:
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "not a regular file")
+
+
+class WrittenAside:
+    """The bytes of a file to come, whole and synced. It has no name at all until it takes its own (open(2), O_TMPFILE):
+    one change of the directory, and nothing can stay behind. Where there are no such files it has a hidden name.
+    """
+
+    def __init__(self, hidden: str, body: bytes | memoryview) -> None:
+        """Raises OSError, and then nothing is left."""
+        self._hidden = hidden
+        self._body = body
+        self._descriptor = _open_nameless(os.path.dirname(hidden))
+        if self._descriptor is None:
+            write_under(self._hidden, self._body)
+            return
+        try:
+            write_fully(self._descriptor, body)
+        except BaseException:
+            self.discard()
+            raise
+
+    def take_name(self, final: str) -> None:
+        """Publish as ``final`` in one step, or raise `FileExistsError` if that name is taken.
+
+        Raises LinkUnsupported, and OSError: after most of them the name may have been taken.
+        """
+        if self._descriptor is not None:
+            try:
+                os.link(f"/proc/self/fd/{self._descriptor}", final, src_dir_fd=self._descriptor, follow_symlinks=True)
+                return
+            except OSError as error:
+                if error.errno not in _NO_NAMELESS_LINKS:
+                    raise
+            self.discard()
+            write_under(self._hidden, self._body)
+        take_name(self._hidden, final)
+
+    def discard(self) -> None:
+        """To be called in the end, whatever happened. A hidden name that stays harms nobody: never a failure."""
+        if self._descriptor is None:
+            remove_quietly(self._hidden)
+            return
+        descriptor, self._descriptor = self._descriptor, None
+        with contextlib.suppress(OSError):  # synced before
+            os.close(descriptor)
+
+
+def _open_nameless(directory: str) -> int | None:
+    if not _has_nameless_files():
+        return None
+    try:
+        return os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in _NO_NAMELESS_FILES:
+            return None
+        raise
+
+
+@functools.cache
+def _has_nameless_files() -> bool:
+    return hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
 
 
 def take_name(temporary: str, final: str) -> None:

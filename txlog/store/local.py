@@ -104,7 +104,12 @@ class LocalLogStore:
     def put(self, name: str, body: bytes | memoryview) -> None:
         """Create or replace ``name``. Also sweeps what crashed writers left, since no commit waits for a hint."""
         target = self._path(name)
-        temporary = self._write_aside(name, body)
+        temporary = self._temporary(name)
+        try:
+            self._make_room(name)
+            disk.write_under(temporary, body)
+        except OSError as error:
+            raise self._failed("write", name, error) from error
         # Hadoop keeps a checksum in a hidden file, and Spark fails on one that belongs to older bytes: remove it first.
         self._remove_hadoop_checksum(name)
         try:
@@ -159,9 +164,9 @@ class LocalLogStore:
 
     def _put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
         target = self._path(name)
-        temporary = self._write_aside(name, body)
+        aside = self._write_aside(name, body)
         try:
-            disk.take_name(temporary, target)
+            aside.take_name(target)
         except FileExistsError:
             return PutOutcome.ALREADY_EXISTS
         except disk.LinkUnsupported as error:
@@ -172,8 +177,7 @@ class LocalLogStore:
             _logger.warning("%s: publishing %s answered %s: it may have landed", self._root, name, error)
             return PutOutcome.UNKNOWN
         finally:
-            # A temporary name that stays is a second name of the same bytes, and hidden: never a failure.
-            disk.remove_quietly(temporary)
+            aside.discard()
         self._remove_hadoop_checksum(name)
         try:
             disk.fsync_directory(os.path.dirname(target))
@@ -182,29 +186,23 @@ class LocalLogStore:
             return PutOutcome.NOT_DURABLE
         return PutOutcome.WRITTEN
 
-    def _write_aside(self, name: str, body: bytes | memoryview) -> str:
-        """The bytes under a hidden temporary name, synced. On any failure nothing stays and nothing landed."""
+    def _write_aside(self, name: str, body: bytes | memoryview) -> disk.WrittenAside:
+        """The bytes, synced, without their name. On any failure nothing stays and nothing landed."""
+        try:
+            self._make_room(name)
+            return disk.WrittenAside(self._temporary(name), body)
+        except OSError as error:
+            raise self._failed("write", name, error) from error
+
+    def _temporary(self, name: str) -> str:
         folder, slash, last = name.rpartition("/")
-        temporary = f"{self._directory}/{folder}{slash}.{last}.{ambient.uuid4()}.tmp"
-        try:
-            self._ensure_directory()
-            if folder and disk.make_directories(f"{self._directory}/{folder}"):
-                disk.fsync_directory(self._directory)
-            descriptor = disk.open_exclusive(temporary)
-        except OSError as error:
-            raise self._failed("write", name, error) from error
-        try:
-            try:
-                disk.write_fully(descriptor, body)
-            finally:
-                os.close(descriptor)
-        except OSError as error:
-            disk.remove_quietly(temporary)
-            raise self._failed("write", name, error) from error
-        except BaseException:
-            disk.remove_quietly(temporary)
-            raise
-        return temporary
+        return f"{self._directory}/{folder}{slash}.{last}.{ambient.uuid4()}.tmp"
+
+    def _make_room(self, name: str) -> None:
+        self._ensure_directory()
+        folder = name.rpartition("/")[0]
+        if folder and disk.make_directories(f"{self._directory}/{folder}"):
+            disk.fsync_directory(self._directory)
 
     def _ensure_directory(self) -> None:
         """Once per store: the log directory and its new parents exist and survive a power cut.

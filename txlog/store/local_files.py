@@ -58,23 +58,22 @@ class LocalFileStore:
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
         target = _checked(self._root, path)
+        directory, name = os.path.split(target)
+        hidden = f"{directory}/.{name}.inprogress"
         try:
             try:
-                status = disk.write_nameless(target, memoryview(body))
+                aside = disk.WrittenAside(hidden, memoryview(body))
             except FileNotFoundError:
-                self._remember_new(disk.make_directories(os.path.dirname(target)))
-                status = disk.write_nameless(target, memoryview(body))
+                self._remember_new(disk.make_directories(directory))
+                aside = disk.WrittenAside(hidden, memoryview(body))
+            try:
+                aside.take_name(target)
+                status = os.lstat(target)
+            finally:
+                aside.discard()
         except OSError as error:
             raise storage_failure("write", self._root, path, error) from error
-        if status is not None:
-            return meta_of(path, status)
-        output = self.create(path)
-        try:
-            output.sink.write(body)
-        except OSError as error:
-            output.abort()
-            raise storage_failure("write", self._root, path, error) from error
-        return output.publish()
+        return meta_of(path, status)
 
     def read_from(self, path: str, start: int) -> bytes:
         target = _checked(self._root, path)
