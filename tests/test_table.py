@@ -774,7 +774,6 @@ LATER: dict[str, Callable[[Table], Any]] = {
     "optimize": lambda table: table.optimize(),
     "vacuum": lambda table: table.vacuum(),
     "restore": lambda table: table.restore(0),
-    "compact_log": lambda table: table.compact_log(),
 }
 
 

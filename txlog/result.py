@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-__all__ = ["LogCleanUp", "WriteMetrics", "WriteResult"]
+__all__ = ["LogCleanUp", "LogCompaction", "WriteMetrics", "WriteResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +102,32 @@ class LogCleanUp:
         if self.dry_run:
             parts.append("dry run")
         return f"LogCleanUp({', '.join(parts)})"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class LogCompaction:
+    """The file that now stands in for the commits of a range; ``replaced_bytes`` is the size of those, which stay.
+
+    ``name`` is relative to ``_delta_log/``.
+    """
+
+    name: str
+    first_version: int
+    last_version: int
+    actions: int
+    size_bytes: int
+    replaced_bytes: int
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+    def __str__(self) -> str:
+        versions = f"versions {self.first_version} to {self.last_version}"
+        sizes = f"{human_size(self.replaced_bytes)} as {human_size(self.size_bytes)}"
+        return f"LogCompaction({versions}, {_count(self.actions, 'action')}, {sizes})"
 
     __repr__ = __str__
 

@@ -23,7 +23,7 @@ from txlog.errors import (
 from txlog.hooks import CommitHooks
 from txlog.log.transaction import operation_parameters
 from txlog.protocol.schema import from_any
-from txlog.result import LogCleanUp, WriteResult
+from txlog.result import LogCleanUp, LogCompaction, WriteResult
 from txlog.sink.batch_write import OnProgress, write_batch
 from txlog.sink.planning import WriteOptions
 from txlog.snapshot import Snapshot
@@ -343,6 +343,12 @@ class Table:
         """Write a Delta checkpoint of the newest version, if it has none; returns the version."""
         return self._engine.log.write_checkpoint(self._engine.writable_head())
 
+    def compact_log(self, *, on_progress: Callable[[int, int], None] | None = None) -> LogCompaction | None:
+        """Write one file that readers may take for the commits since the last checkpoint; None for fewer than two."""
+        from txlog.upkeep.log_compaction import compact_log
+
+        return compact_log(self._engine.log, self._engine.log.head(), on_progress=on_progress)
+
     def clean_up_log(
         self, dry_run: bool = False, *, on_progress: Callable[[int, int], None] | None = None
     ) -> LogCleanUp:
@@ -395,10 +401,6 @@ class Table:
     def restore(self, *_: Any, **__: Any) -> NoReturn:
         """Not in this release."""
         self._refuse("restore", "overwrite with the rows of table.snapshot(version)")
-
-    def compact_log(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("compact_log", "table.create_checkpoint() bounds what a reader reads")
 
     def _refuse(self, name: str, instead: str) -> NoReturn:
         raise UnsupportedFeatureError(

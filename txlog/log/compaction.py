@@ -1,0 +1,40 @@
+"""What a log compaction file holds: the commits of a range, reconciled into one list of actions. Pure.
+
+In: commits in ascending order. Out: the bytes of ``X.Y.compacted.json``, and how many actions they are. Unlike in a
+checkpoint every removal stays, of files and of domains, since what came before the range is not known here; what a
+newer action replaced goes, with ``commitInfo`` and change data. PROTOCOL.md, "Log Compaction Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import orjson
+
+from txlog.log.files import fold_commits
+from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction, action_to_json
+from txlog.protocol.commit_file import Commit
+
+__all__ = ["compacted_bytes"]
+
+
+def compacted_bytes(commits: Sequence[Commit]) -> tuple[bytes, int]:
+    """The file for these commits, all of one dense range. Its files change no data: their commits told of that."""
+    small = _newest_small_actions(action for commit in commits for action in commit.actions)
+    files = [replace(action, data_change=False) for action in fold_commits(commits).values()]
+    lines = [orjson.dumps(action_to_json(action)) for action in (*small, *files)]
+    return b"".join(line + b"\n" for line in lines), len(lines)
+
+
+def _newest_small_actions(actions: Iterable[Action]) -> list[Action]:
+    """The last protocol and metadata, and the last word on each application and domain."""
+    newest: dict[tuple[str, str], Action] = {}
+    for action in actions:
+        if isinstance(action, Protocol | Metadata):
+            newest[action.KEY, ""] = action
+        elif isinstance(action, SetTransaction):
+            newest[action.KEY, action.app_id] = action
+        elif isinstance(action, DomainMetadata):
+            newest[action.KEY, action.domain] = action
+    return list(newest.values())

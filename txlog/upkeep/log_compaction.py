@@ -1,0 +1,52 @@
+"""Log compaction: one file in place of all commits since the last checkpoint, for whoever reads them next.
+
+In: a table's log and its head. Out: ``X.Y.compacted.json`` beside the commits, which stay, and a ``LogCompaction``. It
+is never written over: commits do not change, so one that is there holds the same. PROTOCOL.md, "Log Compaction Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from txlog.commit_reader import CommitReader
+from txlog.delta_log import DeltaLog
+from txlog.errors import StorageError, TxlogError
+from txlog.log.compaction import compacted_bytes
+from txlog.log.state import TableHead
+from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit
+from txlog.protocol.features import check_can_write
+from txlog.protocol.log_names import compacted_name
+from txlog.result import LogCompaction
+from txlog.store.base import PutOutcome
+
+__all__ = ["OnRead", "compact_log"]
+
+OnRead = Callable[[int, int], None]
+"""Called with the number of commits read so far and of all that will be."""
+
+_LANDED = (PutOutcome.WRITTEN, PutOutcome.ALREADY_EXISTS)
+
+
+def compact_log(log: DeltaLog, head: TableHead, *, on_progress: OnRead | None = None) -> LogCompaction | None:
+    """Compact the commits after the last checkpoint, up to ``head``; None where there are fewer than two.
+
+    Raises ``UnsupportedFeatureError`` for a table this release may not write, ``NotFoundError`` where a commit was
+    cleaned up, ``StorageError``.
+    """
+    with TxlogError.located(log.table, head.version):
+        check_can_write(head.protocol, head.metadata)
+    first, last = head.segment.first_commit, head.version
+    if last <= first:
+        return None
+    commits: list[Commit] = []
+    for commit in CommitReader(log.store, DEFAULT_LIMITS).read_range(first, last, files=True):
+        commits.append(commit)
+        if on_progress is not None:
+            on_progress(len(commits), last + 1 - first)
+    body, actions = compacted_bytes(commits)
+    name = compacted_name(first, last)
+    if log.store.log.put_if_absent(name, body) not in _LANDED:
+        raise StorageError(f"the answer to the write of {name} was lost: write it again", table=log.table, path=name)
+    return LogCompaction(
+        name, first, last, actions, len(body), replaced_bytes=sum(commit.size_bytes for commit in commits)
+    )
