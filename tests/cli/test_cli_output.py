@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner, Result
+
+from txlog.cli.app import app
 
 
-def _txlog(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "txlog", *arguments], capture_output=True, text=True, check=False)
+def _txlog(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> str:
     (tmp_path / "in.csv").write_text("id,name\n1,a\n")
     done = _append(tmp_path, "--create", "--user-metadata", "first")
-    assert done.returncode == 0, done.stderr
+    assert done.exit_code == 0, done.stderr
     return str(tmp_path / "t")
 
 
-def _append(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+def _append(folder: Path, *more: str) -> Result:
     identity = ("--app-id", "loader", "--checkpoint-id", "3")
     return _txlog("append", str(folder / "t"), str(folder / "in.csv"), *identity, *more)
 
@@ -29,7 +30,7 @@ def _append(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
 def test_no_line_ends_with_spaces(table: str) -> None:
     for command in ("show", "history", "files", "verify"):
         done = _txlog(command, table)
-        assert done.returncode == 0, done.stderr
+        assert done.exit_code == 0, done.stderr
         assert done.stdout
         assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
 
@@ -42,7 +43,7 @@ def test_show_tells_how_far_each_application_has_committed(table: str) -> None:
 def test_a_dropped_replay_is_told_in_one_line_and_ends_the_program_well(table: str) -> None:
     for _ in range(3):
         done = _append(Path(table).parent)
-        assert done.returncode == 0
+        assert done.exit_code == 0
         assert done.stderr == f"warning: {table}: replay dropped: checkpoint 3 of 'loader' is in v0 already\n"
 
 
