@@ -1,10 +1,12 @@
-"""Shared by the unit tests: a clock that moves only when told, and a log store in memory whose answers a test can script.
+"""Shared by the unit tests: a clock that moves only when told, and a log store in memory whose answers can be scripted.
 
 What a test measures it records as a property named ``measured``; the summary of the run shows it.
+``TXLOG_EXAMPLES`` is how many examples Hypothesis draws for most tests; integration/test_many_examples.py draws more.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +22,12 @@ from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 # A slow machine is no failure, so no example has a deadline.
-hypothesis.settings.register_profile("txlog", deadline=None)
+hypothesis.settings.register_profile(
+    "txlog",
+    deadline=None,
+    max_examples=int(os.environ.get("TXLOG_EXAMPLES", "20")),
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
 hypothesis.settings.load_profile("txlog")
 
 

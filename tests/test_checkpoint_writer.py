@@ -13,7 +13,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
@@ -251,7 +251,6 @@ def test_expired_tombstones_leave_with_the_next_checkpoint(small: None) -> None:
 ACTIONS = st.lists(st.tuples(st.sampled_from(["add", "remove", "vector"]), st.integers(0, 60)), max_size=25)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(commits=st.lists(st.tuples(ACTIONS, st.booleans()), min_size=1, max_size=12))
 def test_whatever_was_committed_the_checkpoint_alone_says_what_the_commits_say(
     commits: list[tuple[list[tuple[str, int]], bool]],

@@ -10,7 +10,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
@@ -257,7 +257,6 @@ schemas = st.lists(types, min_size=1, max_size=4).map(
 )
 
 
-@settings(max_examples=50)
 @given(schemas, st.integers(0, 50))
 def test_every_field_gets_one_id_and_a_second_round_changes_nothing(schema: Struct, start: int) -> None:
     mapped, highest = assign(schema, start, lambda field: f"physical {field.name}")

@@ -9,6 +9,7 @@ what is proposed, what the committer does and what rows are there in the end are
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -199,8 +200,7 @@ def replaces(
             paths = transaction.snapshot.files(condition).column("path").to_pylist()
             days = {"mon" if "mon" in path else "tue" for path in paths}
             transaction.remove(*paths)
-            before = zip(*transaction.snapshot.to_arrow(["id", "day"]).to_pydict().values(), strict=True)
-            new = [(id_, day) for id_, day in before if day in days and keep(id_, day)] + add(n)
+            new = [(id_, day) for id_, day in BASE if day in days and keep(id_, day)] + add(n)  # it sees nothing later
             if new:
                 transaction.append(rows_of(*new))
 
@@ -343,12 +343,20 @@ def grid_cells() -> Iterator[tuple[str, str, str]]:
             yield loser, winner, cell
 
 
+def levels_of(number: int, cell: str) -> Iterator[tuple[str, str]]:
+    """Each level with its outcome; where they agree, one of them in turn, and both where there is time for many."""
+    outcomes = cell.split("|") if "|" in cell else (cell, cell)
+    for place, (level, outcome) in enumerate(zip(LEVELS, outcomes, strict=True)):
+        if "|" in cell or place == number % 2 or "TXLOG_EXAMPLES" in os.environ:
+            yield level, outcome
+
+
 CELLS = [*grid_cells(), *PARTICULARS]
 CASES = [
     pytest.param(loser, winner, level, outcome, id=f"{loser}-over-{winner}-{level}")
-    for loser, winner, cell in CELLS
+    for number, (loser, winner, cell) in enumerate(CELLS)
     if cell != "-"
-    for level, outcome in zip(LEVELS, cell.split("|") if "|" in cell else (cell, cell), strict=True)
+    for level, outcome in levels_of(number, cell)
 ]
 
 

@@ -9,7 +9,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlog.delta_log import DeltaLog
@@ -169,7 +169,7 @@ def observed(log: DeltaLog, head: TableHead) -> tuple[dict[Any, str], set[Any], 
 
 
 @given(commits=_commits, struct=st.booleans())
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=settings.default.max_examples // 4)
 def test_checkpoint_and_tail_equal_the_fold_wherever_the_checkpoint_stands(
     commits: list[list[Line]], struct: bool
 ) -> None:
@@ -192,7 +192,6 @@ def test_checkpoint_and_tail_equal_the_fold_wherever_the_checkpoint_stands(
 
 
 @given(commits=_commits)
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_an_open_log_that_follows_equals_one_that_loads(commits: list[list[Line]]) -> None:
     world = World(LocalLikeLogStore())
     world.commit(protocol(), metadata())

@@ -3,14 +3,11 @@
 Hypothesis draws the operations; two handles, both open all the time and so often behind, do them on one table in
 memory under a clock that moves only when told. The model is a dictionary of rows for every version, and what each
 commit touched, by day. At the end deltalake reads the table too, and ``txlog verify`` looks at its log.
-
-``TXLOG_STATE_MACHINE_EXAMPLES`` is how many sequences to try.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -35,8 +32,6 @@ from txlog.result import WriteResult
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 from txlog.transaction import Transaction
-
-EXAMPLES = int(os.environ.get("TXLOG_STATE_MACHINE_EXAMPLES", "12"))
 
 MS_PER_HOUR = 3_600_000
 MS_PER_DAY = 24 * MS_PER_HOUR
@@ -453,4 +448,4 @@ def rows_of(version: Version) -> list[Row]:
 
 
 TestTable = TableMachine.TestCase
-TestTable.settings = settings(max_examples=EXAMPLES, stateful_step_count=30, deadline=None)
+TestTable.settings = settings(max_examples=settings.default.max_examples // 3, stateful_step_count=30)

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog import errors
@@ -308,7 +308,6 @@ def histories(draw: st.DrawFn) -> tuple[dict[str, tuple[str, list[int]]], list[d
     return table, winners
 
 
-@settings(max_examples=300, deadline=None)
 @given(histories(), DAYS, st.integers(0, 9), st.booleans())
 def test_under_serializable_a_rebase_leaves_what_was_read_unchanged(
     history: tuple[dict[str, tuple[str, list[int]]], list[dict[str, Any]]], day: str, id_: int, lists_files: bool

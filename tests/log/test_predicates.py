@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError
@@ -144,10 +144,6 @@ def matching(oracle: duckdb.DuckDBPyConnection, rows: pa.Table, text: str) -> li
     return sorted(row for (row,) in oracle.execute(f"SELECT row FROM rows WHERE {text}").fetchall())
 
 
-EXAMPLES = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
-
-
-@EXAMPLES
 @given(rows=st.lists(ROW, min_size=1, max_size=8), text=CONDITIONS)
 def test_the_exact_filter_keeps_the_rows_that_sql_keeps(
     oracle: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]], text: str
@@ -208,7 +204,6 @@ def partition_of(row: dict[str, Any]) -> dict[str, str | None]:
     return {"p": row["p"], "q": None if row["q"] is None else str(row["q"])}
 
 
-@EXAMPLES
 @given(
     rows=st.lists(ROW, min_size=1, max_size=10),
     text=CONDITIONS,

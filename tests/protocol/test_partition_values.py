@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.errors import CorruptLogError, InvalidInputError
@@ -159,7 +159,6 @@ VALUES = {
 
 
 @pytest.mark.parametrize("kind", VALUES, ids=str)
-@settings(max_examples=25)
 @given(data=st.data())
 def test_any_values_survive_the_way_through_text(kind: DataType, data: st.DataObject) -> None:
     values = data.draw(st.lists(st.none() | VALUES[kind], max_size=8))

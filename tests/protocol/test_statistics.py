@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError
@@ -176,7 +176,6 @@ def leaves(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.DataType]]:
         yield from below((field.name,), field.type)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(a_table(), st.integers(1, 6), st.integers(1, 40))
 def test_every_row_lies_within_the_bounds_and_every_null_is_counted(
     drawn: tuple[pa.Table, list[dict[str, Any]]], rows_per_group: int, prefix_length: int
@@ -240,7 +239,6 @@ def check_parsed(low: Any, high: Any, values: list[Any], kind: pa.DataType) -> N
 
 
 @given(st.lists(st.sampled_from([0.0, -0.0]), min_size=1, max_size=4), st.integers(1, 3))
-@settings(max_examples=30, deadline=None)
 def test_a_minimum_of_zero_is_negative_only_where_a_negative_zero_was_written(
     values: list[float], rows_per_group: int
 ) -> None:

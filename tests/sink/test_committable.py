@@ -37,14 +37,13 @@ committables = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(committables)
 def test_bytes_and_pickle_bring_back_an_equal_committable(committable: Committable) -> None:
     assert Committable.from_bytes(committable.to_bytes()) == committable
     assert pickle.loads(pickle.dumps(committable)) == committable
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(st.data())
 def test_any_changed_or_lost_byte_is_noticed(data: st.DataObject) -> None:
     body = SEALED.to_bytes()

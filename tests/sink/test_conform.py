@@ -12,7 +12,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError, SchemaMismatchError
@@ -515,7 +515,6 @@ def values_of(target: DataType) -> st.SearchStrategy[Any]:
     }[target]
 
 
-@settings(max_examples=80, deadline=None)
 @given(st.data())
 def test_any_rows_survive_the_way_through_polars_like_types(data: st.DataObject) -> None:
     target = data.draw(types())

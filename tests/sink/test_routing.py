@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError
@@ -79,7 +79,6 @@ def by_loop(fields: list[Field], rows: list[dict[str, Any]]) -> dict[PartitionKe
     return dict(found)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_rows_are_grouped_as_a_loop_over_rows_would_group_them(data: st.DataObject) -> None:
     types = data.draw(st.lists(st.sampled_from(list(VALUES)), min_size=1, max_size=3))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog import ambient
@@ -166,7 +166,6 @@ ROW = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_any_batches_written_under_any_limits_are_read_back_row_for_row(data: st.DataObject) -> None:
     rows = data.draw(st.lists(ROW, max_size=40))

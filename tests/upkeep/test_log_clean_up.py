@@ -1,7 +1,4 @@
-"""Log cleanup against the log it cleans: whatever is cut short, every version that is kept reads as before.
-
-``TXLOG_CLEAN_UP_EXAMPLES`` is how many random logs to cut short at every deletion.
-"""
+"""Log cleanup against the log it cleans: whatever is cut short, every version that is kept reads as before."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txlog
@@ -26,8 +23,6 @@ from txlog.result import LogCleanUp
 from txlog.store.base import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_clean_up import clean_up_log
-
-EXAMPLES = int(os.environ.get("TXLOG_CLEAN_UP_EXAMPLES", "12"))
 
 DAY_MS = 86_400_000
 NOW_MS = 20_000 * DAY_MS + 5
@@ -301,7 +296,7 @@ def test_no_sidecar_goes_while_a_checkpoint_cannot_be_read(caplog: pytest.LogCap
 # --- cut short, at any point --------------------------------------------------------------------------------
 
 
-@settings(max_examples=EXAMPLES, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings.default.max_examples // 2)
 @given(data=st.data())
 def test_wherever_it_is_cut_short_every_kept_version_reads_as_before(data: st.DataObject) -> None:
     ages = sorted(data.draw(st.lists(st.floats(0, 9), min_size=2, max_size=9)), reverse=True)

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
@@ -96,7 +96,6 @@ def test_every_tenth_version_has_a_checksum_file_however_fast_they_follow(tmp_pa
     assert {int(path.stem) for path in log_of(table).glob("*.crc")} == {10, 20}
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.sampled_from(["append", "overwrite", "remove", "add again", "txn", "reopen", "foreign", "checkpoint"]),
