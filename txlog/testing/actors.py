@@ -54,8 +54,7 @@ def append_what_was_read(session: Session, *, part: str = "a", serializable: boo
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind, attempt.is_serializable = False, serializable
         attempt.reads.add(part)
-        attempt.read_files.update(txn.snapshot.files(f"part = '{part}'").column("path").to_pylist())
-        txn.read(f"part = '{part}'")
+        attempt.read_files.update(session.read(txn, f"part = '{part}'"))
         txn.add(session.new_file(part))
 
     _commit(session, session.table(), fill, isolation="Serializable" if serializable else None)
@@ -71,8 +70,7 @@ def overwrite(session: Session) -> None:
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind = False
         attempt.reads.add(None)
-        txn.read()
-        txn.remove(*txn.snapshot.files().column("path").to_pylist())
+        txn.remove(*session.read(txn))
         txn.add(session.new_file())
 
     _commit(session, session.table(), fill)

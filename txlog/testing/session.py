@@ -24,7 +24,9 @@ from txlog.testing.invariants import Attempt, InvariantBroken
 from txlog.testing.world import BASE_MS, FILE_BYTES, opened
 
 if TYPE_CHECKING:
+    from txlog.snapshot import Snapshot
     from txlog.testing.run import Run
+    from txlog.transaction import Transaction
 
 __all__ = ["Actor", "Clock", "Session"]
 
@@ -99,6 +101,20 @@ class Session:
         self.run.world.files.publish(path, FILE_BYTES)
         stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
         return AddFile(path, {"part": part}, len(FILE_BYTES), self.clock.now_ms(), data_change, stats)
+
+    def read(self, txn: Transaction, where: str | None = None) -> list[str]:
+        """Depend on what ``where`` names (all, if None), as `Transaction.read` does; the paths of its files.
+
+        Their rows are not read: what they hold is no matter of the log, and takes most of the time.
+        """
+        snapshot = txn.snapshot
+        looked_at = _WithoutRows(snapshot)
+        txn.snapshot = looked_at  # type: ignore[assignment]
+        txn.read(where)
+        txn.snapshot = snapshot
+        found = snapshot.files() if looked_at.found is None else looked_at.found
+        paths: list[str] = found.column("path").to_pylist()
+        return paths
 
     @contextmanager
     def attempt(self, app: tuple[str, int] | None = None) -> Iterator[Attempt]:
@@ -177,3 +193,18 @@ class Session:
         if threading.get_ident() != self.run.thread:
             return None
         return self.run.at_call(self, call)
+
+
+class _WithoutRows:
+    """A snapshot that finds the files of a read, and leaves them closed."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.found: Any = None
+        self._snapshot = snapshot
+
+    def files(self, where: Any = None) -> Any:
+        self.found = self._snapshot.files(where)
+        return self.found
+
+    def to_arrow(self, columns: Any = None, where: Any = None) -> None:
+        """Nothing."""
