@@ -1,8 +1,8 @@
 """Parquet rows in batches of bounded size: a file of a few kilobytes may decode to gigabytes.
 
 In: an open Parquet file, the columns and row groups wanted. Out: record batches of at most so many rows, cut as soon
-as they hold so many bytes. A dictionary makes one long value of every row, so the only bound that holds is to
-decode few rows at a time and to look at what came out.
+as they hold so many bytes. Where one long value of a dictionary may stand in every row, the longest is looked up, and
+as few rows are decoded at a time as keep within bounds.
 """
 
 from __future__ import annotations
@@ -14,20 +14,26 @@ import pyarrow as pa
 
 __all__ = ["bounded_batches"]
 
-_STEP_BYTES = 256 << 20
-_STEP_ROWS_MAX = 2048  # more save little: 2,048 rows cost a fixed 0.2 ms or so
+_STEP_BYTES = 128 << 20
 _STEP_ROWS_MIN = 256
 
 
 def bounded_batches(
-    file: Any, columns: Sequence[str], *, rows: int, size_bytes: int, row_groups: Sequence[int] | None = None
+    file: Any,
+    source: Any,
+    columns: Sequence[str],
+    *,
+    rows: int,
+    size_bytes: int,
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The ``columns`` of a ``ParquetFile`` in batches of ``rows`` rows, or fewer as soon as they hold ``size_bytes``.
 
-    One step beyond that is decoded: 256 to 2,048 rows. Raises what pyarrow raises.
+    ``source`` is what the file reads from. One step beyond the bound is decoded: 256 rows or more. Raises what pyarrow
+    raises.
     """
     groups = list(range(file.metadata.num_row_groups) if row_groups is None else row_groups)
-    step_rows = min(rows, _step_rows(file.metadata, columns, groups))
+    step_rows = _step_rows(file.metadata, source, columns, groups, rows)
     steps: list[pa.RecordBatch] = []
     held_rows = held_bytes = 0
     for step in file.iter_batches(step_rows, row_groups=groups, columns=list(columns)):
@@ -43,22 +49,56 @@ def bounded_batches(
     yield from _joined(steps)
 
 
-def _step_rows(metadata: Any, columns: Sequence[str], groups: Sequence[int]) -> int:
-    """Rows to decode at once: a value of a dictionary is at most as long as the footer says its chunk is."""
-    roots = tuple(f"{name}." for name in columns)
-    leaves = [at for at in range(metadata.num_columns) if f"{metadata.schema.column(at).path}.".startswith(roots)]
-    longest = 1
-    for group in groups:
-        row_group = metadata.row_group(group)
-        for leaf in leaves:
-            chunk = row_group.column(leaf)
-            if chunk.has_dictionary_page and chunk.physical_type == "BYTE_ARRAY":
-                longest = max(longest, chunk.total_uncompressed_size)
-    return max(_STEP_ROWS_MIN, min(_STEP_ROWS_MAX, _STEP_BYTES // longest))
-
-
 def _joined(steps: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     if len(steps) == 1:
         yield steps[0]
     elif steps:
         yield from pa.Table.from_batches(steps).combine_chunks().to_batches()
+
+
+# --- how many rows at once --------------------------------------------------------------------------------------
+
+
+def _step_rows(metadata: Any, source: Any, columns: Sequence[str], groups: Sequence[int], rows: int) -> int:
+    """Rows to decode at once: all, unless some leaf could be far larger than the bytes it is stored in."""
+    roots = tuple(f"{name}." for name in columns)
+    leaves = [at for at in range(metadata.num_columns) if f"{metadata.schema.column(at).path}.".startswith(roots)]
+    step_rows = rows
+    for group in groups:
+        group_rows = metadata.row_group(group).num_rows
+        for leaf in leaves:
+            chunk = metadata.row_group(group).column(leaf)
+            if not _repeats_values(chunk):
+                continue
+            values_per_row = max(1, chunk.num_values // max(1, group_rows))
+            longest = max(1, chunk.total_uncompressed_size)  # no value is longer than all of them
+            if min(rows, group_rows) * values_per_row * longest > _STEP_BYTES and chunk.has_dictionary_page:
+                longest = max(1, _longest_of_dictionary(metadata, source, group, chunk.path_in_schema) or longest)
+            step_rows = min(step_rows, _STEP_BYTES // (values_per_row * longest))
+    return max(_STEP_ROWS_MIN, step_rows)
+
+
+def _repeats_values(chunk: Any) -> bool:
+    """Whether a value that is stored once may stand in many rows."""
+    is_text = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
+    return is_text and (chunk.has_dictionary_page or "DELTA_BYTE_ARRAY" in chunk.encodings)
+
+
+def _longest_of_dictionary(metadata: Any, source: Any, group: int, leaf: str) -> int | None:
+    """The bytes of the longest value in a leaf's dictionary; None where pyarrow does not show it."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(source, metadata=metadata, read_dictionary=[leaf])
+    batch = next(file.iter_batches(1, row_groups=[group], columns=[leaf], use_threads=False), None)
+    found = None if batch is None else batch.column(0)
+    while found is not None and not pa.types.is_dictionary(found.type):
+        if pa.types.is_struct(found.type):
+            found = found.field(0)
+        else:
+            found = found.values if pa.types.is_list(found.type) else None
+    if found is None or not pa.types.is_string(found.type.value_type):
+        return None
+    values = found.dictionary
+    offsets = np.frombuffer(values.buffers()[1], dtype=np.int32)[values.offset : values.offset + len(values) + 1]
+    return int(np.diff(offsets).max(initial=0))

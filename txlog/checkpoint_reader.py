@@ -1,19 +1,21 @@
 """Reading checkpoints: classic, multi-part and V2 (JSON or Parquet, with or without sidecars).
 
 In: the names of one checkpoint. Out: its small actions (protocol, metadata, ...) without touching the file list,
-or its files as Arrow batches. Only leaves that hold a value are decoded. Whatever is wrong with a checkpoint
+or its files as Arrow batches. Whatever is wrong with a checkpoint
 is ``CorruptLogError``, so that the caller falls back to an older one. PROTOCOL.md, "Checkpoints".
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+import itertools
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.bounded_batches import bounded_batches
+from txlog.checkpoint_parquet import CheckpointParquet, Piece
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.log import files
 from txlog.log.segment import CheckpointFiles
@@ -21,6 +23,7 @@ from txlog.protocol.actions import Action, ActionError, AddFile, RemoveFile, Sid
 from txlog.protocol.commit_file import Commit, Limits, parse_actions
 from txlog.protocol.log_names import SIDECARS, LogFileKind
 from txlog.protocol.wire import shown
+from txlog.side_by_side import side_by_side
 from txlog.store.base import TableStore
 
 if TYPE_CHECKING:
@@ -31,9 +34,6 @@ __all__ = ["LOG_DIRECTORY", "CheckpointReader", "sidecar_name"]
 LOG_DIRECTORY = "_delta_log"
 
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
-_BATCH_ROWS = 32_768  # four times as much breaks the memory bound of a million files
-_BATCH_BYTES = 64 << 20
-_READ_BYTES = 1 << 20
 
 # An empty list or map has no leaf with a value, so it is not read: what its absence means.
 _EMPTY: dict[str, dict[str, Any]] = {"metaData": {"partitionColumns": [], "configuration": {}, "format": {}}}
@@ -58,17 +58,27 @@ class CheckpointReader:
         return found
 
     def adds(
-        self, checkpoint: CheckpointFiles, pruner: FilePruner | None = None, *, without: Collection[str] = ()
+        self,
+        checkpoint: CheckpointFiles,
+        pruner: FilePruner | None = None,
+        *,
+        newest: files.Newest | None = None,
+        without: Collection[str] = (),
     ) -> Iterator[pa.RecordBatch]:
         """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
 
-        ``without`` are the names of sidecars to be passed over. Raises as `small_actions`.
+        Those that ``newest`` speaks of are left out. ``without`` are the names of sidecars to be passed over. Raises
+        as `small_actions`.
         """
-        return self._converted(checkpoint, AddFile.KEY, files.FILES_SCHEMA, files.adds_of_batch, pruner, without)
+        pieces = self._pieces(checkpoint, AddFile.KEY, files.FILES_SCHEMA, pruner, without)
+        return self._converted(checkpoint, pieces, files.adds_of_batch, newest or {})
 
-    def removes(self, checkpoint: CheckpointFiles) -> Iterator[pa.RecordBatch]:
-        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``. Raises as `small_actions`."""
-        return self._converted(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA, files.removes_of_batch)
+    def removes(self, checkpoint: CheckpointFiles, newest: files.Newest | None = None) -> Iterator[pa.RecordBatch]:
+        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, but those of files that ``newest``
+        speaks of. Raises as `small_actions`.
+        """
+        pieces = self._pieces(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA)
+        return self._converted(checkpoint, pieces, files.removes_of_batch, newest or {})
 
     def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
         """The sidecars that the checkpoint names. Raises as `small_actions`."""
@@ -82,18 +92,18 @@ class CheckpointReader:
         """
         with self._reading(SIDECARS, version):
             name = sidecar_name(sidecar)
-        with self._reading(name, version), self._parquet(name) as (file, size_bytes):
-            groups = list(range(file.metadata.num_row_groups))
-            units = _units(file.metadata, (AddFile.KEY, RemoveFile.KEY))
+        with self._reading(name, version):
+            file = self._parquet(name)
+            units, groups = file.units((AddFile.KEY, RemoveFile.KEY)), file.groups()
             if (
-                size_bytes != sidecar.size_in_bytes
-                or not file.schema_arrow.equals(schema)
-                or _live_units(file.metadata, groups, {"path": units["remove.path"]})
+                file.size_bytes != sidecar.size_in_bytes
+                or not file.schema.equals(schema)
+                or file.live_units(groups, {"path": units["remove.path"]})
             ):
                 return None
-            keys = _live_units(file.metadata, groups, {u: units[u] for u in ("add.path", "add.deletionVector")})
+            keys = file.live_units(groups, {unit: units[unit] for unit in ("add.path", "add.deletionVector")})
             add_files = 0
-            for batch in self._bounded(file, name, size_bytes, groups, keys) if keys else ():
+            for batch in file.batches(groups, keys) if keys else ():
                 if files.mentions(newest, batch):
                     return None
                 add_files += batch.num_rows - batch.column(AddFile.KEY).null_count
@@ -110,39 +120,47 @@ class CheckpointReader:
     def _converted(
         self,
         checkpoint: CheckpointFiles,
-        root: str,
-        schema: pa.Schema,
+        pieces: Iterator[Piece],
         convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
-        pruner: FilePruner | None = None,
-        without: Collection[str] = (),
+        newest: files.Newest,
     ) -> Iterator[pa.RecordBatch]:
-        """The file actions under ``root``; whatever does not convert names the file it stands in."""
-        for name, batches in self._file_batches(checkpoint, root, tuple(schema.names), pruner, without):
-            with self._reading(name, checkpoint.version):
-                for batch in batches:
+        """What the pieces hold, in order; small ones two at a time. What does not convert names the file it is in."""
+
+        def finished(piece: Piece) -> Iterator[pa.RecordBatch]:
+            with self._reading(piece.name, checkpoint.version):
+                for batch in piece.read():
                     converted = convert(batch)
                     if converted is not None:
                         converted.validate(full=True)  # Parquet lets any bytes pass for text
-                        yield converted
+                        kept = files.left_after(newest, converted)
+                        if kept.num_rows:
+                            yield kept
 
-    def _file_batches(
+        for is_small, run in itertools.groupby(pieces, lambda piece: piece.is_small):
+            for batches in side_by_side(lambda piece: list(finished(piece)), run) if is_small else map(finished, run):
+                yield from batches
+
+    def _pieces(
         self,
         checkpoint: CheckpointFiles,
         root: str,
-        fields: tuple[str, ...],
-        pruner: FilePruner | None,
-        without: Collection[str],
-    ) -> Iterator[tuple[str, Iterator[pa.RecordBatch]]]:
+        schema: pa.Schema,
+        pruner: FilePruner | None = None,
+        without: Collection[str] = (),
+    ) -> Iterator[Piece]:
+        """The file actions under ``root``, from the top-level files and from the sidecars."""
         for name in checkpoint.names:
             if name.endswith(".json"):
-                yield name, self._json_batches(name, checkpoint.version, root, pruner)
+                yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, pruner))
             else:
-                yield name, self._parquet_batches(name, root, fields, pruner)
+                with self._reading(name, checkpoint.version):
+                    yield from self._parquet(name).pieces(root, schema.names, pruner)
         for action in self.sidecars(checkpoint):
             with self._reading(checkpoint.names[0], checkpoint.version):
-                sidecar = sidecar_name(action)
-            if sidecar not in without:
-                yield sidecar, self._parquet_batches(sidecar, root, fields, pruner)
+                name = sidecar_name(action)
+            if name not in without:
+                with self._reading(name, checkpoint.version):
+                    yield from self._parquet(name).pieces(root, schema.names, pruner)
 
     # --- JSON --------------------------------------------------------------------------------------------
 
@@ -164,74 +182,18 @@ class CheckpointReader:
     # --- Parquet -----------------------------------------------------------------------------------------
 
     def _parquet_small_actions(self, name: str) -> list[Action]:
+        file = self._parquet(name)
+        units = file.units(_SMALL)
         found: list[Action] = []
-        with self._parquet(name) as (file, size_bytes):
-            units = _units(file.metadata, _SMALL)
-            for group in range(file.metadata.num_row_groups):
-                live = _live_units(file.metadata, [group], units)
-                if live:
-                    for batch in self._bounded(file, name, size_bytes, [group], live):
-                        found += _actions_of_batch(batch)
+        for group in file.groups():
+            live = file.live_units([group], units)
+            for batch in file.batches([group], live) if live else ():
+                found += _actions_of_batch(batch)
         return found
 
-    def _parquet_batches(
-        self, name: str, root: str, fields: tuple[str, ...], pruner: FilePruner | None
-    ) -> Iterator[pa.RecordBatch]:
-        with self._parquet(name) as (file, size_bytes):
-            metadata = file.metadata
-            units = _units(metadata, (root,))
-            path = units.get(f"{root}.path")
-            if path is None:
-                return
-            groups = [g for g in range(metadata.num_row_groups) if _live_units(metadata, [g], {"path": path})]
-            if not groups:
-                return
-            wanted = {f"{root}.{field}" for field in fields} & units.keys()
-            columns = _live_units(metadata, groups, {unit: units[unit] for unit in wanted})
-            parsed = f"{root}.stats_parsed"
-            if root == AddFile.KEY and parsed in units and _lacks_text(metadata, groups, units):
-                columns.append(parsed)
-            if pruner is None:
-                yield from self._bounded(file, name, size_bytes, groups, columns)
-                return
-            from txlog.checkpoint_filter import CheckpointFilter
-
-            def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-                return self._bounded(file, name, size_bytes, [group], wanted)
-
-            yield from CheckpointFilter(pruner, metadata).batches(groups, columns, read)
-
-    def _bounded(
-        self, file: Any, name: str, size_bytes: int, groups: list[int], columns: list[str]
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows, refused as soon as they cost more than `Limits` allows a checkpoint file of this size."""
-        most_rows, most_bytes = self._limits.checkpoint_rows(size_bytes), self._limits.checkpoint_memory(size_bytes)
-        if file.metadata.num_rows > most_rows:
-            raise CorruptLogError(
-                f"checkpoint file {name} of {size_bytes} bytes claims {file.metadata.num_rows} rows, more than the"
-                f" limit of {most_rows}"
-            )
-        decoded_bytes = 0
-        for batch in bounded_batches(file, columns, rows=_BATCH_ROWS, size_bytes=_BATCH_BYTES, row_groups=groups):
-            decoded_bytes += batch.nbytes
-            if decoded_bytes > most_bytes:
-                raise CorruptLogError(
-                    f"checkpoint file {name} of {size_bytes} bytes decodes to more than the limit of {most_bytes} bytes"
-                )
-            yield batch
-
-    @contextlib.contextmanager
-    def _parquet(self, name: str) -> Iterator[tuple[Any, int]]:
-        import pyarrow.parquet as pq
-
-        # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
-        remote = self._store.log.lists_itself_completely
-        read_bytes = 0 if remote else _READ_BYTES
-        with (
-            contextlib.closing(self._open(name)) as source,
-            pq.ParquetFile(source, pre_buffer=remote, buffer_size=read_bytes) as file,
-        ):
-            yield file, source.size()
+    def _parquet(self, name: str) -> CheckpointParquet:
+        is_remote = self._store.log.lists_itself_completely
+        return CheckpointParquet(name, partial(self._open, name), self._limits, is_remote=is_remote)
 
     def _open(self, name: str) -> Any:
         try:
@@ -269,49 +231,6 @@ def sidecar_name(sidecar: Sidecar) -> str:
     if name in ("", ".", ".."):
         raise ActionError(f"sidecar.path {sidecar.path!r} names no file")
     return f"{SIDECARS}/{name}"
-
-
-# --- which leaves to read ---------------------------------------------------------------------------------
-
-
-def _units(metadata: Any, roots: Iterable[str]) -> dict[str, list[int]]:
-    """Leaf numbers per ``root.field``, the unit that is read or left out whole (half a map cannot be read)."""
-    wanted = set(roots)
-    units: dict[str, list[int]] = {}
-    schema = metadata.schema
-    for leaf in range(metadata.num_columns):
-        parts = schema.column(leaf).path.split(".", 2)
-        if parts[0] in wanted and len(parts) > 1:
-            units.setdefault(f"{parts[0]}.{parts[1]}", []).append(leaf)
-    return units
-
-
-def _live_units(metadata: Any, groups: Iterable[int], units: dict[str, list[int]]) -> list[str]:
-    """The units with a value in any of the row groups; a leaf without statistics may have one."""
-    row_groups = [metadata.row_group(group) for group in groups]
-    return [
-        unit
-        for unit, leaves in units.items()
-        if any(_null_count(group, leaf) != group.column(leaf).num_values for group in row_groups for leaf in leaves)
-    ]
-
-
-def _null_count(row_group: Any, leaf: int) -> int | None:
-    statistics = row_group.column(leaf).statistics
-    return statistics.null_count if statistics is not None and statistics.has_null_count else None
-
-
-def _lacks_text(metadata: Any, groups: Iterable[int], units: dict[str, list[int]]) -> bool:
-    """Whether some file may have no ``add.stats``, so that its statistics are looked for in ``add.stats_parsed``."""
-    text = units.get("add.stats")
-    if text is None:
-        return True
-    for group in groups:
-        row_group = metadata.row_group(group)
-        absent, no_file = _null_count(row_group, text[0]), _null_count(row_group, units["add.path"][0])
-        if absent is None or absent != no_file:
-            return True
-    return False
 
 
 # --- small actions ----------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from txlog.file_loader import FileLoader
 from txlog.log.checkpoint import build_checkpoint
 from txlog.log.checkpoint_columns import FileColumns
 from txlog.log.checkpoint_v2 import StoredSidecar, encode_sidecar, serves_again, sidecar_pieces, top_level, wants_v2
-from txlog.log.files import Newest, reconcile, reconcile_tombstones
+from txlog.log.files import Newest, reconcile_tombstones, with_added
 from txlog.log.last_checkpoint import parse_last_checkpoint
 from txlog.log.retention import retained_tombstones
 from txlog.log.segment import CheckpointFiles
@@ -108,7 +108,7 @@ class CheckpointWriter:
             if not kept:
                 return None
             names = {sidecar_name(sidecar.action) for sidecar in kept}
-            live = reconcile(self._reader.adds(base, without=names), newest)
+            live = with_added(self._reader.adds(base, newest=newest, without=names), newest)
             return kept, live, reconcile_tombstones(self._reader.removes(base), newest)
         except (CorruptLogError, NotFoundError) as error:
             _logger.warning("%s: a whole checkpoint is written, since the last cannot be read: %s", self._table, error)

@@ -17,7 +17,7 @@ from txlog.checkpoint_reader import CheckpointReader
 from txlog.commit_reader import CommitReader
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.head_loader import as_corrupt
-from txlog.log.files import Newest, coalesced, fold_commits, reconcile, reconcile_tombstones
+from txlog.log.files import Newest, coalesced, fold_commits, reconcile, reconcile_tombstones, with_added
 from txlog.log.segment import CheckpointFiles, LogSegment, choose_segment, read_listing
 from txlog.log.state import TableHead
 from txlog.protocol.commit_file import Limits
@@ -51,8 +51,8 @@ class FileLoader:
         """
 
         def read(checkpoint: CheckpointFiles | None, newest: Newest) -> pa.Table:
-            adds = self._checkpoints.adds(checkpoint, pruner) if checkpoint else ()
-            return reconcile(adds, newest, pruner.mask if pruner else None)
+            adds = self._checkpoints.adds(checkpoint, pruner, newest=newest) if checkpoint else ()
+            return with_added(adds, newest, pruner.mask if pruner else None)
 
         return self._read(head, read)
 
@@ -61,9 +61,9 @@ class FileLoader:
 
         def read(checkpoint: CheckpointFiles | None, newest: Newest) -> tuple[pa.Table, pa.Table]:
             if checkpoint is None:
-                return reconcile((), newest), reconcile_tombstones((), newest)
-            live = reconcile(self._checkpoints.adds(checkpoint), newest)
-            return live, reconcile_tombstones(self._checkpoints.removes(checkpoint), newest)
+                return with_added((), newest), reconcile_tombstones((), newest)
+            live = with_added(self._checkpoints.adds(checkpoint, newest=newest), newest)
+            return live, reconcile_tombstones(self._checkpoints.removes(checkpoint, newest), newest)
 
         return self._read(head, read)
 

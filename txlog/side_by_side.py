@@ -6,6 +6,7 @@ what waits does not pile up. Where no thread can be started any more, all is don
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
@@ -19,12 +20,19 @@ Out = TypeVar("Out")
 
 
 def side_by_side(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
-    """``work`` of each item, in order; two at a time, a third drawn. ``work`` must not need the caller's context."""
+    """``work`` of each item, in order: two at a time, a third drawn; one alone without a thread.
+
+    ``work`` must not need the caller's context.
+    """
+    drawn = list(itertools.islice(items := iter(items), 2))
+    if len(drawn) < 2:
+        yield from map(work, drawn)
+        return
     from concurrent.futures import Future, ThreadPoolExecutor
 
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="txlog-work") as pool:
         ahead: deque[Future[Out]] = deque()
-        for item in items:
+        for item in itertools.chain(drawn, items):
             try:
                 ahead.append(pool.submit(work, item))
             except RuntimeError:  # the interpreter is about to end: what a writer left to do then is done without help

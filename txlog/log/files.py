@@ -30,12 +30,14 @@ __all__ = [
     "adds_to_batch",
     "coalesced",
     "fold_commits",
+    "left_after",
     "mentions",
     "partition_column",
     "partition_texts",
     "reconcile",
     "reconcile_tombstones",
     "removes_of_batch",
+    "with_added",
 ]
 
 STRING_MAP = pa.map_(pa.string(), pa.string())
@@ -179,7 +181,7 @@ def mentions(newest: Newest, batch: pa.RecordBatch) -> bool:
     if rows is None:
         return False
     files = _conformed(_struct_columns(rows), len(rows), _KEYS_SCHEMA)
-    untouched: int = _without(files, newest).num_rows
+    untouched: int = left_after(newest, files).num_rows
     return untouched < len(rows)
 
 
@@ -255,7 +257,14 @@ def reconcile(
 
     ``mask`` says which of the tail's adds are wanted.
     """
-    live = [kept for batch in batches if (kept := _without(batch, newest)).num_rows]
+    return with_added((left_after(newest, batch) for batch in batches), newest, mask)
+
+
+def with_added(
+    batches: Iterable[pa.RecordBatch], newest: Newest, mask: Callable[[pa.RecordBatch], Any] | None = None
+) -> pa.Table:
+    """`reconcile`, where what the tail speaks of is no longer among the ``batches``."""
+    live = [batch for batch in batches if batch.num_rows]
     adds = [action for action in newest.values() if type(action) is AddFile]
     if adds:
         added = adds_to_batch(adds)
@@ -277,14 +286,15 @@ def coalesced(files: pa.Table) -> pa.Table:
 
 def reconcile_tombstones(batches: Iterable[pa.RecordBatch], newest: Newest) -> pa.Table:
     """Tombstones: those of the checkpoint (``removes_of_batch``) that the tail does not speak of, then the tail's."""
-    kept = [rest for batch in batches if (rest := _without(batch, newest)).num_rows]
+    kept = [rest for batch in batches if (rest := left_after(newest, batch)).num_rows]
     removes = [action for action in newest.values() if type(action) is RemoveFile]
     if removes:
         kept.append(_removes_to_batch(removes))
     return pa.Table.from_batches(kept, schema=TOMBSTONES_SCHEMA)
 
 
-def _without(batch: pa.RecordBatch, newest: Newest) -> pa.RecordBatch:
+def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of a checkpoint batch, of files or tombstones, that the tail does not speak of."""
     if not newest:
         return batch
     import numpy as np

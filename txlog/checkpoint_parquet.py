@@ -1,0 +1,169 @@
+"""One Parquet file of a checkpoint: which leaves hold a value, and its rows in pieces that are read on their own.
+
+In: a way to open the file. Out: record batches with only the leaves that hold a value, refused as soon as they cost
+more than a file of that size may. A leaf without a value in any row, of which checkpoints have many, is not read.
+PROTOCOL.md, "Checkpoint Schema".
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.bounded_batches import bounded_batches
+from txlog.errors import CorruptLogError
+from txlog.protocol.actions import AddFile
+from txlog.protocol.commit_file import Limits
+
+if TYPE_CHECKING:
+    from txlog.log.file_pruning import FilePruner
+
+__all__ = ["CheckpointParquet", "Piece"]
+
+_BATCH_ROWS = 32_768  # four times as much breaks the memory bound of a million files
+_BATCH_BYTES = 64 << 20
+_READ_BYTES = 1 << 20
+_PIECE_ROWS = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some of a checkpoint's rows. ``read`` may be called in any thread; a piece that ``is_small`` fits in memory."""
+
+    name: str
+    is_small: bool
+    read: Callable[[], Iterable[pa.RecordBatch]]
+
+
+class CheckpointParquet:
+    """One file, of which the footer is kept. ``is_remote`` where a request costs more than the bytes it brings."""
+
+    def __init__(self, name: str, open_source: Callable[[], Any], limits: Limits, *, is_remote: bool) -> None:
+        self.name = name
+        self._open_source = open_source
+        self._is_remote = is_remote
+        with self._open() as (file, source):
+            self.size_bytes: int = source.size()
+            self.metadata = file.metadata
+            self.schema = file.schema_arrow
+        self._memory_bytes = limits.checkpoint_memory(self.size_bytes)
+        self._decoded_bytes = 0
+        most_rows = limits.checkpoint_rows(self.size_bytes)
+        if self.metadata.num_rows > most_rows:
+            raise CorruptLogError(
+                f"checkpoint file {name} of {self.size_bytes} bytes claims {self.metadata.num_rows} rows, more than the"
+                f" limit of {most_rows}"
+            )
+
+    def units(self, roots: Iterable[str]) -> dict[str, list[int]]:
+        """Leaf numbers per ``root.field``, the unit that is read or left out whole (half a map cannot be read)."""
+        wanted = set(roots)
+        units: dict[str, list[int]] = {}
+        for leaf in range(self.metadata.num_columns):
+            parts = self.metadata.schema.column(leaf).path.split(".", 2)
+            if parts[0] in wanted and len(parts) > 1:
+                units.setdefault(f"{parts[0]}.{parts[1]}", []).append(leaf)
+        return units
+
+    def live_units(self, groups: Iterable[int], units: dict[str, list[int]]) -> list[str]:
+        """The units with a value in any of the row groups; a leaf without statistics may have one."""
+        row_groups = [self.metadata.row_group(group) for group in groups]
+        return [
+            unit
+            for unit, leaves in units.items()
+            if any(_null_count(group, leaf) != group.column(leaf).num_values for group in row_groups for leaf in leaves)
+        ]
+
+    def groups(self) -> list[int]:
+        return list(range(self.metadata.num_row_groups))
+
+    def batches(self, groups: list[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of these row groups, refused as soon as they cost more than `Limits` allows."""
+        with self._open(self.metadata) as (file, source):
+            yield from self._bounded(file, source, groups, columns)
+
+    def pieces(self, root: str, fields: Iterable[str], pruner: FilePruner | None) -> Iterator[Piece]:
+        """The file actions under ``root``, as ``fields`` of them; with ``pruner`` those that may match."""
+        units = self.units((root,))
+        path = units.get(f"{root}.path")
+        if path is None:
+            return
+        groups = [group for group in self.groups() if self.live_units([group], {"path": path})]
+        wanted = {f"{root}.{field}" for field in fields} & units.keys()
+        columns = self.live_units(groups, {unit: units[unit] for unit in wanted})
+        parsed = f"{root}.stats_parsed"
+        if root == AddFile.KEY and parsed in units and self._lacks_text(groups, units):
+            columns.append(parsed)
+        for run in self._runs(groups):
+            rows = sum(self.metadata.row_group(group).num_rows for group in run)
+            yield Piece(self.name, rows <= 2 * _PIECE_ROWS, lambda run=run: self._read(run, columns, pruner))
+
+    def _runs(self, groups: list[int]) -> Iterator[list[int]]:
+        """The row groups in runs that are worth a thread; of a remote file all in one, for fewer requests."""
+        run: list[int] = []
+        rows = 0
+        for group in groups:
+            run.append(group)
+            rows += self.metadata.row_group(group).num_rows
+            if rows >= _PIECE_ROWS and not self._is_remote:
+                yield run
+                run, rows = [], 0
+        if run:
+            yield run
+
+    def _read(self, groups: list[int], columns: list[str], pruner: FilePruner | None) -> Iterator[pa.RecordBatch]:
+        with self._open(self.metadata) as (file, source):
+            if pruner is None:
+                yield from self._bounded(file, source, groups, columns)
+                return
+            from txlog.checkpoint_filter import CheckpointFilter
+
+            def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+                return self._bounded(file, source, [group], wanted)
+
+            yield from CheckpointFilter(pruner, self.metadata).batches(groups, columns, read)
+
+    def _bounded(self, file: Any, source: Any, groups: list[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
+        for batch in bounded_batches(
+            file, source, columns, rows=_BATCH_ROWS, size_bytes=_BATCH_BYTES, row_groups=groups
+        ):
+            self._decoded_bytes += batch.nbytes
+            if self._decoded_bytes > self._memory_bytes:
+                raise CorruptLogError(
+                    f"checkpoint file {self.name} of {self.size_bytes} bytes decodes to more than the limit of"
+                    f" {self._memory_bytes} bytes"
+                )
+            yield batch
+
+    @contextlib.contextmanager
+    def _open(self, metadata: Any = None) -> Iterator[tuple[Any, Any]]:
+        import pyarrow.parquet as pq
+
+        # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
+        read_bytes = 0 if self._is_remote else _READ_BYTES
+        with (
+            contextlib.closing(self._open_source()) as source,
+            pq.ParquetFile(source, metadata=metadata, pre_buffer=self._is_remote, buffer_size=read_bytes) as file,
+        ):
+            yield file, source
+
+    def _lacks_text(self, groups: Iterable[int], units: dict[str, list[int]]) -> bool:
+        """Whether some file may have no ``add.stats``: its statistics are then looked for in ``add.stats_parsed``."""
+        text = units.get("add.stats")
+        if text is None:
+            return True
+        for group in groups:
+            row_group = self.metadata.row_group(group)
+            absent, no_file = _null_count(row_group, text[0]), _null_count(row_group, units["add.path"][0])
+            if absent is None or absent != no_file:
+                return True
+        return False
+
+
+def _null_count(row_group: Any, leaf: int) -> int | None:
+    statistics = row_group.column(leaf).statistics
+    return statistics.null_count if statistics is not None and statistics.has_null_count else None
