@@ -1,0 +1,152 @@
+"""The sinks that the crash tests kill: an application that stages, seals and commits its checkpoints, and ends them.
+
+Each function here is the whole life of a process: `run` is an application in one process, `stage` one task of a
+distributed one and `coordinate` its coordinator. `judged` says what the table holds.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+from crash_job import Steps
+
+import txlog
+from txlog.maintenance.verify import verify_table
+from txlog.store.open import open_store
+
+__all__ = ["SinkJob", "coordinate", "judged", "prepared", "recover", "run", "stage", "watched"]
+
+APP_ID = "orders/ünï"
+SCHEMA = pa.schema([("checkpoint", pa.int64()), ("task", pa.int64()), ("number", pa.int64())])
+ROWS = 3
+
+
+@dataclass(frozen=True)
+class SinkJob:
+    """``checkpoints`` checkpoints of ``tasks`` tasks. Those in ``empty`` have no rows."""
+
+    uri: str
+    checkpoints: int
+    tasks: int = 2
+    empty: tuple[int, ...] = ()
+    storage_options: dict[str, str] = field(default_factory=dict)
+
+    def create(self) -> txlog.Table:
+        return txlog.Table.create(self.uri, SCHEMA, exist_ok=True, storage_options=self.storage_options)
+
+    def sink(self) -> txlog.Sink:
+        return txlog.Sink(txlog.Table.open(self.uri, storage_options=self.storage_options), APP_ID)
+
+    def rows(self, checkpoint_id: int, task_id: int) -> pa.Table:
+        count = 0 if checkpoint_id in self.empty else ROWS
+        return pa.table([[checkpoint_id] * count, [task_id] * count, list(range(count))], schema=SCHEMA)
+
+    def fingerprint(self, checkpoint_id: int) -> str:
+        return f"offsets of {checkpoint_id}"
+
+    def expected(self) -> Counter[tuple[int, int, int]]:
+        return Counter(
+            (checkpoint_id, task_id, number)
+            for checkpoint_id in range(self.checkpoints)
+            for task_id in range(self.tasks)
+            for number in range(0 if checkpoint_id in self.empty else ROWS)
+        )
+
+
+# --- an application in one process ------------------------------------------------------------------------------
+
+
+def run(job: SinkJob) -> None:
+    """Recover what an earlier run left, then go on after the last checkpoint in the table."""
+    job.create()
+    sink = job.sink()
+    for checkpoint_id in sink.recover().partial:
+        sink.discard(checkpoint_id)
+    last = sink.last_checkpoint_id()
+    for checkpoint_id in range(0 if last is None else last + 1, job.checkpoints):
+        _sealed(job, sink, checkpoint_id)
+        sink.commit(checkpoint_id)
+        # What follows a commit runs on a thread: without it, the numbers of the steps are always the same.
+        sink._engine.post_commit.drain()
+
+
+def prepared(job: SinkJob) -> None:
+    """Every checkpoint sealed and none committed; and one more that is partial."""
+    job.create()
+    sink = job.sink()
+    for checkpoint_id in range(job.checkpoints):
+        _sealed(job, sink, checkpoint_id)
+    _staged(job, sink, job.checkpoints, 0, 0)
+
+
+def recover(job: SinkJob) -> None:
+    sink = job.sink()
+    sink.recover()
+    sink._engine.post_commit.drain()
+
+
+def watched(life: Any, job: SinkJob, at: int, told: str) -> None:
+    """``life(job)``, which is killed at step ``at``. The file ``told`` gets a line for each step."""
+    lines = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    write = os.write
+
+    def die(number: int, what: str) -> None:
+        write(lines, f"{what}\n".encode())
+        if number == at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Steps(job.uri, die)
+    life(job)
+
+
+def _sealed(job: SinkJob, sink: txlog.Sink, checkpoint_id: int) -> None:
+    for task_id in range(job.tasks):
+        _staged(job, sink, checkpoint_id, task_id, 0)
+    sink.prepare(checkpoint_id, range(job.tasks), fingerprint=job.fingerprint(checkpoint_id))
+
+
+def _staged(job: SinkJob, sink: txlog.Sink, checkpoint_id: int, task_id: int, attempt: int) -> None:
+    with sink.task(checkpoint_id, task_id, attempt) as task:
+        task.write(job.rows(checkpoint_id, task_id))
+    sink.stage(task.committable)
+
+
+# --- an application of many processes ---------------------------------------------------------------------------
+
+
+def stage(job: SinkJob, checkpoint_id: int, task_id: int, attempt: int) -> None:
+    """One attempt of one task. Its exit code 0 is what its coordinator is told."""
+    _staged(job, job.sink(), checkpoint_id, task_id, attempt)
+
+
+def coordinate(job: SinkJob, checkpoint_id: int, attempts: dict[int, int]) -> None:
+    """Whatever an earlier coordinator left; then this checkpoint, made of the attempts that were told to be done."""
+    sink = job.sink()
+    sink.recover()
+    sink.prepare(checkpoint_id, attempts, fingerprint=job.fingerprint(checkpoint_id))
+    sink.commit(checkpoint_id)
+
+
+# --- judging ----------------------------------------------------------------------------------------------------
+
+
+def judged(job: SinkJob) -> Counter[tuple[int, int, int]]:
+    """The rows of a table in which nothing is wrong, by our reader and by deltalake's."""
+    assert verify_table(open_store(job.uri, job.storage_options)).findings == ()
+    snapshot = txlog.Table.open(job.uri, storage_options=job.storage_options).snapshot()
+    other = deltalake.DeltaTable(job.uri, storage_options=job.storage_options or None)
+    assert other.version() == snapshot.version
+    theirs = deltalake.QueryBuilder().register("t", other).execute("select * from t").read_all()
+    found = _counted(snapshot.to_arrow())
+    assert found == _counted(theirs)
+    return found
+
+
+def _counted(rows: Any) -> Counter[tuple[int, int, int]]:
+    return Counter(zip(*(rows[name].to_pylist() for name in SCHEMA.names), strict=True))
