@@ -94,6 +94,8 @@ def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> 
                 statistics.observe(batch)
             stats = statistics.finish(parquet.metadata)
             _require_values(store, stored, parquet, path)
+    except MemoryError as error:
+        raise StorageError(f"there is no memory to look at the file ({error})", table=store.uri, path=path) from error
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise StorageError(f"the file could not be read: {error}", table=store.uri, path=path) from error

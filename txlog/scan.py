@@ -30,6 +30,10 @@ __all__ = ["Scan"]
 
 BATCH_ROWS = 131_072
 
+# Equal values cost a file next to nothing, so only a bound far beyond honest files tells a false claim.
+_ROWS_MIN = 1_000_000_000
+_ROWS_PER_BYTE = 1_000
+
 
 @dataclass(frozen=True)
 class Scan:
@@ -139,7 +143,11 @@ class _DataFile:
                 self.scan.store.files.open(self.path) as source,
                 pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as parquet,
             ):
+                self._check_rows(parquet.metadata.num_rows, source.size())
                 yield from self._batches(parquet)
+        except MemoryError as error:
+            message = f"there is no memory for the rows of a data file ({error}): read fewer columns, or by to_batches"
+            raise StorageError(message, **at) from error
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
                 f"the log names {self.path}, which is gone: vacuumed, or removed by hand", **at
@@ -153,6 +161,15 @@ class _DataFile:
                 raise StorageError(f"a data file could not be read: {error}", **at) from error
             # Arrow raises an OSError without a number for a damaged header or page.
             raise CorruptLogError(f"a data file cannot be read: {error}", **at) from error
+
+    def _check_rows(self, rows: int, size_bytes: int) -> None:
+        """Where no column of the file is read, its rows are only counted out, however many its footer claims."""
+        rows_max = _ROWS_MIN + _ROWS_PER_BYTE * size_bytes
+        if not 0 <= rows <= rows_max:
+            raise CorruptLogError(
+                f"a data file of {size_bytes} bytes claims {rows} rows, more than the limit of {rows_max}",
+                **self.scan.at(self.path),
+            )
 
     def _batches(self, parquet: Any) -> Iterator[pa.RecordBatch]:
         scan = self.scan
