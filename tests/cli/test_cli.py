@@ -17,7 +17,8 @@ from typer.testing import CliRunner, Result
 
 from txlog.cli.app import app
 
-COMMANDS = ["create", "append", "show", "history", "files", "verify", "probe-store"]
+TENDING = ["checkpoint", "compact-log", "clean-up-log"]
+COMMANDS = ["create", "append", "show", "history", "files", "verify", "probe-store", *TENDING]
 
 
 @pytest.fixture

@@ -9,10 +9,11 @@ from typing import Annotated, Any
 import typer
 
 import txlog
-from txlog.cli import show
+from txlog.cli import log_commands, show
 from txlog.cli.columns import parse_columns
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
+from txlog.cli.options import Json, Storage, Uri, pairs
 
 __all__ = ["app"]
 
@@ -25,12 +26,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Uri = Annotated[str, typer.Argument(help="a path, or a file:, s3://, gs://, az:// or abfss:// URI", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
-Storage = Annotated[
-    list[str] | None,
-    typer.Option("--storage-option", "-o", metavar="KEY=VALUE", help="an option of the store; may be repeated"),
-]
 Version = Annotated[int | None, typer.Option("--version", min=0, help="this version instead of the newest")]
 Timestamp = Annotated[str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")]
 PartitionBy = Annotated[
@@ -81,7 +76,7 @@ def create(
     """Create an empty table, as version 0."""
     if sum(source is not None for source in (columns, like, schema)) != 1:
         raise typer.BadParameter("give the columns in one way: --columns, --like or --schema")
-    options, table_properties = _pairs(storage_options, "--storage-option"), _pairs(properties, "--property")
+    options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
     out = Output(as_json)
     with out.reporting():
         table = txlog.Table.create(
@@ -132,7 +127,7 @@ def append(
         raise typer.BadParameter("--app-id and --checkpoint-id go together")
     if partition_by and not create_table:
         raise typer.BadParameter("--partition-by is for a table that --create may create")
-    options = _pairs(storage_options, "--storage-option")
+    options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
         from txlog.store.open import open_store
@@ -157,6 +152,9 @@ def show_table(
     uri: Uri,
     version: Version = None,
     timestamp: Timestamp = None,
+    files_summary: Annotated[
+        bool, typer.Option("--files-summary", help="sizes, partitions, small files and removed files, not the columns")
+    ] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -165,8 +163,23 @@ def show_table(
     out = Output(as_json)
     with out.reporting():
         table, snapshot = table_at(uri)
+        if files_summary:
+            _show_files_summary(out, uri, snapshot.version, pairs(storage_options, "--storage-option"))
+            return
         facts = show.snapshot_facts(table.uri, snapshot)
         out.result(facts, *show.snapshot_shown(facts))
+
+
+def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, str]) -> None:
+    from txlog.cli.files_summary import summary_facts, summary_shown
+    from txlog.delta_log import DeltaLog
+    from txlog.maintenance.files_summary import summarize_files
+    from txlog.store.open import open_store
+
+    log = DeltaLog(open_store(uri, options))
+    with out.waiting("counting files"):
+        summary = summarize_files(log, log.head_at(version))
+    out.result(summary_facts(log.table, summary), *summary_shown(log.table, summary))
 
 
 @app.command()
@@ -177,7 +190,7 @@ def history(
     as_json: Json = False,
 ) -> None:
     """List the commits, newest first."""
-    options = _pairs(storage_options, "--storage-option")
+    options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
         entries = txlog.Table.open(uri, storage_options=options).history(limit)
@@ -221,7 +234,7 @@ def verify(
     Looks at the log, the checkpoints and the data files.
     """
     txn_ids = _txn_ids(acknowledged)
-    options = _pairs(storage_options, "--storage-option")
+    options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
         from txlog.maintenance.verify import verify_table
@@ -246,13 +259,18 @@ def probe_store(
 
     Tries its conditional put. Exit code 1 if it does not hold.
     """
-    options = _pairs(storage_options, "--storage-option")
+    options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
         report = txlog.probe_store(uri, options)
         out.result(show.probe_facts(report), *show.probe_shown(report))
         if not report.is_safe:
             raise typer.Exit(FAILED)
+
+
+app.command("checkpoint")(log_commands.checkpoint)
+app.command("compact-log")(log_commands.compact_log)
+app.command("clean-up-log")(log_commands.clean_up_log)
 
 
 # --- from arguments to values ---------------------------------------------------------------------------------------
@@ -264,7 +282,7 @@ def _at(
     """Checks the arguments now, and opens the table when called."""
     if version is not None and timestamp is not None:
         raise typer.BadParameter("give --version or --timestamp, not both")
-    options = _pairs(storage_options, "--storage-option")
+    options = pairs(storage_options, "--storage-option")
 
     def table_at(uri: str) -> tuple[txlog.Table, txlog.Snapshot]:
         table = txlog.Table.open(uri, storage_options=options)
@@ -273,21 +291,11 @@ def _at(
     return table_at
 
 
-def _pairs(texts: list[str] | None, option: str) -> dict[str, str]:
-    pairs = {}
-    for text in texts or ():
-        key, separator, value = text.partition("=")
-        if not separator or not key:
-            raise typer.BadParameter(f"{option} takes KEY=VALUE")
-        pairs[key] = value
-    return pairs
-
-
 def _txn_ids(texts: list[str] | None) -> dict[int, str]:
-    pairs = _pairs(texts, "--acknowledged")
-    if not all(version.isdecimal() for version in pairs):
+    found = pairs(texts, "--acknowledged")
+    if not all(version.isdecimal() for version in found):
         raise typer.BadParameter("--acknowledged takes VERSION=TXN_ID, such as 12=6f1c...")
-    return {int(version): txn_id for version, txn_id in pairs.items()}
+    return {int(version): txn_id for version, txn_id in found.items()}
 
 
 def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:

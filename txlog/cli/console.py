@@ -16,7 +16,17 @@ from typing import Any
 import orjson
 import typer
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, ProgressColumn, TaskID, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.text import Text
 
 from txlog.errors import TxlogError
@@ -114,6 +124,14 @@ class Output:
                 bar.update(tasks[what], completed=done, total=total)
 
             yield tell
+
+    @contextlib.contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """A sign on stderr that work goes on which cannot tell how far it is, with the time it has taken."""
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=self.stderr, disable=self._is_quiet, transient=True) as bar:
+            bar.add_task(what, total=None)
+            yield
 
     @property
     def _is_quiet(self) -> bool:

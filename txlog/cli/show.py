@@ -15,6 +15,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from txlog.cli.operations import bytes_written, described, files_changed, rows_changed
 from txlog.protocol.schema import type_name
 from txlog.result import human_size
 
@@ -91,19 +92,16 @@ def _protocol(protocol: Mapping[str, Any]) -> str:
 
 
 def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
-    table = _table(
-        "version", "time (UTC)", "operation", "rows", "files", "size", "by", "note", numbers="rows files size"
-    )
+    names = ("version", "time (UTC)", "operation", "rows", "files", "size", "by", "note")
+    table = _table(*names, numbers=("rows", "files", "size"), unbroken=("time (UTC)", "size"))
     for entry in entries:
-        metrics = entry.get("operationMetrics") or {}
-        size = metrics.get("numOutputBytes")
         cells = (
-            entry["version"],
+            str(entry["version"]),
             _time(entry["timestamp"]),
-            entry.get("operation"),
-            _number(metrics.get("numOutputRows")),
-            _number(metrics.get("numFiles") or metrics.get("numAddedFiles")),
-            human_size(int(size)) if size and str(size).isdecimal() else "",
+            described(entry),
+            rows_changed(entry),
+            files_changed(entry),
+            bytes_written(entry),
             entry.get("engineInfo"),
             entry.get("userMetadata"),
         )

@@ -1,0 +1,125 @@
+"""How the command line shows a summary of a table's files: as plain data, and as a page for a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from txlog.maintenance.files_summary import FilesSummary, SizeBin
+from txlog.result import human_size
+
+__all__ = ["summary_facts", "summary_shown"]
+
+_PARTITIONS_SHOWN = 10
+_BAR_WIDTH = 30
+
+
+def summary_facts(table: str, summary: FilesSummary) -> dict[str, Any]:
+    """Sizes in bytes."""
+    return {"table": table, **asdict(summary)}
+
+
+def summary_shown(table: str, summary: FilesSummary) -> list[RenderableType]:
+    lines = {
+        "table": table,
+        "version": str(summary.version),
+        "files": f"{_count(summary.files, 'file')}, {human_size(summary.size_bytes)}{_spread(summary)}",
+        "small": _small(summary),
+        "deleted rows": _deleted(summary),
+        "removed": _removed(summary),
+    }
+    shown: list[RenderableType] = [_grid(lines)]
+    if summary.files:
+        shown += [Text(), _histogram(summary)]
+    if summary.files and summary.partitions[0].values:
+        shown += [Text(), *_partitions(summary)]
+    return shown
+
+
+def _spread(summary: FilesSummary) -> str:
+    smallest, median, largest = summary.smallest_bytes, summary.median_bytes, summary.largest_bytes
+    if smallest is None or median is None or largest is None or smallest == largest:
+        return ""
+    average = human_size(summary.size_bytes // summary.files)
+    return f"; {human_size(smallest)} to {human_size(largest)}, median {human_size(median)}, average {average}"
+
+
+def _small(summary: FilesSummary) -> str:
+    below = _whole(summary.small_below_bytes)
+    if not summary.small_files:
+        return f"none below {below}"
+    found = f"{_count(summary.small_files, 'file')} below {below}, {human_size(summary.small_bytes)}"
+    if not summary.mergeable_files:
+        return f"{found}; no two of them in one partition"
+    return f"{found}; {summary.mergeable_files:,} could be merged with others of their partition"
+
+
+def _deleted(summary: FilesSummary) -> str:
+    if not summary.files_with_deleted_rows:
+        return "none marked in live files"
+    return f"{_count(summary.deleted_rows, 'row')} marked in {_count(summary.files_with_deleted_rows, 'file')}"
+
+
+def _removed(summary: FilesSummary) -> str:
+    if not summary.removed_files:
+        return "no file that the log still tells of"
+    found = f"{_count(summary.removed_files, 'file')}, {human_size(summary.removed_bytes)}"
+    return f"{found}; {summary.expired_files:,} past their retention, for vacuum to delete"
+
+
+def _histogram(summary: FilesSummary) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("size of file", "files", "together", ""):
+        table.add_column(name, justify="right" if name else "left", no_wrap=True)
+    most = max(found.files for found in summary.sizes)
+    for found in summary.sizes:
+        # What is there at all shows, if only as a sliver.
+        bar = "█" * (found.files * _BAR_WIDTH // most) or ("▏" if found.files else "")
+        together = human_size(found.size_bytes) if found.files else ""
+        table.add_row(_range(found), f"{found.files:,}", together, Text(bar, style="cyan"))
+    return table
+
+
+def _range(found: SizeBin) -> str:
+    if found.to_bytes is None:
+        return f"{_whole(found.from_bytes)} or more"
+    return (
+        f"{_whole(found.from_bytes)} to {_whole(found.to_bytes)}" if found.from_bytes else f"< {_whole(found.to_bytes)}"
+    )
+
+
+def _whole(size_bytes: int) -> str:
+    return human_size(size_bytes).replace(".0 ", " ")
+
+
+def _partitions(summary: FilesSummary) -> list[RenderableType]:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("partition", "files", "small", "together"):
+        table.add_column(name, justify="left" if name == "partition" else "right", overflow="fold")
+    for found in summary.partitions[:_PARTITIONS_SHOWN]:
+        table.add_row(
+            Text(_named(found.values)), f"{found.files:,}", f"{found.small_files:,}", human_size(found.size_bytes)
+        )
+    more = len(summary.partitions) - _PARTITIONS_SHOWN
+    total = f"{_count(len(summary.partitions), 'partition')}"
+    return [table, Text(f"{total}, those with most files first; {more:,} not shown" if more > 0 else total)]
+
+
+def _named(values: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in values.items())
+
+
+def _grid(lines: Mapping[str, str]) -> Table:
+    grid = Table.grid(padding=(0, 2))
+    for name, value in lines.items():
+        grid.add_row(Text(name, style="bold"), Text(value))
+    return grid
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

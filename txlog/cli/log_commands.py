@@ -1,0 +1,88 @@
+"""The commands of `txlog` that tend a table's log: checkpoints, log compaction, cleanup."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+import txlog
+from txlog.cli.console import Output
+from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.result import LogCleanUp, LogCompaction, human_size
+
+__all__ = ["checkpoint", "clean_up_log", "compact_log"]
+
+_NAMES_SHOWN = 20
+
+
+def checkpoint(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
+    """Write a Delta checkpoint of the newest version.
+
+    Readers then begin there. One that exists already stays as it is.
+    """
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        with out.waiting("writing a checkpoint"):
+            version = table.create_checkpoint()
+        out.result({"table": table.uri, "version": version}, Text(f"version {version} has a checkpoint"))
+
+
+def compact_log(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
+    """Write one file in place of the commits since the last checkpoint.
+
+    Readers that know log compaction read it instead of them; the commits stay.
+    """
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        with out.steps() as tell:
+            done = table.compact_log(on_progress=lambda read, total: tell("reading commits", read, total))
+        facts = None if done is None else dict(done.to_dict())
+        out.result({"table": table.uri, "compaction": facts}, _compaction_shown(done))
+
+
+def clean_up_log(
+    uri: Uri,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only tell what would be deleted")] = False,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Delete the versions that the table's log retention no longer keeps.
+
+    delta.logRetentionDuration says how long that is, 30 days unless it is set. What time travel within it needs stays.
+    """
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        with out.steps() as tell:
+            done = table.clean_up_log(dry_run, on_progress=lambda gone, total: tell("deleting files", gone, total))
+        out.result({"table": table.uri, **done.to_dict()}, *_clean_up_shown(done))
+
+
+def _compaction_shown(done: LogCompaction | None) -> RenderableType:
+    if done is None:
+        return Text("nothing to compact: fewer than two commits follow the last checkpoint")
+    return Text(
+        f"versions {done.first_version} to {done.last_version} as one file of {done.actions:,} actions:"
+        f" {human_size(done.size_bytes)} in place of {human_size(done.replaced_bytes)}\n{done.name}"
+    )
+
+
+def _clean_up_shown(done: LogCleanUp) -> list[RenderableType]:
+    if not done.names:
+        return [Text("nothing to delete: all that the log holds is within its retention, or needed by what is")]
+    shown: list[RenderableType] = [Text(name) for name in done.names[:_NAMES_SHOWN]] if done.dry_run else []
+    if done.dry_run and len(done.names) > _NAMES_SHOWN:
+        shown.append(Text(f"... and {len(done.names) - _NAMES_SHOWN:,} more"))
+    verb = "would delete" if done.dry_run else "deleted"
+    count = f"{len(done.names):,} file{'' if len(done.names) == 1 else 's'}"
+    first = done.first_version
+    since = "" if first is None else f"; the first version is {'then' if done.dry_run else 'now'} {first}"
+    return [*shown, Text(f"{verb} {count}, {human_size(done.size_bytes)}{since}")]
