@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -125,7 +126,7 @@ def test_a_table_of_deltalakes_with_deletion_vectors_off_takes_our_appends(tmp_p
     ("alter", "feature"),
     [
         (lambda table: table.alter.add_constraint({"positive": "id > 0"}), "checkConstraints"),
-        (lambda table: table.alter.add_feature(deltalake.TableFeatures.RowTracking, True), "rowTracking"),
+        (lambda table: table.alter.add_feature(deltalake.TableFeatures.GeneratedColumns, True), "generatedColumns"),
     ],
 )
 def test_what_we_cannot_honour_is_refused_by_name_and_nothing_is_written(
@@ -142,12 +143,24 @@ def test_what_we_cannot_honour_is_refused_by_name_and_nothing_is_written(
     assert _ours(path).num_rows == 1
 
 
-def test_a_column_mapped_table_of_deltalakes_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_column_mapped_table_of_deltalakes_takes_our_appends(tmp_path: Path) -> None:
     path = tmp_path / "t"
     write_deltalake(str(path), _rows(1), configuration={"delta.columnMapping.mode": "name"})
-    with pytest.raises(txlog.UnsupportedFeatureError) as caught:
-        txlog.Table.open(path)
-    assert "columnMapping" in caught.value.features
+    txlog.Table.open(path).append(_rows(2))
+    assert _ids(path) == [1, 2]
+    assert sorted(_ours(path)["id"].to_pylist()) == [1, 2]
+
+
+def test_a_row_tracking_table_of_deltalakes_takes_our_appends_with_row_ids(tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    write_deltalake(str(path), _rows(1))
+    DeltaTable(str(path)).alter.add_feature(deltalake.TableFeatures.RowTracking, True)
+    txlog.Table.open(path).append(_rows(2, 3))
+    txlog.Table.open(path).append(_rows(4))
+    assert _ids(path) == [1, 2, 3, 4]
+    log = sorted((path / "_delta_log").glob("*.json"))[-2:]
+    adds = [json.loads(line)["add"] for name in log for line in name.read_text().splitlines() if '"add"' in line]
+    assert [(add["baseRowId"], add["defaultRowCommitVersion"]) for add in adds] == [(0, 2), (2, 3)]
 
 
 # --- deltalake reads what we wrote --------------------------------------------------------------------------------
