@@ -1,0 +1,151 @@
+"""What an operator asks of the sinks of a table: which applications write to it, what is staged, what may go.
+
+In: an engine. Out: plain values, for the command line and for programs. Only `clean_staging` changes anything, and it
+never removes what was sealed and may still have to be committed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txlog import ambient
+from txlog.engine import Engine
+from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
+from txlog.log.state import TableHead
+from txlog.protocol.actions import SetTransaction
+from txlog.sink.staging import StagedCheckpoint, Staging
+
+__all__ = ["Application", "StagedState", "applications", "clean_staging", "staged_states"]
+
+COMMITS_LOOKED_AT = 1000
+AGE_MIN_MS = 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """One that wrote to the table with an app_id, and its last checkpoint.
+
+    ``updated_ms`` is when that landed, None where its writer did not say. ``version`` and ``rows`` are those of its
+    commit, None where it is not among the newest commits (``COMMITS_LOOKED_AT``) or does not tell.
+    """
+
+    app_id: str
+    checkpoint_id: int
+    updated_ms: int | None
+    version: int | None
+    rows: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class StagedState:
+    """One staged checkpoint. ``state`` is
+
+    - "sealed": waits for its commit, by `Sink.commit` or `Sink.recover`; never cleaned
+    - "passed": sealed, but the application is at it or past it: a leftover, where the log proves that it landed
+    - "partial": not sealed yet
+    - "stale": not sealed, and the application is past it
+
+    ``app_id`` and the numbers of a seal are None where they cannot be read. ``modified_ms`` is of the newest object.
+    """
+
+    app_id: str | None
+    checkpoint_id: int
+    state: str
+    tasks: int
+    rows: int | None
+    files: int | None
+    size_bytes: int | None
+    modified_ms: int
+    staged: StagedCheckpoint
+
+
+def applications(engine: Engine) -> list[Application]:
+    """By app_id. Raises what opening the table and reading its log raise."""
+    head = engine.log.head()
+    commits = _last_commits(engine, head)
+    found = []
+    for app_id, transaction in sorted(head.transactions.items()):
+        version, rows = commits.get(app_id, (None, None))
+        found.append(Application(app_id, transaction.version, transaction.last_updated, version, rows))
+    return found
+
+
+def staged_states(engine: Engine) -> list[StagedState]:
+    """Everything in the table's staging folder, by application and checkpoint_id. Raises StorageError."""
+    staging = Staging(engine.store, engine.retry)
+    head = engine.log.head()
+    found = [_state(staging, each, head) for each in staging.checkpoints()]
+    return sorted(found, key=lambda state: (state.app_id or "", state.staged.key, state.checkpoint_id))
+
+
+def clean_staging(engine: Engine, older_than_ms: int, *, dry_run: bool = False) -> list[StagedState]:
+    """Remove what was staged and never sealed, or is proved to be committed, and is older; what (would have) gone.
+
+    An age is that of a checkpoint's newest object. Data files stay: a vacuum removes those that no commit names.
+    Raises InvalidInputError for less than an hour, in which a task may yet be waiting for its seal; StorageError.
+    """
+    if older_than_ms < AGE_MIN_MS:
+        raise InvalidInputError("staging is cleaned of what is older than an hour at least: tasks may be at work on it")
+    before_ms = ambient.now_ms() - older_than_ms
+    old = [state for state in staged_states(engine) if state.modified_ms <= before_ms]
+    gone = [state for state in old if _is_over(engine, state)]
+    if not dry_run:
+        for state in gone:
+            Staging(engine.store, engine.retry).remove(state.staged.names)
+        if engine.store.staging is not None:
+            engine.store.staging.remove_stale_temporaries()
+    return gone
+
+
+def _last_commits(engine: Engine, head: TableHead) -> dict[str, tuple[int, int | None]]:
+    """(version, rows) of the commit of each application's last checkpoint, among the newest commits."""
+    wanted = {(transaction.app_id, transaction.version) for transaction in head.transactions.values()}
+    found: dict[str, tuple[int, int | None]] = {}
+    for version in range(head.version, max(-1, head.version - COMMITS_LOOKED_AT), -1):
+        if len(found) == len(wanted):
+            break
+        try:
+            commit = engine.log.read_commit(version, files=False)
+        except NotFoundError:
+            break
+        for action in commit.actions:
+            if isinstance(action, SetTransaction) and (action.app_id, action.version) in wanted:
+                metrics = commit.commit_info.fields.get("operationMetrics") if commit.commit_info else None
+                rows = metrics.get("numOutputRows") if isinstance(metrics, dict) else None
+                told = int(rows) if isinstance(rows, (str, int)) and str(rows).isdecimal() else None
+                found.setdefault(action.app_id, (version, told))
+    return found
+
+
+def _state(staging: Staging, staged: StagedCheckpoint, head: TableHead) -> StagedState:
+    app_id, rows, files, size_bytes = None, None, None, None
+    tasks = len(staged.attempts)
+    try:
+        if staged.is_sealed:
+            manifest = staging.manifest(staged)
+            app_id, tasks = manifest.app_id, len(manifest.tasks)
+            rows, files, size_bytes = manifest.num_rows, manifest.num_files, manifest.size_bytes
+        else:
+            task_id, attempts = next(iter(staged.attempts.items()))
+            app_id = staging.tasks(staged, {task_id: attempts[0]})[0][1].app_id
+    except StorageError:
+        raise
+    except TxlogError:
+        pass  # damaged, of a newer release, or removed meanwhile: listed without what cannot be told
+    last = head.transaction_version(app_id) if app_id is not None else None
+    is_past = last is not None and staged.checkpoint_id <= last
+    state = ("sealed", "passed") if staged.is_sealed else ("partial", "stale")
+    return StagedState(
+        app_id, staged.checkpoint_id, state[is_past], tasks, rows, files, size_bytes, staged.modified_ms, staged
+    )
+
+
+def _is_over(engine: Engine, state: StagedState) -> bool:
+    """Nothing that it names can still be committed, or has to be."""
+    if state.state != "passed":
+        return state.state != "sealed"
+    assert state.app_id is not None
+    try:
+        return engine.replay_of(engine.log.head(refresh=False), state.app_id, state.checkpoint_id) is not None
+    except InvalidInputError:
+        return False
