@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import txlog
-from txlog.cli import log_commands, show
+from txlog.cli import log_commands, show, sink_commands
 from txlog.cli.columns import parse_columns
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
@@ -271,6 +271,8 @@ def probe_store(
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)
+app.command("sinks")(sink_commands.sinks)
+app.command("staging")(sink_commands.staging)
 
 
 # --- from arguments to values ---------------------------------------------------------------------------------------

@@ -1,0 +1,133 @@
+"""The commands of `txlog` that look after sinks: which applications write to a table, and what they have staged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timezone
+from typing import Annotated, Any
+
+import typer
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from txlog.cli.console import Output
+from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.engine import Engine
+from txlog.result import human_size
+from txlog.sink.inspection import Application, StagedState, applications, clean_staging, staged_states
+from txlog.store.open import open_store
+
+__all__ = ["sinks", "staging"]
+
+HOUR_MS = 60 * 60 * 1000
+
+
+def sinks(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
+    """List the applications that write exactly once.
+
+    Each with its last checkpoint, when it landed, and the rows of its commit.
+    """
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        engine = Engine(open_store(uri, options))
+        found = applications(engine)
+        out.result([_application_facts(each) for each in found], *_applications_shown(found))
+
+
+def staging(
+    uri: Uri,
+    clean: Annotated[bool, typer.Option("--clean", help="remove what was never sealed or is committed")] = False,
+    older_than: Annotated[float, typer.Option(metavar="HOURS", min=1, help="what --clean leaves alone")] = 168.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only tell what --clean would remove")] = False,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """List what sinks have staged and not committed, and clean it.
+
+    A sealed checkpoint waits for its application's recovery and is never removed. Data files are left to vacuum.
+    """
+    if dry_run and not clean:
+        raise typer.BadParameter("--dry-run belongs to --clean")
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        engine = Engine(open_store(uri, options))
+        age_ms = int(older_than * HOUR_MS)
+        found = clean_staging(engine, age_ms, dry_run=dry_run) if clean else staged_states(engine)
+        verb = f"{'would remove' if dry_run else 'removed'} " if clean else ""
+        out.result([_state_facts(each) for each in found], *_states_shown(found, verb))
+
+
+def _application_facts(application: Application) -> dict[str, Any]:
+    """Times in ms since the epoch."""
+    return {
+        "app_id": application.app_id,
+        "checkpoint_id": application.checkpoint_id,
+        "timestamp": application.updated_ms,
+        "version": application.version,
+        "rows": application.rows,
+    }
+
+
+def _applications_shown(found: Sequence[Application]) -> list[RenderableType]:
+    if not found:
+        return [Text("no application has written here with an app_id")]
+    rows = [(each.app_id, each.checkpoint_id, _time(each.updated_ms), each.version, each.rows) for each in found]
+    return [_table(("app_id", "checkpoint", "time (UTC)", "version", "rows"), rows)]
+
+
+def _state_facts(state: StagedState) -> dict[str, Any]:
+    """Sizes in bytes, times in ms since the epoch."""
+    return {
+        "app_id": state.app_id,
+        "checkpoint_id": state.checkpoint_id,
+        "state": state.state,
+        "tasks": state.tasks,
+        "rows": state.rows,
+        "files": state.files,
+        "size": state.size_bytes,
+        "modified": state.modified_ms,
+        "names": list(state.staged.names),
+    }
+
+
+def _states_shown(found: Sequence[StagedState], verb: str) -> list[RenderableType]:
+    if not found:
+        return [Text(f"{verb}nothing" if verb else "nothing is staged")]
+    rows = [
+        (
+            each.app_id if each.app_id is not None else each.staged.key,
+            each.checkpoint_id,
+            each.state,
+            each.tasks,
+            each.rows,
+            "" if each.size_bytes is None else human_size(each.size_bytes),
+            _time(each.modified_ms),
+        )
+        for each in found
+    ]
+    names = ("app_id", "checkpoint", "state", "tasks", "rows", "size", "modified (UTC)")
+    return [_table(names, rows), Text(f"{verb}{len(found):,} checkpoint{'' if len(found) == 1 else 's'}")]
+
+
+def _table(names: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -> Table:
+    """Numbers stand at the right; ids are shown as they are typed, counts in groups of three digits."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names:
+        is_number = name in ("checkpoint", "version", "tasks", "rows", "size")
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        texts = (
+            "" if cell is None else f"{cell:,}" if name in ("tasks", "rows") else str(cell)
+            for name, cell in zip(names, row, strict=True)
+        )
+        table.add_row(*map(Text, texts))
+    return table
+
+
+def _time(timestamp_ms: int | None) -> str:
+    if timestamp_ms is None:
+        return ""
+    return datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
