@@ -287,9 +287,68 @@ def test_applications_of_which_one_committed_already_are_refused_together(table:
     transaction.__enter__()
     transaction.set_transaction("a", 1)
     transaction.set_transaction("b", 1)
-    with pytest.raises(txlog.InvalidInputError, match="commit them apart"):
+    with pytest.raises(txlog.InvalidInputError, match="Commit them apart"):
         end(transaction)
     assert table.snapshot().version == 1
+
+
+def consumed(table: Table, offsets: dict[str, int], *ids: int) -> Transaction:
+    """What a consumer of several partitions commits: its rows, and each partition's offset."""
+    transaction = table.transaction()
+    transaction.__enter__()
+    transaction.append(rows_of(*ids))
+    for partition, offset in offsets.items():
+        transaction.set_transaction(f"orders/{partition}", offset)
+    return transaction
+
+
+def test_the_offsets_of_many_partitions_land_with_their_rows_once(table: Table) -> None:
+    first = {"0": 100, "1": 2**63 - 1, "2": 0}
+    end(consumed(table, first, 5))
+    again = consumed(table, first, 5)
+    end(again)
+    assert (again.result.outcome, again.result.version, again.result.metrics.rows) == ("already_committed", 1, 0)
+    end(consumed(table, {"0": 120, "2": 7}, 6))
+    older = consumed(table, {"0": 100, "2": 0}, 5)
+    end(older)
+    assert older.result.outcome == "already_committed"
+    assert ids_of(table) == [1, 2, 3, 5, 6]
+    transactions = deltalake.DeltaTable(table.uri)
+    assert [transactions.transaction_version(f"orders/{partition}") for partition in "012"] == [120, 2**63 - 1, 7]
+
+
+def test_a_mix_of_stale_and_new_offsets_names_each_partition(table: Table) -> None:
+    end(consumed(table, {"0": 100, "1": 10, "2": 50}, 5))
+    end(consumed(table, {"2": 60}, 6))
+    mixed = consumed(table, {"0": 100, "1": 11, "2": 55, "3": 1}, 7)
+    with pytest.raises(txlog.InvalidInputError) as caught:
+        end(mixed)
+    for told in (
+        "100 of 'orders/0' is in v1 already",
+        "11 of 'orders/1' is new (the last one is 10)",
+        "55 of 'orders/2' is behind 60, and no retained commit holds it",
+        "1 of 'orders/3' is the first",
+    ):
+        assert told in str(caught.value)
+    assert ids_of(table) == [1, 2, 3, 5, 6]
+    assert table.snapshot().num_files == len(list(Path(table.uri).rglob("*.parquet")))
+
+
+def test_offsets_that_others_committed_meanwhile_are_a_replay_or_named(table: Table, rival: Table) -> None:
+    ours = consumed(table, {"0": 100, "1": 10}, 5)
+    end(consumed(rival, {"0": 100, "1": 10, "2": 1}, 5))
+    end(ours)
+    assert ours.result.outcome == "already_committed"
+    ours = consumed(table, {"0": 110, "1": 11}, 6)
+    end(consumed(rival, {"0": 110}, 7))
+    end(consumed(rival, {"1": 11}, 8))
+    with pytest.raises(txlog.ConcurrentTransactionError) as caught:
+        end(ours)
+    assert all(name in str(caught.value) for name in ("orders/0", "orders/1"))
+    again = consumed(table, {"0": 110, "1": 11}, 6)
+    end(again)
+    assert again.result.outcome == "already_committed"
+    assert ids_of(table) == [1, 2, 3, 5, 7, 8]
 
 
 # --- files by hand ----------------------------------------------------------------------------------------------------

@@ -209,20 +209,41 @@ class Transaction:
         remove_unnamed(self._engine.store.files, self._written)
 
     def _replayed(self) -> WriteResult | None:
-        """All of the applications' versions are in the table already. Some of them only is an error."""
-        ours = [action for action in self._actions if isinstance(action, SetTransaction)]
-        found = {txn.app_id: self._engine.replay_of(self._head, txn.app_id, txn.version) for txn in ours}
-        stale = {app_id: replay for app_id, replay in found.items() if replay is not None}
-        if not stale:
+        """All of the applications' versions are in the table already; where only some are, an error names each."""
+        committed: dict[str, int | None] = {}
+        told: dict[str, str] = {}
+        refusals: list[InvalidInputError] = []
+        for txn in (action for action in self._actions if isinstance(action, SetTransaction)):
+            last = self._head.transaction_version(txn.app_id)
+            try:
+                replay = self._engine.replay_of(self._head, txn.app_id, txn.version)
+            except InvalidInputError as error:
+                refusals.append(error)
+                told[txn.app_id] = f"is behind {last}, and no retained commit holds it"
+                continue
+            if replay is None:
+                told[txn.app_id] = f"is new (the last one is {last})" if last is not None else "is the first"
+            else:
+                committed[txn.app_id] = replay.version
+                told[txn.app_id] = f"is in v{replay.version} already" if replay.version is not None else "is committed"
+        if len(told) == 1 and refusals:
+            raise refusals[0]
+        if not committed and not refusals:
             return None
-        if len(stale) < len(found):
+        if len(committed) < len(told):
+            each = "; ".join(
+                f"{txn.version} of {txn.app_id!r} {told[txn.app_id]}"
+                for txn in self._actions
+                if isinstance(txn, SetTransaction)
+            )
             raise InvalidInputError(
-                f"of this transaction's applications {', '.join(sorted(stale))} committed already and"
-                f" {', '.join(sorted(found.keys() - stale.keys()))} did not: commit them apart",
+                f"of this transaction's applications some have committed already and some have not: {each}. Commit them"
+                " apart: the rows of those that are in the table must not be written again",
                 table=self._engine.uri,
                 version=self._head.version,
             )
-        return WriteResult(next(iter(stale.values())).version, "already_committed", 0, ambient.uuid4())
+        versions = [version for version in committed.values() if version is not None]
+        return WriteResult(max(versions, default=None), "already_committed", 0, ambient.uuid4())
 
     def _commit(self) -> WriteResult:
         if not self._actions:
