@@ -1,12 +1,13 @@
-"""A small S3 server in this process that loses answers on demand.
+"""A small S3 server in this process that loses answers, shows wrong lists and takes its time, on demand.
 
-In: requests of any S3 client, and a script of faults for the conditional PUTs to come. Out: what S3 would answer,
-and a record of every request. Conditional creation is atomic under one lock, so it can be raced; signatures are
-not checked. It listens on loopback only.
+In: requests of any S3 client, and scripts of faults for the conditional PUTs and the pages of lists to come. Out:
+what S3 would answer, and a record of every request. Conditional creation is atomic under one lock, so it can be
+raced; signatures are not checked. It listens on loopback only. README.md beside this file shows it in use.
 """
 
 from __future__ import annotations
 
+import email.utils
 import enum
 import hashlib
 import itertools
@@ -15,14 +16,14 @@ import threading
 import urllib.parse
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime, timezone
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from xml.sax.saxutils import escape
 
-__all__ = ["Fault", "FaultyS3", "Request"]
+from txlog import ambient
 
-_MODIFIED_HTTP = "Wed, 01 Jan 2025 00:00:00 GMT"
-_MODIFIED_ISO = "2025-01-01T00:00:00.000Z"
+__all__ = ["Fault", "FaultyS3", "ListFault", "Request"]
 
 
 class Fault(enum.Enum):
@@ -41,6 +42,19 @@ class Fault(enum.Enum):
     IGNORE_CONDITION = "overwrite as if there were no condition"
 
 
+class ListFault(enum.Enum):
+    """What happens to one page of a list. S3 itself promises better; servers that speak its language do not all."""
+
+    NONE = "none"
+    STALE = "the newest key is not shown yet"
+    HOLE = "the key before the newest is not shown, the newest is"
+    TRUNCATED = "the first page is said to be all there is"
+    BROKEN = "the connection ends in the middle of the page"
+    ERROR_500 = "answer 500"
+    SLOW_DOWN_503 = "answer 503"
+    DROP = "drop the connection"
+
+
 _LANDS = {
     Fault.NONE,
     Fault.LAND_500,
@@ -49,13 +63,15 @@ _LANDS = {
     Fault.LAND_HANG,
     Fault.IGNORE_CONDITION,
 }
-_ANSWERS = {
+_ANSWERS: dict[enum.Enum, tuple[int, str]] = {
     Fault.LAND_500: (500, "InternalError"),
     Fault.LAND_503: (503, "SlowDown"),
     Fault.CONFLICT_409: (409, "ConditionalRequestConflict"),
     Fault.ERROR_500: (500, "InternalError"),
     Fault.SLOW_DOWN_503: (503, "SlowDown"),
     Fault.FORBIDDEN_403: (403, "AccessDenied"),
+    ListFault.ERROR_500: (500, "InternalError"),
+    ListFault.SLOW_DOWN_503: (503, "SlowDown"),
 }
 
 
@@ -66,7 +82,7 @@ class Request:
     method: str
     key: str
     is_conditional: bool
-    fault: Fault
+    fault: Fault | ListFault
 
 
 @dataclass(slots=True)
@@ -75,23 +91,31 @@ class _Bucket:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     objects: dict[str, bytes] = field(default_factory=dict)
+    modified_ms: dict[str, int] = field(default_factory=dict)
     uploads: dict[str, dict[int, bytes]] = field(default_factory=dict)
     upload_ids: Iterator[int] = field(default_factory=itertools.count)
+
+    def keep(self, key: str, body: bytes) -> None:
+        self.objects[key] = body
+        self.modified_ms[key] = ambient.now_ms()
 
 
 class FaultyS3:
     """The server. Use it as a context manager; ``page_size`` is how many keys one page of a list holds.
 
     ``lost_bytes``: how many bytes at the end of each unconditional PUT are dropped, though all is said to be well.
+    ``delay_s``: how long each answer takes, from the moment when what was asked for is done.
     """
 
     def __init__(self, page_size: int = 1000) -> None:
         self.requests: list[Request] = []
         self.page_size = page_size
         self.lost_bytes = 0
+        self.delay_s = 0.0
         self.bucket = _Bucket()
         self.closing = threading.Event()
         self._script: list[Fault] = []
+        self._list_script: list[ListFault] = []
         self._server = _Server(("127.0.0.1", 0), type("_BoundHandler", (_Handler,), {"service": self}))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
         self._thread.start()
@@ -124,6 +148,17 @@ class FaultyS3:
         with self.bucket.lock:
             self._script.extend(faults)
 
+    def script_lists(self, *faults: ListFault) -> None:
+        """The faults of the next pages of lists, in order; after them all is well."""
+        with self.bucket.lock:
+            self._list_script.extend(faults)
+
+    def clear_scripts(self) -> None:
+        """From now on all is well."""
+        with self.bucket.lock:
+            self._script.clear()
+            self._list_script.clear()
+
     def keys(self) -> list[str]:
         """Every stored key, bucket first, sorted."""
         with self.bucket.lock:
@@ -137,6 +172,10 @@ class FaultyS3:
     def next_fault(self) -> Fault:
         """Takes the next of the script; the bucket's lock is held by the caller."""
         return self._script.pop(0) if self._script else Fault.NONE
+
+    def next_list_fault(self) -> ListFault:
+        """Takes the next of the script for lists; the bucket's lock is held by the caller."""
+        return self._list_script.pop(0) if self._list_script else ListFault.NONE
 
 
 class _Server(ThreadingHTTPServer):
@@ -178,7 +217,7 @@ class _Handler(BaseHTTPRequestHandler):
             exists = is_conditional and fault is not Fault.IGNORE_CONDITION and self.key in bucket.objects
             if fault in _LANDS and not exists:
                 kept_bytes = len(body) if is_conditional else len(body) - self.service.lost_bytes
-                bucket.objects[self.key] = body[:kept_bytes]
+                bucket.keep(self.key, body[:kept_bytes])
         if fault is Fault.LAND_HANG:
             self.service.closing.wait()
         if fault in (Fault.LAND_HANG, Fault.LAND_DROP, Fault.DROP):
@@ -191,16 +230,17 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, headers={"ETag": _etag(body)})
 
     def do_GET(self) -> None:
-        self._record()
         if "/" not in self.key.rstrip("/"):
             self._list()
             return
+        self._record()
         with self.service.bucket.lock:
             body = self.service.bucket.objects.get(self.key)
+            modified_ms = self.service.bucket.modified_ms.get(self.key, 0)
         if body is None:
             self._fail(404, "NoSuchKey")
             return
-        headers = {"ETag": _etag(body), "Last-Modified": _MODIFIED_HTTP}
+        headers = {"ETag": _etag(body), "Last-Modified": email.utils.formatdate(modified_ms / 1000, usegmt=True)}
         wanted = self.headers.get("Range")
         if wanted is None or self.command == "HEAD":
             self._answer(200, body, headers)
@@ -233,7 +273,7 @@ class _Handler(BaseHTTPRequestHandler):
         with bucket.lock:
             parts = bucket.uploads.pop(self.query.get("uploadId", ""), None)
             if parts is not None:
-                bucket.objects[self.key] = b"".join(body for _, body in sorted(parts.items()))
+                bucket.keep(self.key, b"".join(body for _, body in sorted(parts.items())))
         if parts is None:
             self._fail(404, "NoSuchUpload")
             return
@@ -254,27 +294,39 @@ class _Handler(BaseHTTPRequestHandler):
         name = self.key.rstrip("/")
         after = self.query.get("continuation-token") or self.query.get("start-after", "")
         with self.service.bucket.lock:
+            fault = self.service.next_list_fault()
+            self._record(fault=fault)
             stored = {
-                key.removeprefix(f"{name}/"): body
+                key.removeprefix(f"{name}/"): (body, self.service.bucket.modified_ms[key])
                 for key, body in self.service.bucket.objects.items()
                 if key.startswith(f"{name}/")
             }
         found = sorted(key for key in stored if key.startswith(self.query.get("prefix", "")) and key > after)
+        if fault in (ListFault.STALE, ListFault.HOLE):
+            hidden = 1 if fault is ListFault.STALE else 2
+            found = found[:-hidden] + found[len(found) - hidden + 1 :]
         page = found[: self.service.page_size]
-        contents = "".join(
-            f"<Contents><Key>{escape(key)}</Key><Size>{len(stored[key])}</Size>"
-            f"<ETag>{escape(_etag(stored[key]))}</ETag><LastModified>{_MODIFIED_ISO}</LastModified></Contents>"
-            for key in page
-        )
+        contents = "".join(_listed(key, *stored[key]) for key in page)
         more = f"<NextContinuationToken>{escape(page[-1])}</NextContinuationToken>" if len(found) > len(page) else ""
+        more = "" if fault is ListFault.TRUNCATED else more
         truncated = "true" if more else "false"
-        self._answer_xml("ListBucketResult", f"<IsTruncated>{truncated}</IsTruncated>{more}{contents}")
+        if fault is ListFault.DROP:
+            self._drop()
+        elif fault in _ANSWERS:
+            self._fail(*_ANSWERS[fault])
+        else:
+            content = f"<IsTruncated>{truncated}</IsTruncated>{more}{contents}"
+            self._answer_xml("ListBucketResult", content, is_broken=fault is ListFault.BROKEN)
 
-    def _record(self, is_conditional: bool = False, fault: Fault = Fault.NONE) -> None:
+    def _record(self, is_conditional: bool = False, fault: Fault | ListFault = Fault.NONE) -> None:
         key = self.key.partition("/")[2]
         self.service.requests.append(Request(self.command, key, is_conditional, fault))
 
-    def _answer(self, status: int, body: bytes = b"", headers: dict[str, str] | None = None) -> None:
+    def _answer(
+        self, status: int, body: bytes = b"", headers: dict[str, str] | None = None, *, sent_bytes: int | None = None
+    ) -> None:
+        """``sent_bytes``: how much of the body is sent before the connection ends; None for a whole answer."""
+        self.service.closing.wait(self.service.delay_s)
         self.send_response(status)
         for name, value in (headers or {}).items():
             self.send_header(name, value)
@@ -282,10 +334,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(body)
+            self.wfile.write(body[:sent_bytes])
+        if sent_bytes is not None:
+            self._drop()
 
-    def _answer_xml(self, element: str, content: str) -> None:
-        self._answer(200, f"<{element}>{content}</{element}>".encode(), {"Content-Type": "application/xml"})
+    def _answer_xml(self, element: str, content: str, *, is_broken: bool = False) -> None:
+        body = f"<{element}>{content}</{element}>".encode()
+        sent_bytes = len(body) // 2 if is_broken else None
+        self._answer(200, body, {"Content-Type": "application/xml"}, sent_bytes=sent_bytes)
 
     def _fail(self, status: int, code: str) -> None:
         text = f"<Error><Code>{code}</Code><Message>scripted or real</Message></Error>"
@@ -294,6 +350,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _drop(self) -> None:
         self.close_connection = True
         self.connection.shutdown(socket.SHUT_RDWR)
+
+
+def _listed(key: str, body: bytes, modified_ms: int) -> str:
+    modified = datetime.fromtimestamp(modified_ms / 1000, timezone.utc).isoformat(timespec="milliseconds")[:-6]
+    return (
+        f"<Contents><Key>{escape(key)}</Key><Size>{len(body)}</Size>"
+        f"<ETag>{escape(_etag(body))}</ETag><LastModified>{modified}Z</LastModified></Contents>"
+    )
 
 
 def _etag(body: bytes) -> str:
