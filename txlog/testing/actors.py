@@ -200,8 +200,15 @@ def _commit(
 # --- scenarios --------------------------------------------------------------------------------------------------
 
 
+_CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once)
+_CHECKPOINTERS = (checkpoint, *_CLEANERS)
+
+
 def _actors(*programs: Program, restarts: int = 0) -> tuple[Actor, ...]:
-    return tuple(Actor(_name(program, number), program, restarts) for number, program in enumerate(programs, start=1))
+    return tuple(
+        Actor(_name(program, number), program, restarts, program in _CHECKPOINTERS, program in _CLEANERS)
+        for number, program in enumerate(programs, start=1)
+    )
 
 
 def _name(program: Any, number: int) -> str:
@@ -227,7 +234,7 @@ _SMALL = (
     Scenario("cleaner", _actors(maintain, append), versions=3, deletes=True),
     Scenario("cleaner-of-a-young-log", _actors(clean_up_at_once, append), versions=2, deletes=True),
     Scenario("cleaner-after-a-crash", _actors(checkpoint, clean_up_later), crashes=1, versions=3, deletes=True),
-    Scenario("cleaner-and-sleeper", _actors(append_and_maintain, append), deletes=True),
+    Scenario("cleaner-and-sleeper", _actors(maintain, append), versions=3, unseen=2, deletes=True),
 )
 
 SCENARIOS = {scenario.name: scenario for scenario in _SMALL}
@@ -259,9 +266,6 @@ _ANYBODY: tuple[Program, ...] = (
     clean_up_at_once,
     read,
 )
-
-
-_CLEANERS = (maintain, append_and_maintain, clean_up_at_once)
 
 
 def any_story(choices: Choices) -> Scenario:

@@ -41,7 +41,8 @@ class Scenario:
 
     ``store`` is "local" (names are linked, then synced; listings lie) or "object" (one consistent request each).
     ``deletes`` is True where names may disappear from the log. ``pauses`` lets actors sleep for two hours before a put;
-    ``splits_sync`` lets others act between link and sync. The table begins with ``versions`` versions.
+    ``splits_sync`` lets others act between link and sync. The table begins with ``versions`` versions,
+    of which handles that are open have not seen the newest ``unseen``.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Scenario:
     pauses: bool = False
     splits_sync: bool = False
     versions: int = 1
+    unseen: int = 0
 
 
 class Run:
@@ -82,7 +84,7 @@ class Run:
     ) -> None:
         self.scenario = scenario
         self.choices = choices
-        self.base = base_world(scenario.versions, scenario.store)
+        self.base = base_world(scenario.versions, scenario.store, scenario.unseen)
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.base.ledger.copy(self.world.log, self.world.files)
         self.story: list[str] = []
@@ -191,10 +193,11 @@ class Run:
     def at_call(self, life: Session, call: StoreCall) -> Fault | None:
         """Before a store call of an actor, in its greenlet: let the others go first, then decide its fault."""
         life.clock.elapsed_ms += 1
-        if not self._commutes(call):
+        commutes = self._commutes(life, call)
+        if not commutes:
             self.suspend(life, call)
         fault = Fault("crash_after") if life.dies_after else self._fault(life, call)
-        if self._told and (fault is not None or not self._commutes(call)):
+        if self._told and (fault is not None or not commutes):
             self.tell(f"{life.actor.name}: {call.operation} {_short(call.name)}{f'  ** {fault}' if fault else ''}")
         life.history = hash((life.history, call.operation, call.name, fault, self._answer(call, fault)))
         return fault
@@ -204,19 +207,17 @@ class Run:
         life.pending = call
         self._hub.switch()
 
-    def _commutes(self, call: StoreCall) -> bool:
+    def _commutes(self, life: Session, call: StoreCall) -> bool:
         """Whether no other actor can change the answer, nor see that the call was made."""
+        others = [other.actor for other in self.lives if other is not life and not other.is_dead]
+        deletes = any(other.deletes for other in others)
         if call.operation == "make_durable":
-            return not self.scenario.deletes
-        if self.scenario.deletes or call.operation not in ("read", "head", "put_if_absent"):
+            return not deletes
+        if call.operation not in ("read", "head", "put_if_absent"):
             return False
-        if call.name in self.world.log.objects:
-            return call.name != "_last_checkpoint"
-        return call.name == "_last_checkpoint" and self._nobody_checkpoints
-
-    @property
-    def _nobody_checkpoints(self) -> bool:
-        return not any(actor.name.startswith("checkpointer") for actor in self.scenario.actors)
+        if call.name == "_last_checkpoint":
+            return not deletes and not any(other.checkpoints for other in others)
+        return not deletes and call.name in self.world.log.objects
 
     def _answer(self, call: StoreCall, fault: Fault | None) -> int:
         """What the call will answer, as a number: with the history it decides everything the actor does next."""

@@ -33,11 +33,16 @@ __all__ = ["Actor", "Clock", "Session"]
 
 @dataclass(frozen=True)
 class Actor:
-    """``program`` acts on the table through its `Session`; after a crash it is begun again ``restarts`` times."""
+    """``program`` acts on the table through its `Session`; after a crash it is begun again ``restarts`` times.
+
+    ``checkpoints`` and ``deletes`` say whether it may change the hint, and delete names from the log.
+    """
 
     name: str
     program: Callable[[Session], None]
     restarts: int = 0
+    checkpoints: bool = False
+    deletes: bool = False
 
 
 class Clock(ambient.Ambient):

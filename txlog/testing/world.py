@@ -115,8 +115,14 @@ class World:
 
 
 @cache
-def base_world(versions: int, store: str) -> World:
-    """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions."""
+def base_world(versions: int, store: str, unseen: int = 0) -> World:
+    """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
+
+    Handles that are open on it have not seen the newest ``unseen`` of them.
+    """
+    if unseen:
+        world = base_world(versions, store)
+        return World(world.log, world.files, world.ledger, base_world(versions - unseen, store).head)
     log, files = MemoryLogStore(), MemoryFileStore()
     if store == "object":
         log.checks_predecessor = False
