@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,7 +36,7 @@ def test_the_library_is_found_by_these_tests() -> None:
 @pytest.mark.parametrize("path", LIBRARY, ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_module_says_what_it_is_and_stays_short(path: Path) -> None:
     text = path.read_text()
-    assert ast.get_docstring(ast.parse(text)), "a module opens with what lives here, what comes in and what goes out"
+    assert ast.get_docstring(_tree(path)), "a module opens with what lives here, what comes in and what goes out"
     assert len(text.splitlines()) <= MODULE_LINES_MAX
 
 
@@ -70,8 +71,13 @@ def test_importing_txlog_loads_neither_spark_nor_arrow(record_property: Callable
     record_property("measured", f"import txlog: {median_ms:.1f} ms, median of 5 fresh interpreters (the bound is 150)")
 
 
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def _functions(path: Path) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(_tree(path)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno is not None:
             yield node.name, node.end_lineno - node.lineno + 1
 

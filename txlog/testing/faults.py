@@ -428,29 +428,19 @@ def _is_commit(name: str) -> bool:
 
 
 FAULTS: dict[str, Callable[..., Any]] = {
-    "fail_before": _fail_before,
-    "fail_after": _fail_after,
-    "refused": _refused,
-    "late": _late,
-    "conflict": _conflict,
-    "not_durable": _not_durable,
-    "stale": _stale,
-    "hole": _hole,
-    "slow": _slow,
-    "torn_temporary": _torn_temporary,
-    "crash_before": _crash_before,
-    "crash_after": _crash_after,
-    "cleaned_up": _cleaned_up,
-    "recreated": _recreated,
+    fault.__name__[1:]: fault
+    for fault in (
+        *(_fail_before, _fail_after, _refused, _slow),
+        *(_late, _conflict, _not_durable, _torn_temporary),
+        *(_stale, _hole),
+        *(_crash_before, _crash_after),
+        *(_cleaned_up, _recreated),
+    )
 }
 """Each fault by its name in the text; its documentation says what it does."""
 
 _ONLY_OF = {
-    "conflict": "put_if_absent",
-    "hole": "list_from",
-    "late": "put_if_absent",
-    "not_durable": "put_if_absent",
-    "stale": "list_from",
-    "torn_temporary": "put_if_absent",
+    **dict.fromkeys(("late", "conflict", "not_durable", "torn_temporary"), "put_if_absent"),
+    **dict.fromkeys(("stale", "hole"), "list_from"),
 }
 """Faults that one operation alone can meet."""
