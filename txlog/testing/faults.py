@@ -363,11 +363,13 @@ def _slow(store: _Intercepted, fault: Fault, operation: str, real: Step, name: s
 
 
 def _torn_temporary(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """The process dies in the middle of a put: half of the bytes stay under a hidden temporary name."""
+    """The process dies in the middle of a put; on a disk that takes no nameless files half of it stays, hidden."""
+    from txlog.store.local import LocalLogStore
+
     assert isinstance(store, FaultyLogStore), "only a put of the log leaves a temporary file"
-    write_aside = getattr(store.inner, "_write_aside", None)  # an object store leaves nothing
-    if write_aside is not None:
-        write_aside(name, bytes(arguments[0])[: len(arguments[0]) // 2])
+    if isinstance(store.inner, LocalLogStore):
+        with open(store.inner._temporary(name), "wb") as torn:
+            torn.write(bytes(arguments[0])[: len(arguments[0]) // 2])
     raise Crashed(f"{operation} {name}: died while writing")
 
 

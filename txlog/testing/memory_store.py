@@ -93,9 +93,6 @@ class MemoryLogStore:
         if _check(name) not in self.objects:
             raise NotFoundError(f"{name} does not exist", path=name)
 
-    def _write_aside(self, name: str, body: bytes) -> None:
-        self.objects[f".{name}.{ambient.uuid4()}.tmp"] = (body, ambient.now_ms())
-
     def _meta(self, name: str) -> ObjectMeta:
         body, modified_ms = self.objects[name]
         return ObjectMeta(name=name, size=len(body), modified_ms=modified_ms)
