@@ -102,13 +102,13 @@ def gone(log: DeltaLog) -> list[str]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Row groups of four files, sidecars of eight."""
+    """Sidecars of eight files."""
     _make_small(monkeypatch.setattr)
 
 
 def _make_small(setattr: Callable[..., None]) -> None:
-    setattr(checkpoint_columns, "_group_rows", lambda files: 4)
-    setattr(checkpoint_v2, "_SIDECAR_ROWS", 8)
+    setattr(checkpoint_columns, "_group_rows", lambda files: 8)
+    setattr(checkpoint_v2, "ROW_GROUP_ROWS", 8)
 
 
 # --- what is written -------------------------------------------------------------------------------------------
@@ -379,11 +379,11 @@ def test_a_sidecar_that_lost_a_file_is_not_published(small: None, monkeypatch: p
     real = checkpoint_columns.row_groups_by_partition
 
     def losing(files: pa.Table, *rest: Any) -> Any:
-        for batch in real(files, *rest):
-            yield batch.slice(1)
+        for group in real(files, *rest):
+            yield lambda group=group: group().slice(1)
 
     monkeypatch.setattr(checkpoint_columns, "row_groups_by_partition", losing)
-    with pytest.raises(CorruptLogError, match="holds 12 files"):
+    with pytest.raises(CorruptLogError, match="holds 14 files"):
         world.checkpoint()
     assert world.names("checkpoint") == []
 

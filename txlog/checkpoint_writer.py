@@ -8,7 +8,7 @@ PROTOCOL.md, "Checkpoints", "Sidecar Files", "Last Checkpoint File".
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.file_loader import FileLoader
 from txlog.log.checkpoint import build_checkpoint
 from txlog.log.checkpoint_columns import FileColumns
-from txlog.log.checkpoint_v2 import StoredSidecar, encode_sidecar, serves_again, sidecar_pieces, top_level, wants_v2
+from txlog.log.checkpoint_v2 import StoredSidecar, encode_sidecar, serves_again, sidecar_groups, top_level, wants_v2
 from txlog.log.files import Newest, reconcile_tombstones, with_added
 from txlog.log.last_checkpoint import parse_last_checkpoint
 from txlog.log.retention import retained_tombstones
@@ -123,8 +123,8 @@ class CheckpointWriter:
     def _write_sidecars(
         self, columns: FileColumns, live: pa.Table, tombstones: pa.Table, now_ms: int
     ) -> Iterator[StoredSidecar]:
-        pieces: Iterable[list[pa.RecordBatch]] = sidecar_pieces(columns, live, tombstones)
-        for body, add_files, actions in side_by_side(partial(encode_sidecar, columns), pieces):
+        groups = sidecar_groups(columns, live, tombstones)
+        for body, add_files, actions in side_by_side(partial(encode_sidecar, columns), groups):
             name = f"{ambient.uuid4()}.parquet"
             self._publish_new(f"{SIDECARS}/{name}", body)
             yield StoredSidecar(Sidecar(name, len(body), now_ms), add_files, actions)

@@ -13,14 +13,12 @@ from typing import TypeVar
 
 __all__ = ["side_by_side"]
 
-_THREADS = 2
-
 In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-def side_by_side(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out]:
-    """``work`` of each item, in order: two at a time, a third drawn; one alone without a thread.
+def side_by_side(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Iterator[Out]:
+    """``work`` of each item, in order: as many at a time as ``threads``, one more drawn; one alone without a thread.
 
     ``work`` must not need the caller's context.
     """
@@ -30,7 +28,7 @@ def side_by_side(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out
         return
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    with ThreadPoolExecutor(_THREADS, thread_name_prefix="txlog-work") as pool:
+    with ThreadPoolExecutor(threads, thread_name_prefix="txlog-work") as pool:
         ahead: deque[Future[Out]] = deque()
         for item in itertools.chain(drawn, items):
             try:
@@ -38,7 +36,7 @@ def side_by_side(work: Callable[[In], Out], items: Iterable[In]) -> Iterator[Out
             except RuntimeError:  # the interpreter is about to end: what a writer left to do then is done without help
                 ahead.append(Future())
                 ahead[-1].set_result(work(item))
-            if len(ahead) > _THREADS:
+            if len(ahead) > threads:
                 yield ahead.popleft().result()
         while ahead:
             yield ahead.popleft().result()

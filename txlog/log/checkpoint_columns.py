@@ -1,6 +1,6 @@
 """How live files and tombstones stand in the Parquet files of a checkpoint, classic or V2, built by columns.
 
-In: a head, which says what statistics its checkpoints hold, and files as columns. Out: the schema, record batches of
+In: a head, which says what statistics its checkpoints hold, and files as columns. Out: the schema, tables of
 one row group each, and what the footer of written bytes says they hold. PROTOCOL.md, "Checkpoint Schema".
 
 A field of ``add`` that the protocol does not know has no column: a checkpoint's schema is fixed before its rows are
@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
-from txlog.log.checkpoint_order import row_groups_by_partition
+from txlog.log.checkpoint_order import RowGroup, row_groups_by_partition
 from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
 from txlog.log.state import TableHead
 from txlog.log.stats_struct import statistics_as_struct, statistics_type
@@ -25,9 +26,9 @@ from txlog.protocol.partition_values import decode_array
 from txlog.protocol.schema import DataType, type_to_arrow
 from txlog.protocol.statistics import StatisticsPolicy
 
-__all__ = ["FileColumns", "count_adds", "parquet_writer", "row_group"]
+__all__ = ["ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer", "write_row_group"]
 
-_ROW_GROUP_ROWS = 65_536
+ROW_GROUP_ROWS = 65_536
 _ROW_GROUP_BYTES = 128 << 20
 _DICTIONARY_LEAVES = [
     "add.partitionValues.key_value.key",
@@ -70,16 +71,21 @@ class FileColumns:
         remove = pa.struct(list(TOMBSTONES_SCHEMA))
         return pa.schema([*(small or {}).items(), ("add", self.add), ("remove", remove)])
 
-    def adds(self, live: pa.Table) -> Iterator[pa.RecordBatch]:
-        """``live`` (``FILES_SCHEMA``) by partition, in pieces of a row group: batches of one column, ``add``."""
+    def adds(self, live: pa.Table) -> Iterator[RowGroup]:
+        """``live`` (``FILES_SCHEMA``) by partition, in row groups: tables of one column, ``add``."""
         for files in row_groups_by_partition(live, self.sorted_by, _group_rows(live)):
-            yield pa.RecordBatch.from_arrays([self._add(files)], ["add"])
+            yield partial(self._adds, files)
 
-    def removes(self, tombstones: pa.Table) -> Iterator[pa.RecordBatch]:
-        """``tombstones`` (``TOMBSTONES_SCHEMA``) in pieces of a row group: batches of one column, ``remove``."""
+    def removes(self, tombstones: pa.Table) -> Iterator[RowGroup]:
+        """``tombstones`` (``TOMBSTONES_SCHEMA``) in row groups: tables of one column, ``remove``."""
         for removed in row_groups_by_partition(tombstones, (), _group_rows(tombstones)):
-            column = pa.StructArray.from_arrays(_all_false(removed, "dataChange"), fields=list(TOMBSTONES_SCHEMA))
-            yield pa.RecordBatch.from_arrays([column], ["remove"])
+            yield partial(_removes, removed)
+
+    def _adds(self, group: RowGroup) -> pa.Table:
+        files = group()
+        if self.statistics is not None:
+            files = files.combine_chunks()  # JSON is read many texts at a time
+        return pa.table({"add": pa.chunked_array([self._add(batch) for batch in files.to_batches()], self.add)})
 
     def _add(self, files: pa.RecordBatch) -> pa.StructArray:
         values = dict(zip(files.schema.names, _all_false(files, "dataChange"), strict=True))
@@ -92,11 +98,19 @@ class FileColumns:
         return pa.StructArray.from_arrays([values[field.name] for field in self.add], fields=list(self.add))
 
 
+def _removes(group: RowGroup) -> pa.Table:
+    fields = list(TOMBSTONES_SCHEMA)
+    chunks = [
+        pa.StructArray.from_arrays(_all_false(batch, "dataChange"), fields=fields) for batch in group().to_batches()
+    ]
+    return pa.table({"remove": pa.chunked_array(chunks, pa.struct(fields))})
+
+
 def _group_rows(files: pa.Table) -> int:
     """Rows in a row group: fewer where they are wide, since writer and reader hold one whole."""
     row_bytes = files.nbytes // max(1, files.num_rows)
     fitting: int = _ROW_GROUP_BYTES // max(1, row_bytes)
-    return max(1024, min(_ROW_GROUP_ROWS, fitting))
+    return max(1024, min(ROW_GROUP_ROWS, fitting))
 
 
 def _all_false(batch: pa.RecordBatch, name: str) -> list[pa.Array]:
@@ -124,11 +138,12 @@ def parquet_writer(sink: Any, schema: pa.Schema) -> Any:
     )
 
 
-def row_group(schema: pa.Schema, columns: pa.RecordBatch) -> pa.RecordBatch:
-    """``columns`` with all the others of ``schema`` null."""
+def write_row_group(writer: Any, columns: pa.Table) -> None:
+    """Write ``columns`` as one row group, with all the others of the writer's schema null."""
+    rows = columns.num_rows
     given = dict(zip(columns.schema.names, columns.columns, strict=True))
-    arrays = [given[f.name] if f.name in given else pa.nulls(columns.num_rows, f.type) for f in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    arrays = [given[f.name] if f.name in given else pa.nulls(rows, f.type) for f in writer.schema]
+    writer.write_table(pa.Table.from_arrays(arrays, schema=writer.schema), row_group_size=max(1, rows))
 
 
 def count_adds(metadata: Any) -> int:

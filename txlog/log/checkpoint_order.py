@@ -1,48 +1,50 @@
 """The order of files in a checkpoint: by partition, so that row groups have narrow bounds on partition values.
 
-In: the live files, in any order, in chunks. Out: batches of one row group each. Only one row group is copied at a
-time: a sorted copy of a million files would double the memory, and taking from the chunked table the time.
+In: the live files, in any order, in chunks. Out: one row group after the other, each of which is put together when it
+is asked for: a sorted copy of a million files would double the memory, and taking from the chunked table the time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from txlog.log.files import partition_column
 
-__all__ = ["row_groups_by_partition"]
+__all__ = ["RowGroup", "row_groups_by_partition"]
+
+RowGroup: TypeAlias = Callable[[], pa.Table]
+"""Puts a row group together; in any thread."""
 
 
-def row_groups_by_partition(
-    files: pa.Table, partition_columns: Sequence[str], group_rows: int
-) -> Iterator[pa.RecordBatch]:
+def row_groups_by_partition(files: pa.Table, partition_columns: Sequence[str], group_rows: int) -> Iterator[RowGroup]:
     """``files`` in pieces of ``group_rows``, each with the partition values that follow those of the one before.
 
     Nulls come last. Within a piece the order is by partition only as far as files lay together before.
     """
+    starts = range(0, files.num_rows, group_rows)
     if not partition_columns or files.num_rows <= group_rows:
-        yield from _unsorted(files, group_rows)
+        yield from (partial(files.slice, start, group_rows) for start in starts)
         return
     import numpy as np
 
     batches = files.to_batches()
-    starts = np.cumsum([0, *(batch.num_rows for batch in batches)])
+    firsts = np.cumsum([0, *(batch.num_rows for batch in batches)])
     order = np.argsort(_partition_ranks(batches, partition_columns), kind="stable")
-    for start in range(0, len(order), group_rows):
-        rows = order[start : start + group_rows]
-        owners = np.searchsorted(starts, rows, side="right") - 1
-        taken = [
-            batches[owner].take(pa.array(rows[owners == owner] - starts[owner])) for owner in np.unique(owners).tolist()
-        ]
-        yield from _unsorted(pa.Table.from_batches(taken), group_rows)
+    yield from (partial(_taken, batches, firsts, order[start : start + group_rows]) for start in starts)
 
 
-def _unsorted(files: pa.Table, group_rows: int) -> Iterator[pa.RecordBatch]:
-    for start in range(0, files.num_rows, group_rows):
-        yield from files.slice(start, group_rows).combine_chunks().to_batches()
+def _taken(batches: Sequence[pa.RecordBatch], firsts: Any, rows: Any) -> pa.Table:
+    """These rows, a chunk of the result for each of the batches they are in; ``firsts`` are their first rows."""
+    import numpy as np
+
+    owners = np.searchsorted(firsts, rows, side="right") - 1
+    return pa.Table.from_batches(
+        [batches[owner].take(pa.array(rows[owners == owner] - firsts[owner])) for owner in np.unique(owners).tolist()]
+    )
 
 
 def _partition_ranks(batches: Sequence[pa.RecordBatch], columns: Sequence[str]) -> Any:

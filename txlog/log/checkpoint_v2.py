@@ -8,7 +8,6 @@ PROTOCOL.md, "V2 Spec", "Sidecar Files", "Last Checkpoint File".
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,16 +17,13 @@ import pyarrow as pa
 
 from txlog.errors import CorruptLogError
 from txlog.log.checkpoint import retained_small_actions
-from txlog.log.checkpoint_columns import FileColumns, count_adds, parquet_writer, row_group
+from txlog.log.checkpoint_columns import ROW_GROUP_ROWS, FileColumns, count_adds, parquet_writer, write_row_group
+from txlog.log.checkpoint_order import RowGroup
 from txlog.log.last_checkpoint import last_checkpoint_bytes
 from txlog.log.state import TableHead
 from txlog.protocol.actions import CheckpointMetadata, Sidecar, action_to_json
 
-__all__ = ["StoredSidecar", "TopLevel", "encode_sidecar", "serves_again", "sidecar_pieces", "top_level", "wants_v2"]
-
-_SIDECAR_GROUPS = 2
-_SIDECAR_ROWS = 131_072
-"""About as many files as one sidecar holds: two row groups. More would make each change of one file cost more."""
+__all__ = ["StoredSidecar", "TopLevel", "encode_sidecar", "serves_again", "sidecar_groups", "top_level", "wants_v2"]
 
 
 def wants_v2(head: TableHead) -> bool:
@@ -47,32 +43,29 @@ class StoredSidecar:
     actions: int
 
 
-def sidecar_pieces(columns: FileColumns, live: pa.Table, tombstones: pa.Table) -> Iterator[list[pa.RecordBatch]]:
-    """What each new sidecar holds, as row groups. ``tombstones`` are those that are retained."""
-    for batches in (columns.adds(live), columns.removes(tombstones)):
-        while piece := list(itertools.islice(batches, _SIDECAR_GROUPS)):
-            yield piece
+def sidecar_groups(columns: FileColumns, live: pa.Table, tombstones: pa.Table) -> Iterator[RowGroup]:
+    """What each new sidecar holds: one row group. ``tombstones`` are those that are retained."""
+    yield from columns.adds(live)
+    yield from columns.removes(tombstones)
 
 
-def encode_sidecar(columns: FileColumns, piece: Sequence[pa.RecordBatch]) -> tuple[memoryview, int, int]:
+def encode_sidecar(columns: FileColumns, group: RowGroup) -> tuple[memoryview, int, int]:
     """The bytes of one sidecar, counted again: body, files, actions. Raises ``CorruptLogError`` where one is lost."""
     import pyarrow.parquet as pq
 
-    schema = columns.schema()
+    table = group()
     sink = pa.BufferOutputStream()
-    with parquet_writer(sink, schema) as writer:
-        for batch in piece:
-            writer.write_batch(row_group(schema, batch))
+    with parquet_writer(sink, columns.schema()) as writer:
+        write_row_group(writer, table)
     body = sink.getvalue()
     metadata = pq.read_metadata(pa.BufferReader(body))
-    add_files = sum(batch.num_rows for batch in piece if batch.schema.names == ["add"])
-    actions = sum(batch.num_rows for batch in piece)
-    if (count_adds(metadata), metadata.num_rows) != (add_files, actions):
+    add_files = table.num_rows if table.schema.names == ["add"] else 0
+    if (count_adds(metadata), metadata.num_rows) != (add_files, table.num_rows):
         raise CorruptLogError(
             f"a sidecar holds {count_adds(metadata)} files and {metadata.num_rows} actions instead of {add_files} and"
-            f" {actions}; the checkpoint was not published"
+            f" {table.num_rows}; the checkpoint was not published"
         )
-    return memoryview(body), add_files, actions
+    return memoryview(body), add_files, table.num_rows
 
 
 def serves_again(untouched: Sequence[StoredSidecar], added: int) -> list[StoredSidecar]:
@@ -82,7 +75,7 @@ def serves_again(untouched: Sequence[StoredSidecar], added: int) -> list[StoredS
     again its sidecar doubles, until it is full: there are few small sidecars, and few writings of each file.
     """
     kept = sorted(untouched, key=lambda sidecar: sidecar.add_files, reverse=True)
-    while kept and kept[-1].add_files <= min(added, _SIDECAR_ROWS // 2):
+    while kept and kept[-1].add_files <= min(added, ROW_GROUP_ROWS // 2):
         added += kept.pop().add_files
     return kept
 

@@ -7,6 +7,7 @@ PROTOCOL.md, "Action Reconciliation"; the key of a file is (path, unique id of i
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -88,6 +89,7 @@ _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=/"
 _KEYS_SCHEMA = pa.schema([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
 _CHUNKS_MAX = 64
 _CHUNK_ROWS = 16_384
+_ABSENT_ROWS = 32_768
 _NEVER_NULL = ("path", "partitionValues", "size", "modificationTime", "dataChange")
 
 Newest = Mapping[FileKey, AddFile | RemoveFile]
@@ -220,6 +222,16 @@ def _conformed(columns: Mapping[str, pa.Array], length: int, schema: pa.Schema) 
 
 def _absent(field: pa.Field, length: int) -> pa.Array:
     """A column whose leaves are all null: empty maps look so, and a reader may leave such leaves out."""
+    return _shared_absent(field).slice(0, length) if length <= _ABSENT_ROWS else _all_absent(field, length)
+
+
+@functools.lru_cache(maxsize=32)
+def _shared_absent(field: pa.Field) -> pa.Array:
+    """One for all batches: of a million files they would take 50 MB."""
+    return _all_absent(field, _ABSENT_ROWS)
+
+
+def _all_absent(field: pa.Field, length: int) -> pa.Array:
     if field.name == "partitionValues":
         empty = pa.array([], pa.string())
         return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), length + 1), empty, empty)
