@@ -312,6 +312,24 @@ def test_a_table_that_was_replaced_is_an_error(table: Engine, open_engine: Any, 
     assert len(txn_ids(scripted_log)) == 3
 
 
+@pytest.mark.parametrize("newer", [0, 1, 5])
+def test_nothing_is_committed_to_a_table_made_in_the_place_of_the_one_that_was_opened(
+    table: Engine, open_engine: Any, scripted_log: Any, clock: Any, newer: int
+) -> None:
+    """Nor is a commit of the new table taken for one that followed the old."""
+    append(table)
+    version = table.log.head().version
+    scripted_log.inner.objects.clear()
+    clock.elapsed_s += 1
+    for _ in range(version + 1 + newer):
+        append(open_engine())
+    before = dict(scripted_log.inner.objects)
+    with pytest.raises(CorruptLogError, match="replaced while it was open"):
+        append(table)
+    assert scripted_log.inner.objects.keys() == before.keys()
+    assert len(txn_ids(scripted_log)) == version + 1 + newer
+
+
 def clean_up_the_winners(scripted_log: Any, engine: Engine) -> Any:
     """A step: other writers commit twice, checkpoint, and clean up; then our put is sent."""
 
@@ -485,7 +503,7 @@ def test_an_append_in_an_open_handle_is_one_put_and_no_listing(table: Engine, sc
     operations = [operation for operation, _ in scripted_log.calls]
     assert operations.count("put_if_absent") == 1
     assert operations.count("list_from") == 0
-    assert len(operations) <= 5
+    assert len(operations) <= 6
 
 
 def test_an_append_makes_the_same_calls_at_version_two_hundred(table: Engine, scripted_log: Any) -> None:

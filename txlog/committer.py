@@ -230,6 +230,8 @@ class _Run:
     def _follow_winners(self) -> CommitOutcome | None:
         """Judge the whole tail. None: rebased, go on; an outcome: it was committed after all."""
         try:
+            if self.head is not None:
+                self.log.still_has(self.head)
             winners = self.log.commits_after(self.head.version if self.head else -1)
         except NotFoundError:
             return self._step_over_cleaned_up()
@@ -334,14 +336,13 @@ class _Run:
         """
         if self.head is None:
             return
-        name = commit_name(self.head.version)
-        try:
-            if self.committer._durable_version < self.head.version:
-                self.store.make_durable(name)
-            elif self.store.checks_predecessor:
-                self.store.head(name)
-        except NotFoundError:
+        if not self.log.still_has(self.head):
             self._require_checkpoint_at_head()
+        elif self.committer._durable_version < self.head.version:
+            try:
+                self.store.make_durable(commit_name(self.head.version))
+            except NotFoundError:
+                self._require_checkpoint_at_head()
         self.committer._durable_version = self.head.version
 
     def _make_found_commit_durable(self, version: int | None) -> None:

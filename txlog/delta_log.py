@@ -19,7 +19,7 @@ import pyarrow as pa
 from txlog import ambient
 from txlog.commit_reader import CommitReader
 from txlog.commit_times import CommitSummary, CommitTimes
-from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 from txlog.file_loader import FileLoader
 from txlog.head_loader import HeadLoader
 from txlog.log import state
@@ -28,7 +28,7 @@ from txlog.log.segment import CheckpointFiles, LogListing, read_listing
 from txlog.log.state import TableHead, Totals
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.protocol.log_names import commit_name, version_prefix
-from txlog.store.base import TableStore
+from txlog.store.base import ObjectMeta, TableStore
 
 if TYPE_CHECKING:
     from txlog.log.predicates import Predicate
@@ -52,6 +52,7 @@ class DeltaLog:
         self._lock = threading.Lock()
         self._head: TableHead | None = None
         self._established_s = -math.inf
+        self._tip: ObjectMeta | None = None  # the known head's commit file
         self._live: tuple[int, weakref.ref[pa.Table]] | None = None
 
     # --- heads -------------------------------------------------------------------------------------------
@@ -71,7 +72,10 @@ class DeltaLog:
         if self.head_age_s() * 1000 > min(_HEAD_AGE_MAX_MS, known.properties.log_retention_ms // 4):
             return self.reload()
         asked_s = ambient.monotonic_s()
-        return self._remember(self._loader.catch_up(known), asked_s)
+        newest = self._loader.catch_up(known)
+        if newest is not known:
+            self.still_has(known)
+        return self._remember(newest, asked_s)
 
     def reload(self) -> TableHead:
         """Forget what is known and load the newest version. Raises as `head`; ``CorruptLogError`` for a new table."""
@@ -86,6 +90,24 @@ class DeltaLog:
                 version=fresh.version,
             )
         return self._remember(fresh, asked_s)
+
+    def still_has(self, head: TableHead) -> bool:
+        """Whether ``head``'s own commit is there; True where a look is not free.
+
+        Raises ``CorruptLogError`` where it is another file than it was, of another table: one that was dropped and
+        made again has commits of the same names.
+        """
+        if not self.store.log.checks_predecessor:
+            return True
+        try:
+            found = self.store.log.head(commit_name(head.version))
+        except NotFoundError:
+            return False
+        known = self._tip
+        if known is not None and known.name == found.name and known != found:
+            self._tip = None
+            self.reload()
+        return True
 
     def head_age_s(self) -> float:
         """Seconds since the known head was seen to be the newest; infinite where none is known."""
@@ -134,9 +156,19 @@ class DeltaLog:
     def _remember(self, head: TableHead, asked_s: float) -> TableHead:
         with self._lock:
             if self._head is None or head.version >= self._head.version:
+                if self._head is None or head.version != self._head.version or self._tip is None:
+                    self._tip = self._look_at(head.version)
                 self._head = head
                 self._established_s = max(self._established_s, asked_s)
         return head
+
+    def _look_at(self, version: int) -> ObjectMeta | None:
+        if not self.store.log.checks_predecessor:
+            return None
+        try:
+            return self.store.log.head(commit_name(version))
+        except (NotFoundError, StorageError):
+            return None
 
     # --- commits -----------------------------------------------------------------------------------------
 
