@@ -252,6 +252,14 @@ def test_what_is_no_file_is_an_error_in_place_of_a_commit_and_never_waited_for(
     assert os.path.lexists(commit)
 
 
+def test_a_commit_of_no_honest_size_is_refused_before_it_is_read(root: Path) -> None:
+    with (root / "_delta_log" / f"{1:020d}.json").open("wb") as commit:
+        commit.truncate(64 << 30)
+    found = _used(str(root))
+    assert "File too large" in str(found["rows"])
+    assert isinstance(found["append"], txlog.StorageError)
+
+
 def test_a_link_within_the_table_is_followed_to_data(root: Path) -> None:
     file = _data_file(root)
     file.rename(root / "moved")

@@ -39,6 +39,7 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 _NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
+_WHOLE_BYTES_MAX = 2 * 1024**3
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
 
@@ -106,8 +107,10 @@ def read_from(path: str, start: int) -> bytes:
 
 
 def read_whole(path: str) -> bytes:
-    """All bytes of a regular file that is no symlink."""
+    """All bytes of a regular file that is no symlink; one of no honest size is not begun with."""
     with open(open_regular(path), "rb", buffering=0) as file:
+        if os.fstat(file.fileno()).st_size > _WHOLE_BYTES_MAX:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
         return file.read()
 
 
