@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,11 +24,14 @@ from pyspark import cloudpickle
 from spark_helpers import as_rows, commit_info, commits, own_rows, refused
 
 import txlog
+import txlog.spark
 from txlog.spark.source import TxlogDataSource
 from txlog.spark.stream import TxlogStreamWriter
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+ROOT = Path(__file__).parent.parent
 
 # The workers cannot import a test module, so its classes travel as code.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -32,25 +40,32 @@ Read = Callable[..., "DataFrame"]
 
 
 class FaultyStreamWriter(TxlogStreamWriter):
-    """The real writer, with one fault at one moment, once. ``flag`` is a file that says the fault has happened."""
+    """The real writer, with a fault a batch. ``faults`` is a file that lists those to come."""
 
-    fault = ""
-    flag = ""
+    faults = Path()
 
     def write(self, iterator: Iterator[Any]) -> Any:
         message = super().write(iterator)
-        self._happen("task")
+        if self._happens("a task dies"):
+            os._exit(9)
+        if self._happens("a conflict"):
+            txlog.Table.open(self.job.plan.table).set_properties({"delta.appendOnly": "false"})
         return message
 
     def commit(self, messages: Any, batchId: int) -> None:
-        self._happen("before the commit")
-        super().commit(messages, batchId)
-        self._happen("after the commit")
-
-    def _happen(self, moment: str) -> None:
-        if self.fault == moment and not os.path.exists(self.flag):
-            Path(self.flag).touch()
+        if self._happens("death before the commit"):
             os._exit(9)
+        super().commit(messages, batchId)
+        if self._happens("death after the commit"):
+            os._exit(9)
+
+    def _happens(self, fault: str) -> bool:
+        """Whether this is the moment of ``fault``: each happens once, in the order of the list."""
+        faults = self.faults.read_text().splitlines()
+        if faults[:1] != [fault]:
+            return False
+        self.faults.write_text("\n".join(faults[1:]))
+        return True
 
 
 class FaultyStream(TxlogDataSource):
@@ -59,10 +74,10 @@ class FaultyStream(TxlogDataSource):
         return "txlog_faulty_stream"
 
     def streamWriter(self, schema: Any, overwrite: bool) -> TxlogStreamWriter:
-        fault, flag = self.options.pop("fault"), self.options.pop("flag")
+        faults = Path(self.options.pop("faults"))
         writer = super().streamWriter(schema, overwrite)
         writer.__class__ = FaultyStreamWriter
-        writer.fault, writer.flag = fault, flag  # type: ignore[attr-defined]
+        writer.faults = faults  # type: ignore[attr-defined]
         return writer
 
 
@@ -73,162 +88,328 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A folder that a stream reads a file at a time: four files of ten rows."""
+    """A folder that a stream reads a file at a time: two files of ten rows."""
     folder = tmp_path / "source"
     folder.mkdir()
-    for number in range(4):
-        put_file(folder, number)
+    put_files(folder, 0, 2)
     return folder
 
 
-def put_file(folder: Path, number: int) -> None:
-    rows = pa.table({"id": pa.array(range(number * 10, number * 10 + 10), pa.int64())})
-    hidden = folder / f"_{number}.tmp"
-    pq.write_table(rows, hidden)
-    hidden.rename(folder / f"{number:03}.parquet")
+def put_files(folder: Path, first: int, end: int) -> None:
+    """Files of ten rows each, numbered on; the later ones are newer."""
+    for number in range(first, end):
+        rows = pa.table({"id": pa.array(range(number * 10, number * 10 + 10), pa.int64())})
+        hidden = folder / f"_{number}.tmp"
+        pq.write_table(rows, hidden)
+        os.utime(hidden, (number, number))
+        hidden.rename(folder / f"{number:03}.parquet")
 
 
-def stream(spark: SparkSession, source: Path, path: Path, name: str = "txlog", **options: str) -> Any:
-    frame = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(source))
+def read_files(spark: SparkSession, source: Path) -> DataFrame:
+    return spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(source))
+
+
+def start(frame: DataFrame, path: Path, name: str = "txlog", mode: str = "append", **options: str) -> Any:
+    """A query over all that is there now, with its checkpoint beside the table."""
     checkpoint = options.pop("checkpointLocation", str(path.parent / "checkpoint"))
-    writer = frame.writeStream.format(name).option("checkpointLocation", checkpoint).options(**options)
-    return writer.trigger(availableNow=True).start(str(path))
+    writer = frame.writeStream.format(name).outputMode(mode).option("checkpointLocation", checkpoint)
+    return writer.options(**options).trigger(availableNow=True).start(str(path))
 
 
-def run(query: Any) -> None:
-    assert query.awaitTermination(120)
+def run(query: Any) -> Any:
+    assert query.awaitTermination(300)
+    return query
 
 
 def ids(path: Path) -> list[int]:
     return sorted(row["id"] for row in own_rows(path))
 
 
-def test_each_micro_batch_is_one_version_that_names_query_and_batch(
+def transactions(path: Path, app_id: str) -> list[int]:
+    """The batch ids that the log holds of one stream, in the order of its versions."""
+    named = [line["txn"] for commit in commits(path) for line in commit if "txn" in line]
+    return [txn["version"] for txn in named if txn["appId"] == app_id]
+
+
+def test_each_micro_batch_is_one_version_that_names_query_and_batch_also_after_a_restart(
     spark: SparkSession, read_delta: Read, source: Path, path: Path
 ) -> None:
-    query = stream(spark, source, path)
-    run(query)
+    query = run(start(read_files(spark, source), path))
+    run(start(read_files(spark, source), path))  # nothing new: no version
+    put_files(source, 2, 3)
+    run(start(read_files(spark, source), path))
+    assert ids(path) == list(range(30))
+    assert as_rows(read_delta(path)) == as_rows(spark.range(30))
+    assert len(commits(path)) == 3
+    assert transactions(path, query.id) == [0, 1, 2]
+    sink = query.recentProgress[0]["sink"]
+    assert sink["numOutputRows"] == 10
+    assert not sink["metrics"], "Spark shows a Python sink's metrics now: let ours be among them"
+
+
+def test_whatever_dies_or_is_lost_in_a_batch_it_is_in_the_table_once_after_the_restart(
+    spark: SparkSession, source: Path, path: Path, tmp_path: Path
+) -> None:
+    """A stream that loses a real conflict fails with our error, and goes on when it is started again."""
+    put_files(source, 2, 4)
+    faults = tmp_path / "faults"
+    spark.dataSource.register(FaultyStream)
+
+    def again() -> Any:
+        return run(start(read_files(spark, source), path, "txlog_faulty_stream", faults=str(faults)))
+
+    faults.write_text("a task dies\ndeath before the commit")
+    with pytest.raises(Exception, match=r"EOF|crash|exited|terminated|PYTHON"):
+        again()  # Spark runs the task again by itself
+    faults.write_text("death after the commit")
+    with pytest.raises(Exception, match=r"EOF|crash|exited|terminated|PYTHON"):
+        again()
+    faults.write_text("a conflict")
+    error = refused(again)
+    assert isinstance(error, txlog.MetadataChangedError)
+    assert "changed the table's schema, partitioning or properties" in error.message
+    query = again()
+    assert not faults.read_text()
     assert ids(path) == list(range(40))
-    assert as_rows(read_delta(path)) == as_rows(spark.range(40))
-    assert len(commits(path)) == 4
-    named = [line["txn"] for commit in commits(path) for line in commit if "txn" in line]
-    assert [(txn["appId"], txn["version"]) for txn in named] == [(query.id, number) for number in range(4)]
-
-
-def test_a_restarted_stream_goes_on_where_it_was(spark: SparkSession, source: Path, path: Path) -> None:
-    run(stream(spark, source, path))
-    run(stream(spark, source, path))  # nothing new: no version
-    put_file(source, 4)
-    run(stream(spark, source, path))
-    assert ids(path) == list(range(50))
+    assert transactions(path, query.id) == [0, 1, 2, 3]
     assert len(commits(path)) == 5
 
 
-@pytest.mark.parametrize("fault", ["task", "before the commit", "after the commit"])
-def test_a_batch_whose_process_died_is_in_the_table_once_after_the_restart(
-    spark: SparkSession, source: Path, path: Path, tmp_path: Path, fault: str
+def test_complete_mode_replaces_the_table_with_each_batch_even_by_nothing(
+    spark: SparkSession, source: Path, path: Path
 ) -> None:
-    spark.dataSource.register(FaultyStream)
-    told = {"fault": fault, "flag": str(tmp_path / "flag")}
-    query = stream(spark, source, path, "txlog_faulty_stream", **told)
-    if fault == "task":
-        run(query)  # Spark runs the task again by itself
-    else:
-        with pytest.raises(Exception, match=r"EOF|crash|exited|terminated|PYTHON"):
-            query.awaitTermination(120)
-        run(stream(spark, source, path, "txlog_faulty_stream", **told))
-    assert (tmp_path / "flag").exists()
-    assert ids(path) == list(range(40))
-    assert len(commits(path)) == 4
-
-
-def test_complete_mode_replaces_the_table_with_each_batch(spark: SparkSession, source: Path, path: Path) -> None:
-    counted = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(source)).groupBy().count()
-    writer = counted.writeStream.format("txlog").outputMode("complete")
-    run(writer.option("checkpointLocation", str(path.parent / "c")).trigger(availableNow=True).start(str(path)))
-    assert [row["count"] for row in own_rows(path)] == [40]
-    assert len(commits(path)) == 4
+    """Once a group of ten has become one of twenty it is filtered out, and then there is no row at all."""
+    tens = read_files(spark, source).groupBy().count().where("count = 10")
+    checkpoint = str(path.parent / "c")
+    run(start(tens, path, mode="complete", checkpointLocation=checkpoint))
+    assert own_rows(path) == []
+    assert [row["count"] for row in txlog.Table.open(str(path)).snapshot(0).to_arrow().to_pylist()] == [10]
+    assert len(commits(path)) == 2
     assert commit_info(path)["operationParameters"]["mode"] == "Overwrite"
 
 
-def test_batches_without_rows_make_no_version(spark: SparkSession, source: Path, path: Path) -> None:
-    frame = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(str(source)).where("id >= 20")
-    writer = frame.writeStream.format("txlog").option("checkpointLocation", str(path.parent / "c"))
-    run(writer.option("txnAppId", "late").trigger(availableNow=True).start(str(path)))
-    assert ids(path) == list(range(20, 40))
-    assert len([c for c in commits(path) if any("add" in line for line in c)]) == 2
-    assert txlog.Table.open(str(path)).snapshot().transaction_version("late") == 3
-
-
-def test_a_named_stream_whose_checkpoint_folder_was_replaced_is_refused_and_loses_nothing(
+def test_batches_without_rows_make_no_version_and_a_replaced_checkpoint_folder_is_refused_and_loses_nothing(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path
 ) -> None:
-    run(stream(spark, source, path, txnAppId="orders"))
-    fresh = str(tmp_path / "another checkpoint")
-    error = refused(lambda: run(stream(spark, source, path, txnAppId="orders", checkpointLocation=fresh)))
+    put_files(source, 2, 3)
+    gappy = read_files(spark, source).where("id not between 10 and 19")
+    run(start(gappy, path, txnAppId="gappy"))
+    assert (len(commits(path)), transactions(path, "gappy")) == (2, [0, 2])
+    fresh = {"txnAppId": "gappy", "checkpointLocation": str(tmp_path / "another checkpoint")}
+    error = refused(lambda: run(start(gappy, path, **fresh)))
     assert isinstance(error, txlog.InvalidInputError)
     assert "skipCommittedBatches" in error.message
-    assert ids(path) == list(range(40))
-    put_file(source, 4)
-    run(stream(spark, source, path, txnAppId="orders", checkpointLocation=fresh, skipCommittedBatches="true"))
-    assert ids(path) == list(range(50))
+    put_files(source, 3, 4)
+    run(start(gappy, path, **fresh, skipCommittedBatches="true"))
+    assert ids(path) == [*range(10), *range(20, 40)]
 
 
-def test_a_stream_partitions_the_table_it_creates_by_its_own_option(
+def test_a_stream_partitions_the_table_it_creates_by_its_own_option_and_has_no_update_mode(
     spark: SparkSession, source: Path, path: Path
 ) -> None:
+    """Spark drops ``writeStream.partitionBy`` and tells the sink nothing of it, so that nobody can refuse it."""
     frame = spark.readStream.schema("id long").parquet(str(source)).selectExpr("id", "id % 2 as part")
-    writer = frame.writeStream.format("txlog").option("checkpointLocation", str(path.parent / "c"))
+    writer = frame.writeStream.format("txlog").option("checkpointLocation", str(path.parent / "c")).partitionBy("id")
     run(writer.option("partitionBy", "part").trigger(availableNow=True).start(str(path)))
     assert txlog.Table.open(str(path)).snapshot().partition_columns == ("part",)
-    assert len(own_rows(path)) == 40
+    assert len(own_rows(path)) == 20
+    with pytest.raises(Exception, match=r"(?i)update"):
+        run(start(frame.groupBy("part").count(), path.parent / "u", mode="update"))
 
 
-def test_a_stream_refuses_what_belongs_to_batch_writes(spark: SparkSession, source: Path, path: Path) -> None:
-    assert "batch id" in refused(lambda: run(stream(spark, source, path, txnVersion="3"))).message
-    assert not txlog.Table.exists(str(path))
+# --- foreach_batch ------------------------------------------------------------------------------------------------
 
+
+def test_a_function_of_batches_writes_each_of_its_tables_once_after_it_failed_between_them(
+    spark: SparkSession, source: Path, path: Path, tmp_path: Path
+) -> None:
+    totals, told, failures = tmp_path / "totals", [], [RuntimeError("between the tables")]
+
+    def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
+        told.append(to.write(batch, path))
+        if to.batch_id == 1 and failures:
+            raise failures.pop()
+        told.append(to.write(batch.selectExpr("count(*) as n"), totals, mode="overwrite"))
+        with pytest.raises(txlog.InvalidInputError, match="its own app_id"):
+            to.write(batch, path.parent / "." / "t")
+        to.write(batch.where("id % 10 = 0"), path, app_id="tens")
+        assert to.write(batch.where("id < 0"), path, app_id="none") is None
+
+    def again() -> Any:
+        writer = read_files(spark, source).writeStream.foreachBatch(txlog.spark.foreach_batch(each))
+        return run(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start())
+
+    with pytest.raises(Exception, match="between the tables"):
+        again()
+    query = again()
+    assert ids(path) == sorted([*range(20), 0, 10])
+    assert [row["n"] for row in own_rows(totals)] == [10]
+    assert (transactions(path, query.id), transactions(path, "tens")) == ([0, 1], [0, 1])
+    assert transactions(totals, query.id) == [0, 1]
+    assert [(result.version, result.outcome, result.metrics.rows) for result in told] == [
+        *((0, "committed", 10), (0, "committed", 1)),
+        (2, "committed", 10),
+        *((2, "already_committed", 0), (1, "committed", 1)),
+    ]
+
+
+def test_a_function_for_a_path_takes_replays_and_refuses_older_batches(spark: SparkSession, path: Path) -> None:
+    write = txlog.spark.foreach_batch(path, app_id="app", options={"partitionBy": "part"})
+    rows = spark.range(9).selectExpr("id", "id % 2 as part")
+    for batch_id in (0, 3, 3):
+        write(rows.where(f"id between {batch_id} and {batch_id + 1}"), batch_id)
+    with pytest.raises(txlog.InvalidInputError, match="rewound or replaced"):
+        write(rows, 2)
+    txlog.spark.foreach_batch(path, app_id="app", skip_committed_batches=True)(rows, 2)
+    with pytest.raises(txlog.SchemaMismatchError, match="text"):
+        write(rows.selectExpr("*", "'a' as text"), 4)
+    assert ids(path) == [0, 1, 3, 4]
+    assert transactions(path, "app") == [0, 3]
+    assert txlog.Table.open(str(path)).snapshot().partition_columns == ("part",)
+
+
+# --- kill -9 ------------------------------------------------------------------------------------------------------
 
 DRIVER = """
-    import sys
+    import sys, time
     from pyspark.sql import SparkSession
     source, path, checkpoint = sys.argv[1:]
-    spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    spark = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    frame = spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(source)
-    query = frame.writeStream.format("txlog").option("checkpointLocation", checkpoint).start(path)
-    print("started", flush=True)
-    query.awaitTermination()
+    frames = {
+        "file": spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(source),
+        "rate": spark.readStream.format("rate-micro-batch").options(rowsPerBatch=10, numPartitions=2).load(),
+    }
+    frames["rate"] = frames["rate"].withColumnRenamed("value", "id")
+    queries = {}
+    while True:
+        for name, frame in frames.items():
+            if name not in queries or not queries[name].isActive:  # a killed worker may have ended it
+                rows = frame.selectExpr(f"'{name}' as source", "id")
+                writer = rows.writeStream.format("txlog").option("txnAppId", name).trigger(processingTime="0.5 seconds")
+                queries[name] = writer.option("checkpointLocation", f"{checkpoint}-{name}").start(path)
+        time.sleep(0.05)
 """
 
 
-def test_a_stream_whose_driver_is_killed_again_and_again_ends_equal_to_its_source(
+def test_two_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     source: Path, path: Path, tmp_path: Path
 ) -> None:
-    """kill -9 of the driver with all its workers, at three moments; ``TXLOG_KILLS`` asks for more rounds."""
-    kills = int(os.environ.get("TXLOG_KILLS", "3"))
-    command = [sys.executable, "-c", textwrap.dedent(DRIVER), str(source), str(path), str(tmp_path / "checkpoint")]
-    for number in range(4, 30):
-        put_file(source, number)
-    for round_number in range(kills + 1):
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True)
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"started\n"
-            if round_number < kills:
-                time.sleep(1.5 + 0.37 * round_number % 1.1)
-            else:
-                _wait_for(lambda: txlog.Table.exists(str(path)) and len(ids(path)) >= 300)
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    assert ids(path) == list(range(300))
-    assert len(commits(path)) == 30
+    """kill -9 of a driver and of its Python workers at random moments, while others append and rewrite.
+
+    ``TXLOG_KILLS`` asks for more rounds of each kind than one.
+    """
+    kills = int(os.environ.get("TXLOG_KILLS", "1"))
+    batches = 6 * kills + 6
+    put_files(source, 2, batches)
+    moment = random.Random(os.environ.get("TXLOG_SEED", "1"))
+    txlog.Table.create(str(path), pa.schema({"source": pa.string(), "id": pa.int64()}))
+    with Neighbours(path) as neighbours:
+        for _ in range(kills):
+            with Driver(source, path, tmp_path / "checkpoint") as driver:
+                driver.advance(moment.randint(1, 3))
+                time.sleep(moment.random() / 3)
+                driver.kill_a_worker(moment)
+                driver.advance(moment.randint(1, 3))
+                time.sleep(moment.random() / 3)
+        with Driver(source, path, tmp_path / "checkpoint") as driver:
+            driver.wait_for(lambda: driver.last_batch("file") == batches - 1 and driver.last_batch("rate") >= 3)
+    rows = own_rows(path)
+    found = {name: sorted(row["id"] for row in rows if row["source"] == name) for name in ("file", "rate", "append")}
+    rated = driver.last_batch("rate") + 1
+    assert found["file"] == list(range(10 * batches))
+    assert found["rate"] == list(range(10 * rated))
+    assert found["append"] == list(range(neighbours.appended))
+    assert transactions(path, "file") == list(range(batches))
+    assert transactions(path, "rate") == list(range(rated))
+    assert len(commits(path)) == 1 + batches + rated + neighbours.appended + neighbours.rewritten
 
 
-def _wait_for(done: Callable[[], bool]) -> None:
-    for _ in range(240):
-        if done():
-            return
-        time.sleep(0.5)
-    raise AssertionError("the stream did not catch up with its source")
+class Driver:
+    """A Spark program of its own with both streams. Leaving it kills it, with all its workers."""
+
+    def __init__(self, source: Path, path: Path, checkpoint: Path) -> None:
+        self.table = txlog.Table.open(str(path))
+        places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(DRIVER), str(source), str(path), str(checkpoint)],
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))},
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Driver:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process_id in (self.process.pid, *descendants(self.process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process_id, signal.SIGKILL)
+        self.process.wait()
+
+    def advance(self, commits: int) -> None:
+        """Wait until the streams have made so many commits more."""
+        goal = self.last_batch("file") + self.last_batch("rate") + commits
+        self.wait_for(lambda: self.last_batch("file") + self.last_batch("rate") >= goal)
+
+    def last_batch(self, app_id: str) -> int:
+        found = self.table.snapshot().transaction_version(app_id)
+        return -1 if found is None else found
+
+    def wait_for(self, done: Callable[[], bool]) -> None:
+        for _ in range(3_000):
+            if done():
+                return
+            assert self.process.poll() is None, "the driver ended by itself"
+            time.sleep(0.1)
+        raise AssertionError("the streams made no progress")
+
+    def kill_a_worker(self, moment: random.Random) -> None:
+        """Any process that Spark started for Python: of a task, of the planning, of the commit, or their parent."""
+        workers = [
+            process_id
+            for process_id in descendants(self.process.pid)
+            if b"pyspark.daemon" in Path(f"/proc/{process_id}/cmdline").read_bytes()
+        ]
+        os.kill(moment.choice(workers), signal.SIGKILL)
+
+
+def descendants(process_id: int) -> list[int]:
+    told = subprocess.run(["pgrep", "-P", str(process_id)], capture_output=True, text=True).stdout.split()
+    return [found for child in map(int, told) for found in (child, *descendants(child))]
+
+
+class Neighbours:
+    """While it is entered: a thread that appends single rows, and one that moves rows into other files."""
+
+    def __init__(self, path: Path) -> None:
+        self.table = txlog.Table.open(str(path))
+        self.path = path
+        self.appended = 0
+        self.rewritten = 0
+        self.ends = threading.Event()
+        self.pool = ThreadPoolExecutor(2)
+
+    def __enter__(self) -> Neighbours:
+        self.running = [self.pool.submit(self._append), self.pool.submit(self._rewrite)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ends.set()
+        for thread in self.running:
+            thread.result()
+
+    def _append(self) -> None:
+        while not self.ends.wait(0.5):
+            self.table.append(pa.table({"source": ["append"], "id": pa.array([self.appended], pa.int64())}))
+            self.appended += 1
+
+    def _rewrite(self) -> None:
+        while not self.ends.wait(1):
+            with self.table.transaction(operation="OPTIMIZE", data_change=False) as transaction:
+                small = transaction.snapshot.files().sort_by("size").column("path").to_pylist()[:5]
+                if len(small) < 2:
+                    continue
+                transaction.append(pa.concat_tables(pq.read_table(self.path / unquote(name)) for name in small))
+                transaction.remove(*small)
+            self.rewritten += 1

@@ -7,6 +7,7 @@ the library goes: checked, committed, told to the logger, followed up.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 
 from txlog import __version__, ambient
 from txlog.alter import Definition
@@ -82,7 +83,7 @@ class Engine:
         last = head.transactions.get(app_id)
         if last is None or checkpoint_id > last.version:
             return None
-        found = check_replay(app_id, checkpoint_id, fingerprint, last, self._retained(head))
+        found = check_replay(app_id, checkpoint_id, fingerprint, last, _Retained(self.log, head.version))
         if not isinstance(found, AlreadyCommitted):
             raise InvalidInputError(str(found), table=self.uri, version=head.version)
         if found.version is not None:
@@ -91,16 +92,6 @@ class Engine:
             "%s: replay dropped: checkpoint %d of %r is in v%s already", self.uri, checkpoint_id, app_id, found.version
         )
         return found
-
-    def _retained(self, head: TableHead) -> list[Commit]:
-        """The commits the log still has, up to ``head``: read only for the rare checkpoint that is not new."""
-        retained: list[Commit] = []
-        for version in range(head.version, -1, -1):
-            try:
-                retained.append(self.log.read_commit(version, files=False))
-            except NotFoundError:
-                break
-        return retained[::-1]
 
     def commit(self, proposal: Proposal, head: TableHead | None, metrics: WriteMetrics | None = None) -> WriteResult:
         """Commit ``proposal``, planned on ``head`` (None: it creates the table); ``metrics`` are what it wrote.
@@ -170,3 +161,21 @@ class Engine:
             user_metadata=user_metadata,
         )
         return self.commit(proposal, head)
+
+
+class _Retained:
+    """The commits that the log still has up to a version, read one by one from the newest, as far as asked for."""
+
+    def __init__(self, log: DeltaLog, version: int) -> None:
+        self._log = log
+        self._version = version
+
+    def __iter__(self) -> Iterator[Commit]:
+        return iter([*reversed(self)][::-1])
+
+    def __reversed__(self) -> Iterator[Commit]:
+        for version in range(self._version, -1, -1):
+            try:
+                yield self._log.read_commit(version, files=False)
+            except NotFoundError:
+                return

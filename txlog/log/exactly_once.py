@@ -8,7 +8,7 @@ here first, and while the table keeps its ``txn``. PROTOCOL.md, "Transaction Ide
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Reversible
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -80,12 +80,13 @@ def check_replay(
     checkpoint_id: int,
     fingerprint: str | None,
     last: SetTransaction | None,
-    retained: Sequence[Commit],
+    retained: Reversible[Commit],
 ) -> ReplayCheck:
     """Judge one checkpoint before its commit.
 
     ``last`` is the application's ``txn`` in the snapshot. ``retained`` are commits up to that snapshot, in any
-    number and ascending (none is fine for a checkpoint above the last one; ``files=False`` is enough).
+    number and ascending, looked at from the newest until one decides (none is fine for a checkpoint above the last
+    one; ``files=False`` is enough).
     """
     if last is None or checkpoint_id > last.version:
         return Fresh()
@@ -106,7 +107,7 @@ def fingerprints_differ(ours: str | None, commit: Commit) -> str | None:
     return theirs if ours is not None and theirs is not None and theirs != ours else None
 
 
-def _find(app_id: str, checkpoint_id: int, retained: Sequence[Commit]) -> Commit | None:
+def _find(app_id: str, checkpoint_id: int, retained: Reversible[Commit]) -> Commit | None:
     """The newest commit of this checkpoint, not looking behind a reset of the application to a lower id.
 
     Whoever sets an application's version back means to have the checkpoints above it committed again.

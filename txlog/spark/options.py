@@ -10,7 +10,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,10 +22,38 @@ from txlog.store.retry import RetryPolicy
 __all__ = ["StreamOptions", "WriteOptions", "parse_stream_options", "parse_write_options"]
 
 
+KNOWN = (
+    "path",
+    "txnAppId",
+    "txnVersion",
+    "mergeSchema",
+    "overwriteSchema",
+    "dataChange",
+    "partitionBy",
+    "partitionOverwriteMode",
+    "userMetadata",
+    "maxRecordsPerFile",
+    "targetFileSize",
+    "compression",
+    "isolationLevel",
+    "hooks",
+    "skipEmpty",
+    "commit.retry.num-retries",
+    "commit.retry.min-wait-ms",
+    "commit.retry.max-wait-ms",
+    "commit.retry.total-timeout-ms",
+)
+"""Options in their own spelling. Besides them: ``storage.<key>`` and ``delta.<table property>``."""
+
+KNOWN_OF_STREAMS = (*(name for name in KNOWN if name != "txnVersion"), "skipCommittedBatches", "checkpointLocation")
+
+
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """A write's options, typed. ``None`` and empty mean: not given. Sizes in bytes.
 
+    ``hooks`` is ``module:name``, loaded where the commit runs; with ``skip_empty`` an append without rows makes no
+    version.
     ``storage_options`` may hold secrets, so it is left out of the repr.
     """
 
@@ -40,12 +68,14 @@ class WriteOptions:
     compression: str | None = None
     isolation: Isolation | None = None
     retry: RetryPolicy | None = None
+    hooks: str | None = None
+    skip_empty: bool = False
     properties: dict[str, str] = field(default_factory=dict)
     storage_options: dict[str, str] = field(default_factory=dict, repr=False)
 
 
-def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
-    """Check and type the options of ``df.write``; keys in any case.
+def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN) -> WriteOptions:
+    """Check and type the options of ``df.write``; keys in any case. ``known`` are named where one is not.
 
     Raises InvalidInputError on an unknown name (with the nearest known one) or a bad value, and
     UnsupportedFeatureError, naming the option, on what this release does not build.
@@ -64,12 +94,14 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
         compression=given.take("compression", str.lower),
         isolation=given.take("isolationLevel", _isolation),
         retry=_retry(given),
+        hooks=given.take("hooks", _object_name),
+        skip_empty=bool(given.take("skipEmpty", _flag)),
         properties=_properties(given),
         storage_options=given.take_prefix("storage."),
     )
     for no_op in ("overwriteSchema", "dataChange"):
         given.take(no_op, str)
-    given.refuse_rest()
+    given.refuse_rest(known)
     return parsed
 
 
@@ -77,13 +109,14 @@ def parse_write_options(options: Mapping[str, str]) -> WriteOptions:
 class StreamOptions:
     """A stream's options: those of each micro-batch's write, and whose batches they are.
 
-    ``app_id`` None stands for the query's id. ``skip_committed_batches`` drops, as Spark's Delta does, every batch
-    that is not newer than the last one committed.
+    ``app_id`` None stands for the query's id, which Spark keeps in ``checkpoint_location``. ``skip_committed_batches``
+    drops, as Spark's Delta does, every batch that is not newer than the last one committed.
     """
 
     write: WriteOptions
     app_id: str | None = None
     skip_committed_batches: bool = False
+    checkpoint_location: str | None = None
 
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
@@ -93,31 +126,10 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     skip = bool(given.take("skipCommittedBatches", _flag))
     if given.take("txnVersion", str) is not None:
         raise InvalidInputError("option txnVersion is not for streams: the version of a micro-batch is its batch id")
-    for of_spark in ("checkpointLocation", "queryName"):
-        given.take(of_spark, str)
-    return StreamOptions(parse_write_options(given.rest), app_id, skip)
+    checkpoint_location = given.take("checkpointLocation", str)
+    given.take("queryName", str)
+    return StreamOptions(parse_write_options(given.rest, KNOWN_OF_STREAMS), app_id, skip, checkpoint_location)
 
-
-KNOWN = (
-    "path",
-    "txnAppId",
-    "txnVersion",
-    "mergeSchema",
-    "overwriteSchema",
-    "dataChange",
-    "partitionBy",
-    "partitionOverwriteMode",
-    "userMetadata",
-    "maxRecordsPerFile",
-    "targetFileSize",
-    "compression",
-    "isolationLevel",
-    "commit.retry.num-retries",
-    "commit.retry.min-wait-ms",
-    "commit.retry.max-wait-ms",
-    "commit.retry.total-timeout-ms",
-)
-"""Options in their own spelling. Besides them: ``storage.<key>`` and ``delta.<table property>``."""
 
 UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "replaceWhere": (lambda value: True, "delete the rows first, or overwrite the whole table"),
@@ -173,10 +185,10 @@ class _Given:
                     f"option {name} = {text!r} is not built yet in txlog's Spark writes; {advice}", features=(name,)
                 )
 
-    def refuse_rest(self) -> None:
+    def refuse_rest(self, known: Sequence[str]) -> None:
         if not self.rest:
             return
-        by_folded = {name.lower(): name for name in (*KNOWN, "storage.<key>", "delta.<table property>")}
+        by_folded = {name.lower(): name for name in (*known, "storage.<key>", "delta.<table property>")}
         lines = []
         for key in sorted(self.rest):
             near = difflib.get_close_matches(key, by_folded, n=1, cutoff=0.5)
@@ -233,6 +245,12 @@ def _properties(given: _Given) -> dict[str, str]:
 def _text(value: str) -> str:
     if not value:
         raise _BadValue("must not be empty")
+    return value
+
+
+def _object_name(value: str) -> str:
+    if not re.fullmatch(r"[\w.]+:\w+", value):
+        raise _BadValue("must be module:name, importable where Spark's driver runs Python")
     return value
 
 

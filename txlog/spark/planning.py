@@ -19,15 +19,15 @@ from txlog.sink import planning
 from txlog.sink.committable import Committable
 from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.write_job import WriteJob
+from txlog.spark.open_tables import open_table
 from txlog.spark.options import StreamOptions, WriteOptions
 from txlog.spark.schema import as_nullable, frame_schema
-from txlog.store.open import open_store
 from txlog.store.probe import probe_store
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["commit", "commit_batch", "confirm_replay", "plan"]
+__all__ = ["commit", "commit_batch", "confirm_replay", "drops", "plan"]
 
 logger = logging.getLogger("txlog")
 
@@ -37,7 +37,7 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
 
     Raises, before any task runs: ``SchemaMismatchError``, ``InvalidInputError``, ``UnsupportedFeatureError``.
     """
-    engine = _engine(options)
+    engine = open_table(options)
     with TxlogError.located(engine.uri):
         columns = frame_schema(spark_schema)
     head = engine.head_if_exists()
@@ -53,9 +53,15 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
     return job, GlobalCommitter(engine).replay_of(job) is not None
 
 
-def commit(options: WriteOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
-    """One version with the files of every task. Waits for a Delta checkpoint that is due: Spark ends this process."""
-    engine = _engine(options)
+def commit(options: WriteOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
+    """One version with the files of every task; None where no task had a row and ``skipEmpty`` is set.
+
+    Waits for a Delta checkpoint that is due: Spark may end this process.
+    """
+    if options.skip_empty and _adds_nothing(job, committables):
+        return None
+    engine = open_table(options)
+    engine.head_if_exists()  # the job may have been planned, by another process, on a newer version than is known here
     try:
         return GlobalCommitter(engine).commit(job, committables)
     finally:
@@ -63,37 +69,48 @@ def commit(options: WriteOptions, job: WriteJob, committables: Sequence[Committa
 
 
 def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
-    """One version for one micro-batch of a stream; None where nothing was to be done.
-
-    The batch after the last committed one is new, the last one itself is Spark's replay after a crash. An older one
-    means that the stream's checkpoint folder was rewound or replaced under a name it had before: its rows may be
-    other rows under an old number. Raises ``InvalidInputError`` for that, else as `commit`.
-    """
-    engine = _engine(options.write)
-    head = engine.head_if_exists()
+    """One version for one micro-batch of a stream; None where nothing was to be done. Raises as `drops`, `commit`."""
     assert job.app_id is not None
     assert job.checkpoint_id is not None
-    last = head.transaction_version(job.app_id) if head else None
-    if last is not None and job.checkpoint_id < last:
-        if not options.skip_committed_batches:
-            raise InvalidInputError(
-                f"micro-batch {job.checkpoint_id} of stream {job.app_id!r} comes after its batch {last} was committed:"
-                " its checkpointLocation was rewound or replaced. Nothing was written. For a new source give the stream"
-                " a new txnAppId; to drop the batches up to the last committed one, set skipCommittedBatches=true",
-                table=engine.uri,
-                version=head.version if head else None,
-            )
-        logger.warning("%s: batch %d of stream %r is dropped as asked", engine.uri, job.checkpoint_id, job.app_id)
+    engine = open_table(options.write)
+    if drops(engine, job.app_id, job.checkpoint_id, skip_committed=options.skip_committed_batches):
         return None
-    is_empty = not any(committable.files for committable in committables)
-    if is_empty and job.mode == "append" and job.new_metadata is None:
+    if _adds_nothing(job, committables):
         return None
     return commit(options.write, job, committables)
 
 
+def drops(engine: Engine, app_id: str, batch_id: int, *, skip_committed: bool) -> bool:
+    """Whether a micro-batch comes before the last committed one, and is to be dropped since the user asked for that.
+
+    The batch after the last committed one is new, the last one itself is Spark's replay after a crash. An older one
+    means that the stream's checkpoint folder was rewound or replaced under a name it had before: its rows may be
+    other rows under an old number. Raises ``InvalidInputError`` for that.
+    """
+    head = engine.head_if_exists()
+    last = head.transaction_version(app_id) if head else None
+    if head is None or last is None or batch_id >= last:
+        return False
+    if not skip_committed:
+        raise InvalidInputError(
+            f"micro-batch {batch_id} of stream {app_id!r} comes after its batch {last} was committed:"
+            " its checkpointLocation was rewound or replaced. Nothing was written. For a new source give the stream"
+            " a new txnAppId; to drop the batches up to the last committed one, set skipCommittedBatches=true",
+            table=engine.uri,
+            version=head.version,
+        )
+    logger.warning("%s: batch %d of stream %r is dropped as asked", engine.uri, batch_id, app_id)
+    return True
+
+
+def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
+    is_empty = not any(committable.files for committable in committables)
+    return is_empty and job.mode == "append" and job.new_metadata is None
+
+
 def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
     """The end of a write whose tasks were told that the table holds it already, and so wrote nothing."""
-    result = GlobalCommitter(_engine(options)).replay_of(job)
+    result = GlobalCommitter(open_table(options)).replay_of(job)
     if result is None:
         raise InvalidInputError(
             f"when this write was planned the table held transaction {job.checkpoint_id} of {job.app_id!r}, and now "
@@ -123,10 +140,6 @@ def _planned(engine: Engine, columns: Struct, options: WriteOptions, overwrite: 
     except SchemaMismatchError as error:
         error.message = error.message.replace('schema_mode="merge"', "the option mergeSchema=true")
         raise
-
-
-def _engine(options: WriteOptions) -> Engine:
-    return Engine(open_store(options.path, options.storage_options), options.retry)
 
 
 def _require_same_properties(engine: Engine, head: TableHead, options: WriteOptions) -> None:

@@ -8,6 +8,7 @@ commit in different processes, so the plan travels from one to the other in the 
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -70,12 +71,21 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         with crossing():
             told = next((message for message in messages if message is not None), None)
             if told is None:
-                return  # a batch without a task has no row, and no query id either
+                self._commit_without_tasks(batchId)
+                return
             self.job = told.job
             job = self._job_in(SessionSettings(told.settings), told.query_id, batchId)
             if any(message.job.job_id != job.job_id for message in messages):
                 raise InvalidInputError("the tasks of one micro-batch were planned apart", table=job.plan.table)
             commit_batch(self.options, job, [message.committable for message in messages])
+
+    def _commit_without_tasks(self, batch_id: int) -> None:
+        """Nobody told the query's id. A batch that adds no row needs none; one that empties the table does."""
+        from txlog.spark.planning import commit_batch
+
+        if self.job.mode == "overwrite":
+            query_id = _query_id_in(self.options.checkpoint_location)
+            commit_batch(self.options, self._job_in(SessionSettings(), query_id, batch_id), [])
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Deletes nothing: it cannot know whether a commit was tried, and whose files that commit names."""
@@ -95,3 +105,15 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
             user_metadata=settings.user_metadata(options),
             plan=replace(self.job.plan, max_records_per_file=settings.max_records_per_file(options)),
         )
+
+
+def _query_id_in(checkpoint_location: str | None) -> str | None:
+    """The query's id as Spark keeps it in the stream's checkpoint folder; None where that cannot be read from here."""
+    if checkpoint_location is None:
+        return None
+    try:
+        with open(f"{checkpoint_location.removeprefix('file:')}/metadata", encoding="utf-8") as file:
+            found = json.load(file)["id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, str) else None

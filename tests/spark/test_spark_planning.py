@@ -1,0 +1,129 @@
+"""What the driver-side processes of a Spark write do, without a JVM: tables kept open, hooks, batches without tasks."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+import txlog
+from txlog.sink.task_committer import write_task
+from txlog.sink.write_job import WriteJob
+from txlog.spark import open_tables
+from txlog.spark.open_tables import open_table
+from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
+from txlog.spark.planning import commit, plan
+from txlog.spark.stream import TxlogStreamWriter
+
+ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
+SCHEMA = StructType([StructField("id", LongType())])
+
+told: list[str] = []
+
+
+class Hooks(txlog.CommitHooks):
+    def on_commit(self, table: str, result: txlog.WriteResult) -> None:
+        told.append(str(result.version))
+
+
+hooks = Hooks()
+
+
+@pytest.fixture(autouse=True)
+def fresh_process() -> Iterator[None]:
+    open_tables._open.clear()
+    told.clear()
+    yield
+    open_tables._open.clear()
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> WriteOptions:
+    txlog.write(tmp_path / "t", ROWS)
+    return parse_write_options({"path": str(tmp_path / "t")})
+
+
+def write(options: WriteOptions, job: WriteJob) -> txlog.WriteResult | None:
+    files = open_table(options).store.files
+    return commit(options, job, [write_task(files, job.plan, job.task(), ROWS.to_reader())])
+
+
+def test_a_process_that_writes_again_knows_the_table_already(options: WriteOptions) -> None:
+    first = open_table(options)
+    result = write(options, plan(options, SCHEMA, overwrite=False)[0])
+    assert result is not None
+    assert open_table(options) is first
+    assert first.log.head(refresh=False).version == result.version == 1
+
+
+def test_a_table_that_was_dropped_and_made_again_is_opened_anew(options: WriteOptions) -> None:
+    first = open_table(options)
+    shutil.rmtree(options.path)
+    assert plan(options, SCHEMA, overwrite=False)[0].creates_table
+    txlog.write(options.path, pa.table({"id": pa.array([7], pa.int64())}))
+    assert open_table(options) is not first
+    write(options, plan(options, SCHEMA, overwrite=False)[0])
+    assert sorted(txlog.Table.open(options.path).snapshot().to_arrow()["id"].to_pylist()) == [1, 2, 7]
+
+
+def test_a_job_that_another_process_planned_on_a_newer_version_is_committed(options: WriteOptions) -> None:
+    open_table(options)
+    this_process = dict(open_tables._open)
+    open_tables._open.clear()
+    txlog.Table.open(options.path).set_properties({"delta.appendOnly": "true"})
+    job, _ = plan(options, SCHEMA, overwrite=False)
+    open_tables._open.clear()
+    open_tables._open.update(this_process)
+    assert write(options, job).version == 2  # type: ignore[union-attr]
+
+
+def test_hooks_are_named_by_an_option_and_loaded_where_the_commit_runs(options: WriteOptions) -> None:
+    for name in ("hooks", "Hooks"):
+        hooked = parse_write_options({"path": options.path, "hooks": f"{__name__}:{name}"})
+        write(hooked, plan(hooked, SCHEMA, overwrite=False)[0])
+    assert told == ["1", "2"]
+    for name in ("no_such_module:hooks", f"{__name__}:nothing", "builtins:dict"):
+        with pytest.raises(txlog.InvalidInputError, match="option hooks"):
+            open_table(parse_write_options({"path": options.path, "hooks": name}))
+    with pytest.raises(txlog.InvalidInputError, match="module:name"):
+        parse_write_options({"path": options.path, "hooks": "hooks"})
+
+
+@pytest.mark.parametrize("named_by", ["option", "checkpoint folder", "nobody"])
+def test_a_complete_mode_batch_without_a_task_still_empties_the_table(
+    options: WriteOptions, tmp_path: Path, named_by: str
+) -> None:
+    (tmp_path / "metadata").write_text(json.dumps({"id": "the query"}))
+    given = {"path": options.path}
+    if named_by == "option":
+        given["txnAppId"] = "the query"
+    if named_by == "checkpoint folder":
+        given["checkpointLocation"] = f"file:{tmp_path}"
+    parsed = parse_stream_options(given)
+    job, _ = plan(parsed.write, SCHEMA, overwrite=True)
+    if named_by == "nobody":
+        with pytest.raises(Exception, match="txnAppId"):
+            TxlogStreamWriter(parsed, job).commit([], 4)
+        return
+    TxlogStreamWriter(parsed, job).commit([], 4)
+    snapshot = txlog.Table.open(options.path).snapshot()
+    assert snapshot.num_files == 0
+    assert snapshot.transaction_version("the query") == 4
+
+
+def test_an_append_batch_without_a_task_makes_no_version(options: WriteOptions) -> None:
+    parsed = parse_stream_options({"path": options.path})
+    TxlogStreamWriter(parsed, plan(parsed.write, SCHEMA, overwrite=False)[0]).commit([], 4)
+    assert txlog.Table.open(options.path).snapshot().version == 0
+
+
+def test_an_unknown_option_of_a_stream_is_told_the_options_of_streams() -> None:
+    with pytest.raises(txlog.InvalidInputError, match="skipCommittedBatches") as caught:
+        parse_stream_options({"path": "/t", "skipCommitedBatches": "true"})
+    assert "did you mean 'skipCommittedBatches'" in caught.value.message
+    assert "txnVersion" not in caught.value.message

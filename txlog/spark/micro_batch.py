@@ -1,0 +1,196 @@
+"""`foreach_batch`: a stream's micro-batches written by the user's own function, each write exactly once.
+
+In: a table's path, or a function of (DataFrame, `MicroBatch`). Out: a function for
+``df.writeStream.foreachBatch(...)``. The rules are those of the stream writer: app_id is the query's id, checkpoint_id
+the batch's. The rows go the way of ``df.write.format("txlog")``; what the commit became is read back from the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.actions import SetTransaction
+from txlog.protocol.commit_file import Commit
+from txlog.result import WriteMetrics, WriteResult
+from txlog.spark.errors import error_from
+from txlog.spark.open_tables import open_table
+from txlog.spark.options import WriteOptions, parse_write_options
+from txlog.spark.planning import drops
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from txlog.engine import Engine
+
+__all__ = ["MicroBatch", "foreach_batch"]
+
+QUERY_ID = "sql.streaming.queryId"
+
+
+def foreach_batch(
+    write: str | os.PathLike[str] | Callable[[DataFrame, MicroBatch], object],
+    *,
+    app_id: str | None = None,
+    mode: str = "append",
+    options: Mapping[str, str] | None = None,
+    skip_committed_batches: bool = False,
+) -> Callable[[DataFrame, int], None]:
+    """A function for ``df.writeStream.foreachBatch``: each micro-batch is in the table once, whatever died in between.
+
+    With a path, each batch is appended to that table (``mode="overwrite"`` replaces it, as complete mode needs):
+
+        df.writeStream.foreachBatch(txlog.spark.foreach_batch(path)).option("checkpointLocation", ...).start()
+
+    With a function, it is called with the batch and a `MicroBatch`, whose ``write`` is exactly once in the same way:
+
+        def each(batch, to):
+            to.write(batch, orders)
+            to.write(batch.groupBy("day").count(), totals)
+
+    ``app_id`` names the stream where its query id, which lives in the checkpoint folder, should not; ``options`` are
+    those of ``df.write`` (``mergeSchema``, ``partitionBy``, ``storage.<key>``, ...). A batch older than the last
+    committed one means that the checkpoint folder was rewound or replaced: InvalidInputError, or, with
+    ``skip_committed_batches``, nothing. Errors are txlog's own types; Spark ends the query with them.
+    """
+
+    def write_batch(batch: DataFrame, batch_id: int) -> None:
+        micro_batch = MicroBatch(batch, batch_id, app_id, skip_committed_batches)
+        if callable(write):
+            write(batch, micro_batch)
+        else:
+            micro_batch.write(batch, write, mode=mode, options=options)
+
+    if callable(write) and (mode != "append" or options):
+        raise InvalidInputError("mode and options belong to a path; a function gives them to each write")
+    return write_batch
+
+
+class MicroBatch:
+    """One micro-batch of a running query: what it is called, and the door for its rows. ``batch_id`` is Spark's."""
+
+    def __init__(self, batch: DataFrame, batch_id: int, app_id: str | None, skip_committed_batches: bool) -> None:
+        self.batch_id = batch_id
+        self._batch = batch
+        self._app_id = app_id
+        self._skip_committed_batches = skip_committed_batches
+        self._used: set[tuple[str, str]] = set()
+        self._lock = threading.Lock()
+
+    @property
+    def app_id(self) -> str:
+        """The name its writes have where they give none: that of the stream, else the query's id.
+
+        Raises InvalidInputError where Spark does not tell the query's id (Spark Connect).
+        """
+        if self._app_id is None:
+            try:
+                self._app_id = self._batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+            except Exception:  # Connect has no SparkContext, and says so in errors of its own
+                self._app_id = None
+        if self._app_id is None:
+            raise InvalidInputError("Spark did not tell the query's id: give foreach_batch an app_id")
+        return self._app_id
+
+    def write(
+        self,
+        frame: DataFrame,
+        path: str | os.PathLike[str],
+        *,
+        app_id: str | None = None,
+        mode: str = "append",
+        options: Mapping[str, str] | None = None,
+    ) -> WriteResult | None:
+        """Write ``frame``, which was made from the batch, as one version; None where there was nothing to write.
+
+        Two writes of one batch to one table need an ``app_id`` each, the same at every run: the table could not tell
+        them apart. Raises InvalidInputError for that, and what ``df.write`` raises, as txlog's own types.
+        """
+        name = app_id if app_id is not None else self.app_id
+        if mode not in ("append", "overwrite"):
+            raise InvalidInputError(f"mode must be 'append' or 'overwrite', is {mode!r}")
+        given = {**(options or {}), "path": os.fspath(path), "txnAppId": name, "txnVersion": str(self.batch_id)}
+        if mode == "append":
+            given["skipEmpty"] = "true"
+        with self._claimed(parse_write_options(given), name) as engine:
+            head = engine.head_if_exists()
+            before = head.version if head else -1
+            if head is not None and head.transaction_version(name) == self.batch_id:
+                found = engine.replay_of(head, name, self.batch_id)
+                return WriteResult(found.version if found else None, "already_committed", 0, "")
+            if drops(engine, name, self.batch_id, skip_committed=self._skip_committed_batches):
+                return None
+            _save(frame, mode, given)
+            return _result(engine, before, name, self.batch_id)
+
+    @contextlib.contextmanager
+    def _claimed(self, options: WriteOptions, app_id: str) -> Iterator[Engine]:
+        """The table, with this name taken in it for the rest of the batch.
+
+        By the table's id, since one table may be reached by many paths; by location while there is no table yet.
+        """
+        engine = open_table(options)
+        head = engine.head_if_exists()
+        claims = {(engine.uri, app_id)} | ({(head.metadata.id, app_id)} if head else set())
+        with self._lock:
+            if claims & self._used:
+                raise InvalidInputError(
+                    f"micro-batch {self.batch_id} writes to this table a second time as {app_id!r}: the table would"
+                    " take the second write for a replay of the first. Give each write of a batch its own app_id, such"
+                    f" as {app_id + '-totals'!r}, the same at every run",
+                    table=engine.uri,
+                )
+            self._used |= claims
+        try:
+            yield engine
+        except BaseException:
+            with self._lock:
+                self._used -= claims  # it may be tried again
+            raise
+        created = engine.head_if_exists()
+        if created is not None:
+            with self._lock:
+                self._used.add((created.metadata.id, app_id))
+
+
+def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
+    try:
+        frame.write.format("txlog").mode(mode).options(**options).save()
+    except Exception as error:
+        typed = error_from(error)
+        if typed is None:
+            raise
+        raise typed from None
+
+
+def _result(engine: Engine, before: int, app_id: str, batch_id: int) -> WriteResult | None:
+    """What became of the write, as its commit tells it: the rows went through processes that hand nothing back."""
+    head = engine.head_if_exists()
+    for version in range(head.version if head else -1, before, -1):
+        commit = engine.log.read_commit(version, files=False)
+        if any(
+            isinstance(action, SetTransaction) and (action.app_id, action.version) == (app_id, batch_id)
+            for action in commit.actions
+        ):
+            return _told(commit)
+    return None
+
+
+def _told(commit: Commit) -> WriteResult:
+    info = commit.commit_info.fields if commit.commit_info else {}
+    did, own = info.get("operationMetrics") or {}, info.get("txlog") or {}
+    lost_to = own.get("lostTo") or {}
+    metrics = WriteMetrics(
+        rows=int(did.get("numOutputRows", 0)),
+        files=int(did.get("numFiles", 0)),
+        bytes=int(did.get("numOutputBytes", 0)),
+        files_removed=int(did.get("numRemovedFiles", 0)),
+        lost_races=sum(lost_to.values()),
+        waited_s=own.get("waitedMs", 0) / 1000,
+        lost_to=lost_to,
+    )
+    return WriteResult(commit.version, "committed", own.get("attempts", 1), commit.txn_id or "", metrics)
