@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import sys
 from collections import Counter
@@ -28,7 +29,19 @@ from txlog.maintenance.verify import verify_table
 from txlog.sink import task_writer
 from txlog.store.open import open_store
 
-__all__ = ["ACTS", "APP_ID", "Job", "Steps", "acknowledged", "act_alone", "judged", "outcome_of", "run", "run_watched"]
+__all__ = [
+    "ACTS",
+    "APP_ID",
+    "Job",
+    "Steps",
+    "acknowledged",
+    "act_alone",
+    "judged",
+    "left",
+    "outcome_of",
+    "run",
+    "run_watched",
+]
 
 APP_ID = "job"
 SCHEMA = pa.schema([("checkpoint", pa.int64()), ("number", pa.int64()), ("day", pa.string())])
@@ -191,6 +204,17 @@ def judged(job: Job) -> int:
     rows = deltalake.QueryBuilder().register("t", table).execute("select checkpoint, number from t").read_all()
     assert _counted(rows) == _expected(last)
     return last
+
+
+_BY_CHANCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16}")
+
+
+def left(job: Job) -> tuple[int, tuple[tuple[str, int], ...]]:
+    """The state of things: what was acknowledged, and each file by its name but for chance, with its size."""
+    folder = Path(job.uri)
+    paths = folder.rglob("*")
+    found = ((str(path.relative_to(folder)), path.stat().st_size if path.is_file() else -1) for path in paths)
+    return acknowledged(job), tuple(sorted((_BY_CHANCE.sub("*", name), size) for name, size in found))
 
 
 def _counted(rows: Any) -> Counter[tuple[int, int]]:

@@ -10,7 +10,6 @@ Most of it is processor time.
 
 from __future__ import annotations
 
-import re
 import shutil
 import signal
 from collections.abc import Callable
@@ -22,7 +21,6 @@ from crash_job import ACTS, Job
 from fault_tools import end_of, process
 
 Record = Callable[[str, object], None]
-BY_CHANCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{16}")
 
 
 def _assert_the_next_run_ends_it(job: Job, died: str) -> None:
@@ -32,14 +30,6 @@ def _assert_the_next_run_ends_it(job: Job, died: str) -> None:
     again = process(crash_job.run, job)
     assert end_of(again) == 0, f"{died}: the next run failed"
     assert crash_job.judged(job) == len(ACTS) - 1, died
-
-
-def _left(job: Job) -> tuple[int, tuple[tuple[str, int], ...]]:
-    """The state a death has left: what was acknowledged, and each file by its name but for chance, with its size."""
-    folder = Path(job.uri)
-    paths = folder.rglob("*")
-    found = ((str(path.relative_to(folder)), path.stat().st_size if path.is_file() else -1) for path in paths)
-    return crash_job.acknowledged(job), tuple(sorted((BY_CHANCE.sub("*", name), size) for name, size in found))
 
 
 def _die_at_every(folder: Path, deed: str, steps: int) -> tuple[list[str], int]:
@@ -55,7 +45,7 @@ def _die_at_every(folder: Path, deed: str, steps: int) -> tuple[list[str], int]:
             return None
         step = told.read_text().splitlines()[-1]
         assert exit_code == -signal.SIGKILL, f"step {at}, {step}: exit code {exit_code}"
-        state = _left(job)
+        state = crash_job.left(job)
         if state not in states:
             states.add(state)
             _assert_the_next_run_ends_it(job, f"died at step {at}, {step}")
