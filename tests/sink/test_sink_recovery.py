@@ -99,8 +99,10 @@ def test_committables_can_be_sealed_as_they_are(table: txlog.Table, sink: txlog.
     assert len(staging_of(table)) == 3
     assert sink.commit(1, committables).version == 1
     assert ids_of(table) == [0, 1]
+    with pytest.raises(txlog.InvalidInputError, match="3 is no committable"):
+        sink.prepare(2, [*committables, 3])  # type: ignore[list-item]
     with pytest.raises(txlog.InvalidInputError, match="one committable of each task"):
-        sink.prepare(2, [*committables, 3])
+        sink.prepare(2, [*committables, committables[0]])
     assert sink.prepare(1, committables) is None
 
 
@@ -525,3 +527,33 @@ def test_a_zombie_coordinator_cannot_seal_or_commit_what_is_past(table: txlog.Ta
     with pytest.raises(txlog.InvalidInputError, match="not sealed"):
         zombie.commit(3)
     assert ids_of(table) == [1, 2]
+
+
+# --- calls that cannot be meant ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", [5, b"bytes", [b"bytes"], ["0"], [None], {"a": 1}, object()])
+def test_what_is_no_committable_and_no_task_is_refused(given: Any, table: txlog.Table, sink: txlog.Sink) -> None:
+    for call in (lambda: sink.commit(1, given), lambda: sink.stage(given), lambda: sink.prepare(1, given)):
+        with pytest.raises(txlog.InvalidInputError):
+            call()
+    assert table.snapshot().version == 0
+
+
+@pytest.mark.parametrize("checkpoint_id", [-1, 2**63, True, "1", None, 1.0])
+def test_what_is_no_checkpoint_is_refused(checkpoint_id: Any, sink: txlog.Sink) -> None:
+    calls = (
+        lambda: sink.prepare(checkpoint_id, []),
+        lambda: sink.commit(checkpoint_id, []),
+        lambda: sink.commit(checkpoint_id),
+        lambda: sink.discard(checkpoint_id),
+    )
+    for call in calls:
+        with pytest.raises(txlog.InvalidInputError, match="checkpoint_id"):
+            call()
+
+
+def test_committables_may_come_from_a_generator(table: txlog.Table, sink: txlog.Sink) -> None:
+    found = [staged(sink, 1, task_id, task_id) for task_id in (0, 1)]
+    assert sink.commit(1, (each for each in found)).metrics.rows == 2  # type: ignore[arg-type]
+    assert ids_of(table) == [0, 1]

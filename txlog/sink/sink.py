@@ -85,6 +85,7 @@ class Sink:
         self._max_continuous_empty_commits = max_continuous_empty_commits
         self._empty_in_a_row = 0
         self._written: tuple[int, frozenset[str]] | None = None
+        self._sealed: tuple[Manifest, list[Committable]] | None = None
         self._committer = GlobalCommitter(self._engine)
         self._staging = Staging(self._engine.store, self._engine.retry)
 
@@ -103,11 +104,13 @@ class Sink:
         The same committable again does nothing. Raises ``InvalidInputError`` where this attempt of the task has staged
         other files already, or for a committable of another application; ``StorageError``: stage it again.
         """
+        self._require_committables([committable])
         if committable.app_id != self._app_id or committable.checkpoint_id is None:
             raise InvalidInputError(
                 f"this committable is of application {committable.app_id!r}, the sink of {self._app_id!r}",
                 table=self._engine.uri,
             )
+        check_identity(committable.app_id, committable.checkpoint_id)
         self._staging.stage(committable)
 
     # --- in the coordinator -------------------------------------------------------------------------------------
@@ -138,7 +141,8 @@ class Sink:
         with TxlogError.located(self._engine.uri):
             attempts = attempts_to_seal(staged, wanted)
         found = self._staging.tasks(staged, attempts) if staged else []
-        self._validate(job, [committable for _, committable in found])
+        committables = [committable for _, committable in found]
+        self._validate(job, committables)
         ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, fingerprint, tuple(task for task, _ in found))
         sealed = self._staging.seal(ours)
         difference = seal_difference(ours, sealed)
@@ -148,6 +152,7 @@ class Sink:
                 f" can be committed: sink.commit({checkpoint_id}) does, sink.discard({checkpoint_id}) gives it up",
                 table=self._engine.uri,
             )
+        self._sealed = (sealed, committables)
         return sealed
 
     def commit(
@@ -170,6 +175,8 @@ class Sink:
         commit names for an orphan): write the checkpoint again. Whatever is raised, what was sealed stays so.
         """
         check_identity(self._app_id, checkpoint_id)
+        if committables is not None:
+            committables = self._require_committables(committables)
         staged = self._staging.checkpoints(self._app_id)
         self._require_earlier_committed(staged, checkpoint_id)
         mine = [each for each in staged if each.checkpoint_id == checkpoint_id]
@@ -264,6 +271,8 @@ class Sink:
         self, mine: StagedCheckpoint, committables: Sequence[Committable] | None, fingerprint: str | None
     ) -> None:
         """What the caller hands over must be what is sealed: nothing else can be committed."""
+        if committables is None and fingerprint is None:
+            return
         try:
             sealed = self._staging.manifest(mine)
         except NotFoundError:
@@ -284,7 +293,10 @@ class Sink:
             replayed = self._committer.replay_of(job)
             if replayed is not None:
                 return replayed
-            committables = self._staging.committables(mine, manifest)
+            if self._sealed is not None and self._sealed[0] == manifest:
+                committables = self._sealed[1]
+            else:
+                committables = self._staging.committables(mine, manifest)
         except NotFoundError:  # another committer may have committed it, and removed it, meanwhile
             replayed = self._committer.replay_of(self._job(mine.checkpoint_id))
             if replayed is None:
@@ -339,16 +351,31 @@ class Sink:
         """Task_ids, or attempts by task_id; committables are staged for it."""
         if isinstance(tasks, Mapping):
             return tasks
-        wanted = list(tasks)
-        handed = [each for each in wanted if isinstance(each, Committable)]
-        if not handed:
+        try:
+            wanted = list(tasks)
+        except TypeError:
+            raise InvalidInputError(
+                f"the tasks of a checkpoint are a list of ids, not {tasks!r}", table=self._engine.uri
+            ) from None
+        if not any(isinstance(each, Committable) for each in wanted):
             return wanted
-        attempts = {each.task_id: each.attempt for each in handed}
+        committables = self._require_committables(wanted)
+        attempts = {each.task_id: each.attempt for each in committables}
         if len(attempts) < len(wanted):
-            raise InvalidInputError("prepare takes task_ids, or one committable of each task", table=self._engine.uri)
-        for each in handed:
+            raise InvalidInputError("prepare takes one committable of each task", table=self._engine.uri)
+        for each in committables:
             self.stage(each)
         return attempts
+
+    def _require_committables(self, given: Any) -> list[Committable]:
+        """As a list, since it is looked through more than once."""
+        found = list(given) if isinstance(given, Iterable) else [given]
+        for each in found:
+            if not isinstance(each, Committable):
+                raise InvalidInputError(
+                    f"{each!r} is no committable: Committable.from_bytes reads what a task sent", table=self._engine.uri
+                )
+        return found
 
     def _staged(self, checkpoint_id: int) -> StagedCheckpoint | None:
         found = self._staging.checkpoints(self._app_id)
