@@ -7,13 +7,13 @@ PROTOCOL.md, "Action Reconciliation", "Actions", "Requirements for Writers".
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import orjson
 
 from txlog.errors import CorruptLogError, TxlogError
+from txlog.maintenance.live_files import LiveFiles
 from txlog.protocol.actions import (
     Action,
     AddFile,
@@ -24,13 +24,12 @@ from txlog.protocol.actions import (
     RemoveFile,
     SetTransaction,
 )
+from txlog.protocol.column_mapping import physical_names, schema_of
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.paths import canonical_path, resolve_data_path
 from txlog.protocol.schema import parse_schema
 
-__all__ = ["Breach", "LiveFile", "LogState"]
-
-PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
+__all__ = ["Breach", "LogState"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +45,6 @@ class Breach:
     is_warning: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LiveFile:
-    """What is remembered of a live file: its path as in the log, its size in bytes, its partition, who added it."""
-
-    path: str
-    size: int
-    partition: PartitionKey
-    version: int
-
-
 @dataclass(slots=True)
 class LogState:
     """The table as the commits seen so far leave it.
@@ -68,23 +57,20 @@ class LogState:
     version: int = -1
     protocol: Protocol | None = None
     metadata: Metadata | None = None
-    files: dict[FileKey, LiveFile] = field(default_factory=dict)
+    files: LiveFiles = field(default_factory=LiveFiles)
     transactions: dict[str, int] = field(default_factory=dict)
     domains: dict[str, str] = field(default_factory=dict)
-    _partitions: dict[PartitionKey, PartitionKey] = field(default_factory=dict)
+    _partition_keys: frozenset[str] | None = None
     _version_of_txn_id: dict[str, int] = field(default_factory=dict)
     _in_commit_timestamp: int | None = None
 
-    def start_from(self, version: int, actions: Iterable[Action]) -> None:
-        """Begin at a checkpoint: its actions but for files, which `add_live` takes."""
+    def start_from(self, version: int, actions: Iterable[Action], files: LiveFiles | None = None) -> None:
+        """Begin at a checkpoint: its actions, but for those of files, and its live files."""
         self.is_whole, self.version = True, version
-        self.protocol = self.metadata = None
-        self.files, self.transactions, self.domains = {}, {}, {}
+        self.protocol = self.metadata = self._partition_keys = None
+        self.files, self.transactions, self.domains = files or LiveFiles(), {}, {}
         for action in actions:
             self._take_small(action)
-
-    def add_live(self, key: FileKey, path: str, size: int, partition_values: Mapping[str, str | None]) -> None:
-        self.files[key] = LiveFile(path, size, self._interned(partition_values), self.version)
 
     def definition(self) -> dict[str, object]:
         """What the table is, files and applications apart, in a form in which equal definitions are equal."""
@@ -108,13 +94,16 @@ class LogState:
         """A commit could not be read: what the table holds from here on is unknown."""
         self.is_whole = False
 
-    def apply(self, commit: Commit) -> Iterator[Breach]:
-        """Fold one more commit and yield what is wrong with it. To be exhausted."""
+    def apply(self, commit: Commit, actions: Iterable[Action]) -> Iterator[Breach]:
+        """Fold one more commit, with all its ``actions`` in order, and yield what is wrong with it. To be exhausted.
+
+        The actions may come one by one: no more of a file is kept than its place in the log's state.
+        """
         yield from self._commit_info(commit)
         self.version = commit.version
         touched: dict[FileKey, str] = {}
         seen_once: set[object] = set()
-        for position, action in enumerate(commit.actions):
+        for position, action in enumerate(actions):
             if isinstance(action, (AddFile, RemoveFile)):
                 yield from self._file(action, position, touched)
             else:
@@ -173,7 +162,7 @@ class LogState:
         if isinstance(action, Protocol):
             self.protocol = action
         elif isinstance(action, Metadata):
-            self.metadata = action
+            self.metadata, self._partition_keys = action, _keys_of_partition_values(action)
         elif isinstance(action, SetTransaction):
             self.transactions[action.app_id] = action.version
         elif isinstance(action, DomainMetadata):
@@ -198,21 +187,23 @@ class LogState:
         touched[key] = action.KEY
         if isinstance(action, AddFile):
             yield from self._partition(action, position)
-            self.add_live(key, action.path, action.size, action.partition_values)
-        elif self.files.pop(key, None) is None and self.is_whole:
+            self.files.add(key, action.path, action.size, action.partition_values, self.version)
+        elif not self.files.remove(key) and self.is_whole:
             yield Breach("remove-of-inactive-file", f"removes {action.path}, which is not in the table", position)
 
     def _partition(self, add: AddFile, position: int) -> Iterator[Breach]:
-        if self.metadata is None or self.metadata.configuration.get("delta.columnMapping.mode", "none") != "none":
-            return
-        expected = set(self.metadata.partition_columns)
-        if set(add.partition_values) != expected:
+        expected = self._partition_keys
+        if expected is not None and add.partition_values.keys() != expected:
             have, want = ", ".join(sorted(add.partition_values)) or "none", ", ".join(sorted(expected)) or "none"
             yield Breach("wrong-partition-values", f"{add.path} has values of {have}; partitioned by {want}", position)
 
-    def _interned(self, partition_values: Mapping[str, str | None]) -> PartitionKey:
-        key = tuple(sorted(partition_values.items()))
-        return self._partitions.setdefault(key, key)
+
+def _keys_of_partition_values(metadata: Metadata) -> frozenset[str] | None:
+    """The physical names of the partition columns; None where the schema, a breach of its own, does not tell them."""
+    try:
+        return frozenset(physical_names(schema_of(metadata), metadata.partition_columns))
+    except TxlogError:
+        return None
 
 
 def _json(text: str) -> object:

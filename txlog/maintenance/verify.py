@@ -1,27 +1,33 @@
 """Checking a whole table against the invariants it rests on: its log, its checkpoints, its data files.
 
 In: a table's stores. Out: a ``Verification`` that lists every ``Finding`` with file and line. It reads the log by
-itself, file by file, since what is to be found is what stops a reader. It changes nothing.
+itself, file by file, since what is to be found is what stops a reader; in memory it keeps a path and three numbers for
+each live file, and one commit or piece of a checkpoint at a time. It changes nothing.
 """
 
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txlog.checkpoint_reader import CheckpointReader
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, UnsupportedFeatureError
+from txlog.log.checksum import parse_checksum
 from txlog.log.last_checkpoint import parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
-from txlog.maintenance.log_rules import Breach, LiveFile, LogState
-from txlog.protocol.actions import CommitInfo, FileKey
-from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits, parse_actions, parse_commit
+from txlog.maintenance.live_files import LiveFile, LiveFiles
+from txlog.maintenance.log_rules import Breach, LogState
+from txlog.protocol.actions import Action, CommitInfo, FileKey
+from txlog.protocol.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
 from txlog.protocol.log_names import (
     LAST_CHECKPOINT,
     LogFileKind,
+    checksum_name,
     commit_name,
     parse_log_name,
     version_prefix,
@@ -36,6 +42,8 @@ __all__ = ["Finding", "Verification", "verify_table"]
 
 EXAMPLES_MAX = 20
 """Of many files that break one rule of one checkpoint, this many are named and the rest are counted."""
+DATA_FILES_MAX = 1000
+"""Of data files that are gone, or have another size, this many are named and the rest are counted."""
 _PARALLEL = 16
 
 OnProgress = Callable[[str, int, int], None]
@@ -128,6 +136,7 @@ class _Verifier:
         checkpoints: dict[int, list[CheckpointFiles]] = {}
         for checkpoint in listing.checkpoints:
             checkpoints.setdefault(checkpoint.version, []).append(checkpoint)
+        checksums = set(listing.checksums)
         first = self._first_version(listing)
         if first > 0:
             self.state.lose_track()
@@ -138,6 +147,8 @@ class _Verifier:
         version = first
         while version <= listing.latest_version or self._exists(version):
             self._commit(version)
+            if version in checksums and self.state.is_whole:
+                self._checksum(version)
             self._checkpoints_at(version, checkpoints)
             version += 1
             self.on_progress("commits", version - first, max(version, listing.latest_version + 1) - first)
@@ -159,9 +170,12 @@ class _Verifier:
 
     def _commit(self, version: int) -> None:
         name = commit_name(version)
+        breaches: list[Breach] = []
         try:
             body = self.store.log.read(name)
-            commit = parse_commit(body, version, table=self.store.uri, limits=self.limits)
+            commit = parse_commit(body, version, table=self.store.uri, limits=self.limits, files=False)
+            actions = (action for _, action in self._actions(body, version))
+            breaches.extend(self.state.apply(commit, actions))
         except NotFoundError:
             self._found("missing-version", "is not in the log, though newer versions are", version=version, path=name)
             self.state.lose_track()
@@ -171,34 +185,41 @@ class _Verifier:
             self.state.lose_track()
             return
         self.commits += 1
-        for breach in self.state.apply(commit):
-            self._breach(breach, commit, body)
+        self._breaches(breaches, version, body)
         expected = self.txn_ids.get(version)
         if expected is not None and commit.txn_id != expected:
             message = f"holds transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
             self._found("rewritten-version", message, version=version, path=name)
 
-    def _breach(self, breach: Breach, commit: Commit, body: bytes) -> None:
-        self._found(
-            breach.rule,
-            breach.message,
-            version=commit.version,
-            path=commit_name(commit.version),
-            line=None if breach.position is None else self._line_of(body, breach.position),
-            severity="warning" if breach.is_warning else "error",
-        )
+    def _actions(self, body: bytes, version: int) -> Iterator[tuple[int, Action]]:
+        """The actions that a commit's rules speak of, each with its line: all but commitInfo and unknown ones."""
+        name = commit_name(version)
+        parsed = parse_actions(body, name, version=version, table=self.store.uri, limits=self.limits)
+        lines = (number for number, line in enumerate(body.split(b"\n"), start=1) if line and not line.isspace())
+        for number, action in zip(lines, parsed, strict=True):
+            if action is not None and not isinstance(action, CommitInfo):
+                yield number, action
 
-    @staticmethod
-    def _line_of(body: bytes, position: int) -> int | None:
-        """The line of the action at ``position`` of ``Commit.actions``: blank lines, unknown actions and commitInfo
-        have a line and no place there."""
-        seen = -1
-        for number, line in enumerate(body.split(b"\n"), start=1):
-            for action in parse_actions(line, "line"):
-                seen += action is not None and not isinstance(action, CommitInfo)
-                if seen == position:
-                    return number
-        return None
+    def _breaches(self, breaches: Sequence[Breach], version: int, body: bytes) -> None:
+        """Each with its line; of many that break one rule, some are named and the rest counted."""
+        if not breaches:
+            return
+        count = Counter(breach.rule for breach in breaches)
+        lines = [line for line, _ in self._actions(body, version)]
+        named: Counter[str] = Counter()
+        for breach in breaches:
+            named[breach.rule] += 1
+            if named[breach.rule] > EXAMPLES_MAX:
+                continue
+            is_last = named[breach.rule] == EXAMPLES_MAX and count[breach.rule] > EXAMPLES_MAX
+            self._found(
+                breach.rule,
+                breach.message + (f"; and {count[breach.rule] - EXAMPLES_MAX} more like it" if is_last else ""),
+                version=version,
+                path=commit_name(version),
+                line=None if breach.position is None else lines[breach.position],
+                severity="warning" if breach.is_warning else "error",
+            )
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
@@ -217,23 +238,42 @@ class _Verifier:
 
     def _start_from(self, checkpoint: CheckpointFiles) -> None:
         actions = self.reader.small_actions(checkpoint)
-        files = list(self._checkpoint_files(checkpoint))
-        self.state.start_from(checkpoint.version, actions)
-        for key, path, size, partition_values in files:
-            self.state.add_live(key, path, size, partition_values)
+        files = LiveFiles()
+        for key, path, size, partition_values in self._checkpoint_files(checkpoint):
+            files.add(key, path, size, partition_values, checkpoint.version)
+        self.state.start_from(checkpoint.version, actions, files)
 
     def _compare(self, checkpoint: CheckpointFiles) -> None:
         held = LogState()
         held.start_from(checkpoint.version, self.reader.small_actions(checkpoint))
-        differences = list(self._differences(checkpoint, held))
-        for message in differences[:EXAMPLES_MAX]:
+        differences = self._differences(checkpoint, held)
+        for message in itertools.islice(differences, EXAMPLES_MAX):
             self._found("checkpoint-differs", message, version=checkpoint.version, path=checkpoint.names[0])
-        if len(differences) > EXAMPLES_MAX:
-            more = f"and {len(differences) - EXAMPLES_MAX} differences more"
-            self._found("checkpoint-differs", more, version=checkpoint.version, path=checkpoint.names[0])
+        more = sum(1 for _ in differences)
+        if more:
+            message = f"and {more} differences more"
+            self._found("checkpoint-differs", message, version=checkpoint.version, path=checkpoint.names[0])
 
     def _differences(self, checkpoint: CheckpointFiles, held: LogState) -> Iterator[str]:
         """How a checkpoint departs from the fold. It may lack expired transactions and tombstones, nothing else."""
+        yield from self._small_differences(held)
+        files = self.state.files
+        seen = bytearray(files.slots)
+        for key, path, size, partition_values in self._checkpoint_files(checkpoint):
+            slot = files.slot(key)
+            live = files.get(key)
+            if slot is None or live is None:
+                yield f"it lists {path}, which the log does not have"
+                continue
+            if seen[slot]:
+                yield f"it lists {path} twice"
+            seen[slot] = 1
+            if (live.size, live.partition) != (size, tuple(sorted(partition_values.items()))):
+                yield f"it lists {path} with another size or partition than the log"
+        for missing in files.without(seen):
+            yield f"it lacks {missing.path}"
+
+    def _small_differences(self, held: LogState) -> Iterator[str]:
         told = self.state.definition()
         for what, value in held.definition().items():
             if value != told[what]:
@@ -241,25 +281,41 @@ class _Verifier:
         for app_id, version in held.transactions.items():
             if self.state.transactions.get(app_id) != version:
                 yield f"application {app_id!r} is at {version}, in the log at {self.state.transactions.get(app_id)}"
-        seen: set[FileKey] = set()
-        for key, path, size, partition_values in self._checkpoint_files(checkpoint):
-            if key in seen:
-                yield f"it lists {path} twice"
-            seen.add(key)
-            live = self.state.files.get(key)
-            if live is None:
-                yield f"it lists {path}, which the log does not have"
-            elif (live.size, live.partition) != (size, tuple(sorted(partition_values.items()))):
-                yield f"it lists {path} with another size or partition than the log"
-        if len(seen) < len(self.state.files) or seen - self.state.files.keys():
-            for key in self.state.files.keys() - seen:
-                yield f"it lacks {self.state.files[key].path}"
 
     def _checkpoint_files(
         self, checkpoint: CheckpointFiles
     ) -> Iterator[tuple[FileKey, str, int, dict[str, str | None]]]:
+        done, step = 0, f"checkpoint {checkpoint.version}"
         for batch in self.reader.adds(checkpoint):
             yield from _rows(batch)
+            done += batch.num_rows
+            self.on_progress(step, done, max(done, len(self.state.files)))
+
+    def _checksum(self, version: int) -> None:
+        """Hold the checksum file of this version against the fold: other engines believe what it says."""
+        name = checksum_name(version)
+        try:
+            body = self.store.log.read(name)
+        except NotFoundError:
+            return
+        found = parse_checksum(body, version, limits=self.limits)
+        if found is None:
+            message = "cannot be read; readers pass it over"
+            self._found("bad-checksum", message, version=version, path=name, severity="warning")
+            return
+        held = LogState()
+        held.start_from(version, found.actions)
+        if found.domains is None:
+            held.domains = self.state.domains
+        differences = list(self._small_differences(held))
+        files = self.state.files
+        if (found.totals.num_files, found.totals.size_bytes) != (len(files), files.size_bytes):
+            differences.append(
+                f"it counts {found.totals.num_files} files of {found.totals.size_bytes} bytes,"
+                f" and the log has {len(files)} of {files.size_bytes}"
+            )
+        for message in differences[:EXAMPLES_MAX]:
+            self._found("checksum-differs", message, version=version, path=name)
 
     def _incomplete_checkpoints(self, listed: Iterable[ObjectMeta], listing: LogListing) -> None:
         whole = {name for checkpoint in listing.checkpoints for name in checkpoint.names}
@@ -289,14 +345,21 @@ class _Verifier:
     # --- data files -----------------------------------------------------------------------------------------
 
     def _data_files(self) -> None:
-        files = list(self.state.files.values())
+        files, total = iter(self.state.files), len(self.state.files)
+        named: Counter[str] = Counter()
         with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-verify") as pool:
-            for start in range(0, len(files), 64 * _PARALLEL):
-                window = files[start : start + 64 * _PARALLEL]
+            while window := list(itertools.islice(files, 64 * _PARALLEL)):
                 tasks = [pool.submit(contextvars.copy_context().run, self._check_data_file, file) for file in window]
-                self.findings += [finding for task in tasks if (finding := task.result()) is not None]
+                for finding in (found for task in tasks if (found := task.result()) is not None):
+                    named[finding.rule] += 1
+                    if named[finding.rule] <= DATA_FILES_MAX:
+                        self.findings.append(finding)
                 self.data_files += len(window)
-                self.on_progress("data files", self.data_files, len(files))
+                self.on_progress("data files", self.data_files, total)
+        for rule, count in named.items():
+            if count > DATA_FILES_MAX:
+                severity = "warning" if rule == "file-not-checked" else "error"
+                self._found(rule, f"and {count - DATA_FILES_MAX} more data files like those", severity=severity)
 
     def _check_data_file(self, file: LiveFile) -> Finding | None:
         path = resolve_data_path(file.path)

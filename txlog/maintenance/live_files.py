@@ -1,0 +1,113 @@
+"""The live files of a table as a verification remembers them: a million cost about 300 MB, most of it their paths.
+
+In: files as commits add and remove them. Out: what was said of one, and all that are left. Numbers stand in arrays
+beside a dictionary of paths, since an object for each file would cost as much again.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from txlog.protocol.actions import FileKey
+
+__all__ = ["LiveFile", "LiveFiles", "PartitionKey"]
+
+PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveFile:
+    """What is remembered of a live file: its path as in the log, its size in bytes, its partition, who added it."""
+
+    path: str
+    size: int
+    partition: PartitionKey
+    version: int
+
+
+class LiveFiles:
+    """Live files by their key, which holds the canonical path. Each has a slot below ``slots`` as long as it lives.
+
+    ``size_bytes`` is the size of all of them together.
+    """
+
+    def __init__(self) -> None:
+        self._slot_of: dict[FileKey | str, int] = {}
+        self._sizes, self._versions, self._partitions = array("q"), array("q"), array("q")
+        self._partition_numbers: dict[PartitionKey, int] = {}
+        self._partition_keys: list[PartitionKey] = []
+        self._free: list[int] = []
+        self.size_bytes = 0
+        self._spelled: dict[FileKey | str, str] = {}  # the few paths that the log does not write in canonical form
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __iter__(self) -> Iterator[LiveFile]:
+        return (self._file(key, slot) for key, slot in self._slot_of.items())
+
+    @property
+    def slots(self) -> int:
+        return len(self._sizes)
+
+    def slot(self, key: FileKey) -> int | None:
+        return self._slot_of.get(_short(key))
+
+    def add(self, key: FileKey, path: str, size: int, partition_values: Mapping[str, str | None], version: int) -> None:
+        short = _short(key)
+        slot = self._slot_of.get(short)
+        if slot is None:
+            slot = self._slot_of[short] = self._new_slot()
+        self.size_bytes += size - self._sizes[slot]
+        self._sizes[slot], self._versions[slot] = size, version
+        self._partitions[slot] = self._partition_number(tuple(sorted(partition_values.items())))
+        if path == key[0]:
+            self._spelled.pop(short, None)
+        else:
+            self._spelled[short] = path
+
+    def remove(self, key: FileKey) -> bool:
+        """Whether it was there."""
+        short = _short(key)
+        slot = self._slot_of.pop(short, None)
+        if slot is None:
+            return False
+        self.size_bytes -= self._sizes[slot]
+        self._sizes[slot] = 0
+        self._free.append(slot)
+        self._spelled.pop(short, None)
+        return True
+
+    def get(self, key: FileKey) -> LiveFile | None:
+        slot = self.slot(key)
+        return None if slot is None else self._file(_short(key), slot)
+
+    def without(self, seen: bytearray) -> Iterator[LiveFile]:
+        """Those whose slot is not marked in ``seen``, which has a byte for each slot."""
+        return (self._file(key, slot) for key, slot in self._slot_of.items() if not seen[slot])
+
+    def _file(self, short: FileKey | str, slot: int) -> LiveFile:
+        path = self._spelled.get(short) or (short if isinstance(short, str) else short[0])
+        return LiveFile(path, self._sizes[slot], self._partition_keys[self._partitions[slot]], self._versions[slot])
+
+    def _new_slot(self) -> int:
+        if self._free:
+            return self._free.pop()
+        for column in (self._sizes, self._versions, self._partitions):
+            column.append(0)
+        return len(self._sizes) - 1
+
+    def _partition_number(self, partition: PartitionKey) -> int:
+        number = self._partition_numbers.get(partition)
+        if number is None:
+            number = self._partition_numbers[partition] = len(self._partition_keys)
+            self._partition_keys.append(partition)
+        return number
+
+
+def _short(key: FileKey) -> FileKey | str:
+    """Nearly no file has a deletion vector: its path alone is half the key."""
+    return key[0] if key[1] is None else key
