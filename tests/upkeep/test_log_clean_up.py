@@ -296,7 +296,7 @@ def test_no_sidecar_goes_while_a_checkpoint_cannot_be_read(caplog: pytest.LogCap
 # --- cut short, at any point --------------------------------------------------------------------------------
 
 
-@settings(max_examples=settings.default.max_examples // 2)
+@settings(max_examples=settings.default.max_examples // 3)
 @given(data=st.data())
 def test_wherever_it_is_cut_short_every_kept_version_reads_as_before(data: st.DataObject) -> None:
     ages = sorted(data.draw(st.lists(st.floats(0, 9), min_size=2, max_size=9)), reverse=True)

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
@@ -113,7 +113,6 @@ actions = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(
     before=st.lists(st.lists(actions, min_size=1, max_size=2), max_size=3),
     inside=st.lists(st.lists(actions, min_size=1, max_size=3), min_size=2, max_size=5),
