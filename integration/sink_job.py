@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +21,7 @@ import txlog
 from txlog.maintenance.verify import verify_table
 from txlog.store.open import open_store
 
-__all__ = ["SinkJob", "coordinate", "judged", "prepared", "recover", "run", "stage", "watched"]
+__all__ = ["SinkJob", "coordinate", "judged", "prepared", "recover", "run", "stage", "stopping", "watched"]
 
 APP_ID = "orders/ünï"
 SCHEMA = pa.schema([("checkpoint", pa.int64()), ("task", pa.int64()), ("number", pa.int64())])
@@ -62,16 +63,20 @@ class SinkJob:
 # --- an application in one process ------------------------------------------------------------------------------
 
 
-def run(job: SinkJob) -> None:
-    """Recover what an earlier run left, then go on after the last checkpoint in the table."""
+def run(job: SinkJob, note: Callable[[str], None] = lambda done: None) -> None:
+    """Recover what an earlier run left, then go on after the last checkpoint in the table.
+
+    ``note`` is told whatever was acknowledged, at once: "staged 2", "sealed" and "committed".
+    """
     job.create()
     sink = job.sink()
     for checkpoint_id in sink.recover().partial:
         sink.discard(checkpoint_id)
     last = sink.last_checkpoint_id()
     for checkpoint_id in range(0 if last is None else last + 1, job.checkpoints):
-        _sealed(job, sink, checkpoint_id)
+        _sealed(job, sink, checkpoint_id, note)
         sink.commit(checkpoint_id)
+        note("committed")
         # What follows a commit runs on a thread: without it, the numbers of the steps are always the same.
         sink._engine.post_commit.drain()
 
@@ -91,7 +96,7 @@ def recover(job: SinkJob) -> None:
     sink._engine.post_commit.drain()
 
 
-def watched(life: Any, job: SinkJob, at: int, told: str) -> None:
+def watched(life: Callable[[SinkJob], None], job: SinkJob, at: int, told: str) -> None:
     """``life(job)``, which is killed at step ``at``. The file ``told`` gets a line for each step."""
     lines = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     write = os.write
@@ -105,10 +110,30 @@ def watched(life: Any, job: SinkJob, at: int, told: str) -> None:
     life(job)
 
 
-def _sealed(job: SinkJob, sink: txlog.Sink, checkpoint_id: int) -> None:
+def stopping(job: SinkJob, told: str, ledger: str) -> None:
+    """`run`, which stops itself before each step. ``told`` gets a line for each; ``ledger`` what was acknowledged."""
+    steps, notes = (os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND) for name in (told, ledger))
+    write = os.write
+
+    def stop(number: int, what: str) -> None:
+        write(steps, f"{what}\n".encode())
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    def note(done: str) -> None:
+        write(notes, f"{done}\n".encode())
+
+    Steps(job.uri, stop)
+    run(job, note)
+
+
+def _sealed(
+    job: SinkJob, sink: txlog.Sink, checkpoint_id: int, note: Callable[[str], None] = lambda done: None
+) -> None:
     for task_id in range(job.tasks):
         _staged(job, sink, checkpoint_id, task_id, 0)
+        note(f"staged {task_id}")
     sink.prepare(checkpoint_id, range(job.tasks), fingerprint=job.fingerprint(checkpoint_id))
+    note("sealed")
 
 
 def _staged(job: SinkJob, sink: txlog.Sink, checkpoint_id: int, task_id: int, attempt: int) -> None:
