@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog import ambient
 from txlog.delta_log import DeltaLog
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.log import checkpoint_columns, checkpoint_v2
@@ -24,6 +25,7 @@ from txlog.log.last_checkpoint import json_checksum
 from txlog.protocol.log_names import checkpoint_name, commit_name
 from txlog.store.base import PutOutcome, TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.upkeep.log_clean_up import clean_up_log
 
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},{"name":"p","type":"string","nullable":true,"metadata":{}}]}'  # noqa: E501
 V2_PROTOCOL = {
@@ -300,6 +302,40 @@ def test_whatever_was_committed_the_checkpoint_alone_says_what_the_commits_say(
         counts = [pq.read_metadata(pa.BufferReader(world.store.read(name))).num_rows for name in world.sidecars()]
         assert max(counts, default=0) <= 8
         assert len(counts) <= 4 + 2 * len(live) // 8 + len(removed) // 4
+
+
+def test_a_log_cleanup_leaves_the_sidecars_that_later_checkpoints_still_name(small: None) -> None:
+    day_ms = 86_400_000
+    world = World(**{"delta.logRetentionDuration": "interval 3 days"})
+    world.commit(*(add(f"f{n:02d}") for n in range(24)))
+    world.checkpoint()
+    world.commit(remove("f00"), add("second"))
+    world.checkpoint()
+    old, shared = set(world.sidecars(1)) - set(world.sidecars(2)), set(world.sidecars(1)) & set(world.sidecars(2))
+    orphan = "_sidecars/80a083e8-7026-4e79-81be-64bd76c43a11.parquet"
+    world.store.put(orphan, b"of a checkpoint that was never published")
+    ages = {commit_name(3): 0}
+    world.commit(add("third"))
+    now_ms = 20_000 * day_ms
+    for name, (body, _) in world.store.objects.items():
+        world.store.objects[name] = (body, now_ms - ages.get(name, 10) * day_ms)
+    with ambient.use(_At(now_ms)):
+        log = world.open()
+        done = clean_up_log(log, log.head())
+    assert old
+    assert shared
+    assert {name for name in done.names if "/" in name} == {*old, orphan}
+    assert (done.first_version, len(paths(world.open()))) == (2, 25)
+    world.checkpoint()
+    assert len(paths(world.without_commits())) == 25
+
+
+class _At(ambient.Ambient):
+    def __init__(self, moment_ms: int) -> None:
+        self._moment_ms = moment_ms
+
+    def now_ms(self) -> int:
+        return self._moment_ms
 
 
 # --- what goes wrong -------------------------------------------------------------------------------------------
