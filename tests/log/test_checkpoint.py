@@ -121,6 +121,33 @@ def test_typed_statistics_and_partition_values_have_the_columns_types() -> None:
     assert (adds["p0"]["partitionValues_parsed"]["p"], adds["p1"]["partitionValues_parsed"]["p"]) == (None, "x")
 
 
+def test_a_mapped_tables_statistics_columns_are_named_logically_and_kept_physically() -> None:
+    fields = [
+        {
+            "name": name,
+            "type": "long",
+            "nullable": True,
+            "metadata": {"delta.columnMapping.id": number, "delta.columnMapping.physicalName": f"col-{name}"},
+        }
+        for number, name in enumerate(("a", "b", "p"), 1)
+    ]
+    configuration = {
+        "delta.columnMapping.mode": "name",
+        "delta.dataSkippingStatsColumns": "b",
+        "delta.checkpoint.writeStatsAsStruct": "true",
+    }
+    schema = json.dumps({"type": "struct", "fields": fields})
+    metadata = Metadata("t", schema, ("p",), configuration, {"provider": "parquet", "options": {}})
+    head = advance(None, Commit(0, (Protocol(2, 5), metadata), None, 100))
+    stats = json.dumps({"numRecords": 1, "minValues": {"col-a": 1, "col-b": 2}, "nullCount": {"col-b": 0}})
+    live = pa.Table.from_batches([adds_to_batch([AddFile("f", {"col-p": "7"}, 1, 1, True, stats)])], FILES_SCHEMA)
+    (added,) = [
+        row["add"] for row in rows_of(build_checkpoint(head, live, NO_TOMBSTONES, now_ms=0).body) if "add" in row
+    ]
+    assert added["stats_parsed"]["minValues"] == {"col-b": 2}
+    assert added["partitionValues_parsed"] == {"col-p": 7}
+
+
 def test_tombstones_expire_with_the_tables_retention_and_without_a_time() -> None:
     week_ms = 7 * 24 * 3600 * 1000
     times = (week_ms, week_ms + 1, 2 * week_ms, None)
