@@ -16,9 +16,10 @@ import pytest
 from staging_contract import AWKWARD_APP_IDS
 
 import txlog
+from txlog.alter import Definition, new_table
 from txlog.engine import Engine
 from txlog.store.base import TableStore
-from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.testing.memory_store import memory_table_store
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 LAST = 2**63 - 1
@@ -465,50 +466,109 @@ def test_the_staging_folder_is_invisible_to_the_vacuum_and_the_readers_of_others
 # --- two committers of one application --------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def open_table() -> Callable[[], tuple[txlog.Table, Any]]:
-    """Handles on one table in memory, whose log and staging answer at once."""
-    store = TableStore("memory://table", MemoryLogStore(), MemoryFileStore(), MemoryLogStore())
+class Meddled:
+    """A store whose ``moments`` count every call; before call number ``at`` of them somebody else acts."""
 
-    def opened() -> tuple[txlog.Table, Any]:
-        return txlog.Table(Engine(store)), store
-
-    return opened
-
-
-class Meddling:
-    """Stands in front of a store: before its first call of one kind, somebody else acts."""
-
-    def __init__(self, inner: Any, call: str, act: Callable[[], object]) -> None:
-        self._inner, self._call, self._act = inner, call, act
+    def __init__(self, inner: Any, moments: Moments) -> None:
+        self._inner, self._moments = inner, moments
 
     def __getattr__(self, name: str) -> Any:
-        if name == self._call and self._act is not None:
-            act, self._act = self._act, None  # type: ignore[assignment]
-            act()
-        return getattr(self._inner, name)
+        found = getattr(self._inner, name)
+        if callable(found) and name != "round_trip_s":
+            self._moments.pass_one()
+        return found
 
 
-@pytest.mark.parametrize("store", ["log", "staging"])
-@pytest.mark.parametrize("call", ["read", "head", "put_if_absent", "list_from", "delete"])
-def test_of_two_committers_one_wins_and_the_other_learns_it(call: str, store: str, tmp_path: Path) -> None:
-    table = txlog.Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
-    sealed(txlog.Sink(table, "app"), 1, 1, 2)
-    slow = txlog.Table.open(table.uri)
-    stores = slow._engine.store
-    rival: list[Any] = []
+class Moments:
+    def __init__(self, at: int, act: Callable[[], object]) -> None:
+        self.passed, self.at, self.act = 0, at, act
 
-    def commit_first() -> None:
-        rival.append(restarted(table).commit(1))
+    def pass_one(self) -> None:
+        self.passed += 1
+        if self.passed - 1 == self.at:
+            self.act()
 
-    meddling = {store: Meddling(getattr(stores, store), call, commit_first)}
-    parts = {"log": stores.log, "files": stores.files, "staging": stores.staging, **meddling}
-    sink = txlog.Sink(txlog.Table(Engine(TableStore(stores.uri, **parts))), "app")
-    outcome = sink.commit(1).outcome
-    outcomes = sorted([outcome, *(each.outcome for each in rival)])
-    assert outcomes == ["already_committed", "committed"] if rival else ["committed"]
-    assert ids_of(table) == [1, 2]
-    assert staging_of(table) == []
+
+def sink_of(store: TableStore) -> txlog.Sink:
+    return txlog.Sink(txlog.Table(Engine(store)), "app")
+
+
+def new_store() -> TableStore:
+    """An empty table in memory."""
+    store = memory_table_store()
+    Engine(store).commit_definition(None, Definition(*new_table(SCHEMA, ("day",), {})), "CREATE TABLE", {})
+    return store
+
+
+def ends_with_the_next(store: TableStore) -> None:
+    rival = sink_of(store)
+    rival.commit(1)
+    sealed(rival, 2, 2)
+    rival.commit(2)
+
+
+RIVALS: dict[str, Callable[[TableStore], object]] = {
+    "commits": lambda store: sink_of(store).commit(1),
+    "recovers": lambda store: sink_of(store).recover(),
+    "goes on": ends_with_the_next,
+    "seals the next": lambda store: sealed(sink_of(store), 2, 2),
+}
+OURS: dict[str, Callable[[txlog.Sink], str]] = {
+    "commits": lambda sink: sink.commit(1).outcome,
+    "recovers": lambda sink: sink.recover().results[1].outcome,
+    "seals and commits": lambda sink: (sink.prepare(1, [0, 1]), sink.commit(1).outcome)[1],
+}
+
+
+@pytest.mark.parametrize("rival", RIVALS)
+@pytest.mark.parametrize("ours", OURS)
+def test_whenever_another_committer_comes_one_wins_and_the_other_learns_it(ours: str, rival: str) -> None:
+    """The other acts as a whole before each of our calls to the log and to the staging in turn."""
+    outcomes = set()
+    at = 0
+    while True:
+        store = new_store()
+        sealed(sink_of(store), 1, 1, 3)
+        moments = Moments(at, lambda store=store: RIVALS[rival](store))  # type: ignore[misc]
+        meddled = TableStore(store.uri, Meddled(store.log, moments), store.files, Meddled(store.staging, moments))
+        try:
+            outcome = OURS[ours](sink_of(meddled))
+        except KeyError:  # nothing is left to recover
+            outcome = "already_committed"
+        if moments.passed <= at:
+            break
+        outcomes.add(outcome)
+        sink_of(store).recover()
+        snapshot = txlog.Table(Engine(store)).snapshot()
+        others = [2] if snapshot.transaction_version("app") == 2 else []
+        assert sorted(snapshot.to_arrow()["id"].to_pylist()) == [1, *others, 3], f"before call {at}"
+        assert snapshot.version == 1 + len(others), f"before call {at}"
+        assert store.staging is not None
+        assert store.staging.list_from("") == [], f"before call {at}"
+        at += 1
+    assert at > 15
+    assert outcomes == ({"committed"} if rival == "seals the next" else {"committed", "already_committed"})
+
+
+def test_a_checkpoint_that_is_discarded_meanwhile_lands_whole_or_not_at_all() -> None:
+    landed = set()
+    at = 0
+    while True:
+        store = new_store()
+        sealed(sink_of(store), 1, 1, 3)
+        moments = Moments(at, lambda store=store: sink_of(store).discard(1))  # type: ignore[misc]
+        meddled = TableStore(store.uri, Meddled(store.log, moments), store.files, Meddled(store.staging, moments))
+        try:
+            outcome = sink_of(meddled).commit(1).outcome
+        except (txlog.InvalidInputError, txlog.NotFoundError):
+            outcome = "refused"
+        if moments.passed <= at:
+            break
+        landed.add(outcome)
+        found = sorted(txlog.Table(Engine(store)).snapshot().to_arrow()["id"].to_pylist())
+        assert found == ([1, 3] if outcome == "committed" else []), f"before call {at}"
+        at += 1
+    assert landed == {"committed", "refused"}
 
 
 def test_a_zombie_coordinator_cannot_seal_or_commit_what_is_past(table: txlog.Table, sink: txlog.Sink) -> None:

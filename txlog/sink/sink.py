@@ -137,10 +137,15 @@ class Sink:
         if self._committer.replay_of(job) is not None:
             return None
         wanted = self._expected(tasks)
-        staged = self._staged(checkpoint_id)
-        with TxlogError.located(self._engine.uri):
-            attempts = attempts_to_seal(staged, wanted)
-        found = self._staging.tasks(staged, attempts) if staged else []
+        try:
+            staged = self._staged(checkpoint_id)
+            with TxlogError.located(self._engine.uri):
+                attempts = attempts_to_seal(staged, wanted)
+            found = self._staging.tasks(staged, attempts) if staged else []
+        except (InvalidInputError, NotFoundError):  # another committer may have committed and removed it meanwhile
+            if self._committer.replay_of(job) is not None:
+                return None
+            raise
         committables = [committable for _, committable in found]
         self._validate(job, committables)
         ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, fingerprint, tuple(task for task, _ in found))
