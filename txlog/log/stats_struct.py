@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.protocol.schema import DataType, Decimal, Primitive, type_to_arrow
+from txlog.side_by_side import side_by_side
 
 __all__ = ["read_json_objects", "statistics_as_struct", "statistics_type", "tree_type"]
 
@@ -23,8 +24,6 @@ _BOUNDED = frozenset(
 )
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
-_THREADS = 2
-_THREADS_FROM = 4
 
 
 def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]]) -> pa.StructType:
@@ -61,14 +60,8 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
 
 def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
     """Parse one JSON object per row. Text that is no JSON at all becomes null."""
-    slices = [texts.slice(start, _SLICE_ROWS) for start in range(0, len(texts), _SLICE_ROWS)]
-    if len(slices) < _THREADS_FROM:
-        parts = [part for each in slices for part in _parse(each, kind)]
-    else:
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(_THREADS, thread_name_prefix="txlog-statistics") as pool:
-            parts = [part for found in pool.map(lambda each: list(_parse(each, kind)), slices) for part in found]
+    slices = (texts.slice(start, _SLICE_ROWS) for start in range(0, len(texts), _SLICE_ROWS))
+    parts = [part for found in side_by_side(lambda each: list(_parse(each, kind)), slices) for part in found]
     return pa.concat_arrays(parts) if parts else pa.array([], kind)
 
 
