@@ -8,7 +8,7 @@ PROTOCOL.md, "Checkpoint Schema".
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +86,7 @@ class CheckpointParquet:
         with self._open(self.metadata) as (file, source):
             yield from self._bounded(file, source, groups, columns)
 
-    def pieces(self, root: str, fields: Iterable[str], pruner: FilePruner | None) -> Iterator[Piece]:
+    def pieces(self, root: str, fields: Collection[str], pruner: FilePruner | None) -> Iterator[Piece]:
         """The file actions under ``root``, as ``fields`` of them; with ``pruner`` those that may match."""
         units = self.units((root,))
         path = units.get(f"{root}.path")
@@ -96,7 +96,7 @@ class CheckpointParquet:
         wanted = {f"{root}.{field}" for field in fields} & units.keys()
         columns = self.live_units(groups, {unit: units[unit] for unit in wanted})
         parsed = f"{root}.stats_parsed"
-        if root == AddFile.KEY and parsed in units and self._lacks_text(groups, units):
+        if root == AddFile.KEY and "stats" in fields and parsed in units and self._lacks_text(groups, units):
             columns.append(parsed)
         for run in self._runs(groups):
             rows = sum(self.metadata.row_group(group).num_rows for group in run)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -64,20 +64,22 @@ class CheckpointReader:
         *,
         newest: files.Newest | None = None,
         without: Collection[str] = (),
+        statistics: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
 
-        Those that ``newest`` speaks of are left out. ``without`` are the names of sidecars to be passed over. Raises
-        as `small_actions`.
+        Those that ``newest`` speaks of are left out. ``without`` are the names of sidecars to be passed over. Without
+        ``statistics``, most of what a checkpoint holds need not be read: they are null. Raises as `small_actions`.
         """
-        pieces = self._pieces(checkpoint, AddFile.KEY, files.FILES_SCHEMA, pruner, without)
+        names = [name for name in files.FILES_SCHEMA.names if statistics or name != "stats"]
+        pieces = self._pieces(checkpoint, AddFile.KEY, names, pruner, without)
         return self._converted(checkpoint, pieces, files.adds_of_batch, newest or {})
 
     def removes(self, checkpoint: CheckpointFiles, newest: files.Newest | None = None) -> Iterator[pa.RecordBatch]:
         """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, but those of files that ``newest``
         speaks of. Raises as `small_actions`.
         """
-        pieces = self._pieces(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA)
+        pieces = self._pieces(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA.names)
         return self._converted(checkpoint, pieces, files.removes_of_batch, newest or {})
 
     def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
@@ -144,7 +146,7 @@ class CheckpointReader:
         self,
         checkpoint: CheckpointFiles,
         root: str,
-        schema: pa.Schema,
+        fields: Sequence[str],
         pruner: FilePruner | None = None,
         without: Collection[str] = (),
     ) -> Iterator[Piece]:
@@ -154,13 +156,13 @@ class CheckpointReader:
                 yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, pruner))
             else:
                 with self._reading(name, checkpoint.version):
-                    yield from self._parquet(name).pieces(root, schema.names, pruner)
+                    yield from self._parquet(name).pieces(root, fields, pruner)
         for action in self.sidecars(checkpoint):
             with self._reading(checkpoint.names[0], checkpoint.version):
                 name = sidecar_name(action)
             if name not in without:
                 with self._reading(name, checkpoint.version):
-                    yield from self._parquet(name).pieces(root, schema.names, pruner)
+                    yield from self._parquet(name).pieces(root, fields, pruner)
 
     # --- JSON --------------------------------------------------------------------------------------------
 

@@ -286,7 +286,7 @@ class _Verifier:
         self, checkpoint: CheckpointFiles
     ) -> Iterator[tuple[FileKey, str, int, dict[str, str | None]]]:
         done, step = 0, f"checkpoint {checkpoint.version}"
-        for batch in self.reader.adds(checkpoint):
+        for batch in self.reader.adds(checkpoint, statistics=False):
             yield from _rows(batch)
             done += batch.num_rows
             self.on_progress(step, done, max(done, len(self.state.files)))

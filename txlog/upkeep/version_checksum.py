@@ -39,7 +39,7 @@ def _counted(log: DeltaLog, checkpoint: CheckpointFiles) -> Totals:
     import pyarrow.compute as pc
 
     num_files = size_bytes = 0
-    for batch in CheckpointReader(log.store, DEFAULT_LIMITS).adds(checkpoint):
+    for batch in CheckpointReader(log.store, DEFAULT_LIMITS).adds(checkpoint, statistics=False):
         num_files += batch.num_rows
         size_bytes += pc.sum(batch.column("size")).as_py() or 0
     return Totals(num_files, size_bytes)
