@@ -1,0 +1,340 @@
+"""The log at scale: what opening, listing, appending and checkpointing cost as files and versions become many.
+
+The tables are made up: a checkpoint that names files nobody wrote, which no operation here opens. From this seed each
+maker, txlog and deltalake, makes a checkpoint of its own, and ten commits follow. Each operation runs on a copy of the
+log in a fresh process that did the same to a table of one file before, so that all is imported, and begins with
+opening the table.
+
+Run as a program it is one such process: `python -m benchmarks.log_scale CONTESTANT OPERATION SMALL_TABLE TABLE`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from benchmarks.measure import Bench, fresh_process, markdown_table, timed, times
+from benchmarks.tables import ONE_ROW
+
+TITLE = "The log at scale"
+
+PARTITIONS = 50
+TAIL = 10
+ROWS_PER_FILE = 100_000
+OPERATIONS = {
+    "open": "open",
+    "list": "all files, with statistics",
+    "filter": "files of one partition",
+    "append": "append one row",
+    "checkpoint": "checkpoint",
+}
+CONTESTANTS = ("txlog", "txlog on deltalake's", "deltalake")
+PLOT = Path(__file__).with_name("log_scale.png")
+
+Key: TypeAlias = tuple[str, int, str, str]
+"""``"files"`` or ``"versions"``, how many, the operation, the contestant."""
+
+
+def run(bench: Bench) -> str:
+    results: dict[Key, list[dict[str, float]]] = {}
+    _make_seed(bench.folder("small"), 1, version=0)
+    for files in bench.scale((10_000, 100_000, 1_000_000), (500, 1_000)):
+        _measure(bench, ("files", files), _tables(bench, files, version=TAIL), results)
+    for versions in bench.scale((100, 1_000, 10_000), (20, 50)):
+        tables = _tables(bench, versions, version=versions - TAIL - 1)
+        _measure(bench, ("versions", versions), tables, results)
+    found = {key: _median(samples) for key, samples in results.items()}
+    plot = bench.scratch.parent / PLOT.name if bench.quick else PLOT
+    _plot(bench, found, plot)
+    return _report(bench, found)
+
+
+def _measure(
+    bench: Bench, scale: tuple[str, int], tables: Mapping[str, Path], results: dict[Key, list[dict[str, float]]]
+) -> None:
+    """All operations of all contestants in turns, each on a copy of its maker's table."""
+    for turn in range(bench.scale(3, 1)):
+        names = [*CONTESTANTS[turn % 3 :], *CONTESTANTS[: turn % 3]]
+        for operation in OPERATIONS:
+            for name in names:
+                copy = bench.folder("copy")
+                _clone(tables["txlog" if name == "txlog" else "deltalake"], copy)
+                os.sync()
+                found = _in_fresh_process(bench, name, operation, copy)
+                bench.record(by=scale[0], count=scale[1], operation=operation, contestant=name, round=turn, **found)
+                results.setdefault((*scale, operation, name), []).append(found)
+    for name in CONTESTANTS:
+        cost = ", ".join(
+            f"{operation} {_median(results[(*scale, operation, name)])['wall_ms']:.0f} ms" for operation in OPERATIONS
+        )
+        bench.say(f"{scale[1]:,} {scale[0]}, {name}: {cost}")
+
+
+def _in_fresh_process(bench: Bench, name: str, operation: str, path: Path) -> dict[str, float]:
+    small = bench.folder("small-copy")
+    _clone(bench.scratch / "small", small)
+    _commit(small / "_delta_log", 1, 1)
+    done = fresh_process("-m", "benchmarks.log_scale", name, operation, str(small), str(path))
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _median(samples: list[dict[str, float]]) -> dict[str, float]:
+    return {field: statistics.median(sample[field] for sample in samples) for field in samples[0]}
+
+
+# --- the tables -----------------------------------------------------------------------------------------------------
+
+
+def _tables(bench: Bench, files: int, *, version: int) -> dict[str, Path]:
+    """A table of ``files`` files by each maker, with its checkpoint at ``version`` + 1 and ten commits after that."""
+    bench.say(f"making a log of {files:,} files at version {version + 1 + TAIL:,}")
+    seed = bench.folder("seed")
+    _make_seed(seed, files, version=version)
+    tables = {}
+    for maker in ("txlog", "deltalake"):
+        path = tables[maker] = bench.folder(f"made-by-{maker}")
+        _clone(seed, path)
+        _commit(path / "_delta_log", version + 1, files)
+        _in_fresh_process(bench, maker, "checkpoint", path)
+        for number in range(TAIL):
+            _commit(path / "_delta_log", version + 2 + number, files + 1 + number)
+    return tables
+
+
+def _make_seed(path: Path, files: int, *, version: int) -> None:
+    """A log whose only source of most of its files is the checkpoint at ``version``."""
+    log = path / "_delta_log"
+    log.mkdir(parents=True)
+    for number in range(version + 1):
+        _commit(log, number, number or None)
+    _write_checkpoint(log, version, files)
+
+
+def _clone(source: Path, target: Path) -> None:
+    """The same log in another folder; files of a log are never changed, so links will do."""
+    shutil.rmtree(target, ignore_errors=True)
+    shutil.copytree(source, target, copy_function=os.link)
+
+
+def _commit(log: Path, version: int, file: int | None) -> None:
+    """A commit that adds one file; without a file the one that creates the table."""
+    lines: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}]
+    if file is None:
+        lines += [{"protocol": _PROTOCOL}, {"metaData": _METADATA}]
+    else:
+        values = {"p": f"v{file % PARTITIONS:02d}"}
+        fixed = {"size": 50_000_000, "modificationTime": 1_700_000_000_000, "dataChange": True}
+        lines.append({"add": {"path": _path(file), "partitionValues": values, **fixed, "stats": _statistics(file)}})
+    (log / f"{version:020d}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+_PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+_COLUMNS = {"id": "long", "name": "string", "value": "double", "user": "long", "moment": "timestamp", "p": "string"}
+_METADATA = {
+    "id": "log-scale",
+    "format": {"provider": "parquet", "options": {}},
+    "schemaString": json.dumps(
+        {
+            "type": "struct",
+            "fields": [{"name": n, "type": t, "nullable": True, "metadata": {}} for n, t in _COLUMNS.items()],
+        }
+    ),
+    "partitionColumns": ["p"],
+    "configuration": {},
+    "createdTime": 1_700_000_000_000,
+}
+
+
+def _path(file: int) -> str:
+    scattered = (file * 2_654_435_761) & 0xFFFFFFFF
+    return f"p=v{file % PARTITIONS:02d}/part-{file:07d}-{scattered:08x}-4e21-9a10-{file:012x}-c000.snappy.parquet"
+
+
+def _statistics(file: int) -> str:
+    low, user, day = file * ROWS_PER_FILE, file * 7 % 1_000_003, file % 28 + 1
+    high = low + ROWS_PER_FILE - 1
+    return (
+        f'{{"numRecords":{ROWS_PER_FILE},"minValues":{{"id":{low},"name":"aa{file % 1_000_000:06d}","value":0.25,'
+        f'"user":{user},"moment":"2024-01-{day:02d}T00:00:00.000Z"}},"maxValues":{{"id":{high},"name":"zz'
+        f'{file % 1_000_000:06d}","value":{file % 1000 + 1}.5,"user":{user + 5000},"moment":"2024-01-{day:02d}'
+        f'T23:59:59.999Z"}},"nullCount":{{"id":0,"name":{file % 13},"value":0,"user":{file % 50},"moment":0}}}}'
+    )
+
+
+def _write_checkpoint(log: Path, version: int, files: int) -> None:
+    """The seed's: row groups of 100,000 files, in the order of their numbers."""
+    import pyarrow.parquet as pq
+
+    text_map = pa.map_(pa.string(), pa.string())
+    texts = pa.list_(pa.string())
+    schema = pa.schema(
+        {
+            "protocol": pa.struct({"minReaderVersion": pa.int32(), "minWriterVersion": pa.int32()}),
+            "metaData": pa.struct(
+                {
+                    "id": pa.string(),
+                    "format": pa.struct({"provider": pa.string(), "options": text_map}),
+                    "schemaString": pa.string(),
+                    "partitionColumns": texts,
+                    "configuration": text_map,
+                    "createdTime": pa.int64(),
+                }
+            ),
+            "add": pa.struct(
+                {
+                    "path": pa.string(),
+                    "partitionValues": text_map,
+                    "size": pa.int64(),
+                    "modificationTime": pa.int64(),
+                    "dataChange": pa.bool_(),
+                    "stats": pa.string(),
+                }
+            ),
+        }
+    )
+    with pq.ParquetWriter(log / f"{version:020d}.checkpoint.parquet", schema) as writer:
+        writer.write_table(pa.Table.from_pylist([{"protocol": _PROTOCOL}, {"metaData": _METADATA}], schema))
+        for batch in _adds(schema.field("add").type, files):
+            columns = [pa.nulls(len(batch), schema.field(name).type) for name in ("protocol", "metaData")]
+            writer.write_table(pa.Table.from_arrays([*columns, batch], schema=schema))
+    hint = {"version": version, "size": files + 2, "numOfAddFiles": files}
+    (log / "_last_checkpoint").write_text(json.dumps(hint))
+
+
+def _adds(kind: pa.StructType, files: int) -> Iterator[pa.StructArray]:
+    for start in range(0, files, 100_000):
+        numbers = range(start, min(files, start + 100_000))
+        count = len(numbers)
+        values = pa.array([f"v{file % PARTITIONS:02d}" for file in numbers])
+        maps = pa.MapArray.from_arrays(pa.array(range(count + 1), pa.int32()), pa.array(["p"] * count), values)
+        columns = [
+            pa.array([_path(file) for file in numbers]),
+            maps,
+            pa.array([50_000_000 + file for file in numbers], pa.int64()),
+            pa.repeat(pa.scalar(1_700_000_000_000, pa.int64()), count),
+            pa.repeat(pa.scalar(False), count),
+            pa.array([_statistics(file) for file in numbers]),
+        ]
+        yield pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
+# --- what is told ---------------------------------------------------------------------------------------------------
+
+
+def _report(bench: Bench, found: Mapping[Key, Mapping[str, float]]) -> str:
+    parts = [f"![cost against files and versions]({PLOT.name})"]
+    for by in ("files", "versions"):
+        rows = []
+        counts = sorted({key[1] for key in found if key[0] == by})
+        for operation, words in OPERATIONS.items():
+            for count in counts:
+                own, foreign, peer = (found[by, count, operation, name] for name in CONTESTANTS)
+                rows.append(
+                    (
+                        words,
+                        f"{count:,}",
+                        f"**{_cost(own)}**",
+                        _cost(foreign),
+                        _cost(peer),
+                        times(own["wall_ms"], peer["wall_ms"]),
+                    )
+                )
+        header = ["operation", by, "txlog, ms / MB", "on deltalake's checkpoint", "deltalake", "deltalake : txlog"]
+        parts.append(markdown_table(header, rows))
+    rounds = bench.scale(3, 1)
+    parts.append(
+        f"Medians of {rounds} fresh processes: milliseconds from before the table is opened until the operation has"
+        " ended, and the peak of the whole process, libraries included. The filter of txlog names a partition and a"
+        " range of `id`, that of deltalake the partition, since its list takes no other."
+    )
+    return "\n\n".join(parts)
+
+
+def _cost(sample: Mapping[str, float]) -> str:
+    return f"{sample['wall_ms']:,.0f} / {sample['peak_mb']:,.0f}"
+
+
+def _plot(bench: Bench, found: Mapping[Key, Mapping[str, float]], path: Path) -> None:
+    """Time against files, memory against files, time against versions; one column for each operation."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        bench.say("no plot: matplotlib is not installed (pip install matplotlib)")
+        return
+    rows = (("files", "wall_ms", "ms"), ("files", "peak_mb", "MB, peak"), ("versions", "wall_ms", "ms"))
+    colours = {"txlog": "#1f77b4", "txlog on deltalake's": "#8ebad9", "deltalake": "#d62728"}
+    figure, axes = plt.subplots(len(rows), len(OPERATIONS), figsize=(15, 8), sharey="row", layout="constrained")
+    for row, (by, field, unit) in zip(axes, rows, strict=True):
+        for axis, (operation, words) in zip(row, OPERATIONS.items(), strict=True):
+            for name, colour in colours.items():
+                points = sorted(
+                    (key[1], found[key][field]) for key in found if (key[0], *key[2:]) == (by, operation, name)
+                )
+                axis.plot(*zip(*points, strict=True), marker="o", color=colour, label=name)
+            axis.set_xscale("log")
+            axis.set_yscale("log")
+            axis.set_xticks(sorted({key[1] for key in found if key[0] == by}), minor=False)
+            axis.xaxis.set_major_formatter("{x:,.0f}")
+            axis.xaxis.set_minor_formatter("")
+            axis.yaxis.set_major_formatter("{x:,.0f}")
+            axis.set_title(words, fontsize=10)
+            axis.set_xlabel(by)
+            axis.grid(alpha=0.3)
+        row[0].set_ylabel(unit)
+    axes[0][0].legend(fontsize=8)
+    figure.savefig(path, dpi=80)
+    plt.close(figure)
+    bench.say(f"plotted to {path}")
+
+
+# --- one operation in one process -----------------------------------------------------------------------------------
+
+
+def _txlog(operation: str, path: str) -> Callable[[], object]:
+    from txlog import Table
+
+    return {
+        "open": lambda: Table.open(path).snapshot().version,
+        "list": lambda: Table.open(path).snapshot().files().num_rows,
+        "filter": lambda: Table.open(path).snapshot().files("p = 'v07' AND id < 100000000").num_rows,
+        "append": lambda: Table.open(path).append(_ROW),
+        "checkpoint": lambda: Table.open(path).create_checkpoint(),
+    }[operation]
+
+
+def _deltalake(operation: str, path: str) -> Callable[[], object]:
+    from deltalake import DeltaTable, write_deltalake
+
+    return {
+        "open": lambda: DeltaTable(path).version(),
+        "list": lambda: DeltaTable(path).get_add_actions().num_rows,
+        "filter": lambda: len(DeltaTable(path).file_uris([("p", "=", "v07")])),
+        "append": lambda: write_deltalake(path, _ROW, mode="append", schema_mode="merge"),
+        "checkpoint": lambda: DeltaTable(path).create_checkpoint(),
+    }[operation]
+
+
+_ROW = ONE_ROW.append_column("p", pa.array(["v07"]))
+
+
+def main() -> None:
+    name, operation, small, path = sys.argv[1:]
+    contestant = _deltalake if name == "deltalake" else _txlog
+    contestant(operation, small)()
+    sample = timed(contestant(operation, path))
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"wall_ms": sample.wall_ms, "cpu_ms": sample.cpu_ms, "peak_mb": peak_mb}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
