@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import orjson
 import pyarrow as pa
 
 from txlog import ambient
@@ -19,7 +18,10 @@ from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log.files import add_files_of
 from txlog.log.transaction import Isolation, Proposal, ReadSet, check_text, operation_parameters
 from txlog.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
+from txlog.protocol.column_mapping import physical_fields
+from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import resolve_data_path
+from txlog.protocol.wire import is_json_object
 from txlog.result import WriteMetrics, WriteResult
 from txlog.sink.input import open_data
 from txlog.sink.planning import WriteOptions, check_identity, plan_write
@@ -106,6 +108,7 @@ class Transaction:
         from txlog.protocol.statistics_read import num_records
 
         self._require_open()
+        fields = physical_fields(self._head.schema, self._head.partition_columns)
         for file in files:
             if not isinstance(file, AddFile):
                 raise InvalidInputError(f"add takes AddFile actions, not {file!r}", table=self._engine.uri)
@@ -117,10 +120,13 @@ class Transaction:
                     table=self._engine.uri,
                     path=path,
                 )
-            if not _is_statistics(file.stats):
+            if not is_json_object(file.stats):
                 raise InvalidInputError(
                     f"stats must be the text of a JSON object, is {file.stats!r}", table=self._engine.uri, path=path
                 )
+            problem = problem_of(file.partition_values, fields)
+            if problem is not None:
+                raise InvalidInputError(f"the file {problem}", table=self._engine.uri, path=path)
             self._engine.store.files.make_durable([path])
             self._adds_are_new = False
             self._actions.append(file)
@@ -271,16 +277,6 @@ class Transaction:
             adds_are_new=self._adds_are_new,
         )
         return self._engine.commit(proposal, self._head, metrics)
-
-
-def _is_statistics(text: str | None) -> bool:
-    """Some readers fail at what is not, each time they plan a scan of the table."""
-    if text is None:
-        return True
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except (orjson.JSONDecodeError, TypeError):
-        return False
 
 
 def _isolation(name: str | None) -> Isolation | None:

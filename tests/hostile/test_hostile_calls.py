@@ -5,17 +5,21 @@ The text is a lone surrogate: Python holds it, and no file, log or store can.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import hostile_log
 import pyarrow as pa
 import pytest
 
 import txlog
 from txlog.protocol.actions import AddFile
+from txlog.sink.staging import Manifest
 
 LONE = "\ud800"
 ROWS = pa.table({"id": [1], "name": ["a"], "day": ["x"]})
@@ -100,6 +104,9 @@ TYPES: dict[str, Call] = {
     "set_transaction: a negative version": _within(lambda txn: txn.set_transaction("a", -1)),
     "add: a path": _within(lambda txn: txn.add("part-0.parquet")),
     "add: a path that leaves the table": lambda table: _add(table, path="../x"),
+    "add: no value for a partition column": lambda table: _add(table, partition_values={}),
+    "add: a value for another column": lambda table: _add(table, partition_values={"day": "x", "id": "1"}),
+    "add: statistics that are no object": lambda table: _add(table, stats="[]"),
     "remove: a number": _within(lambda txn: txn.remove(1)),
     "a committable: text": lambda table: txlog.Committable.from_bytes("x"),  # type: ignore[arg-type]
 }
@@ -135,6 +142,40 @@ def test_a_committable_with_a_right_checksum_and_wrong_fields_is_refused(body: b
     checksum = hashlib.sha256(body).hexdigest().encode()
     with pytest.raises(txlog.InvalidInputError, match="not a committable"):
         txlog.Committable.from_bytes(b"txlog-committable 1 " + checksum + b"\n" + body)
+
+
+@pytest.mark.parametrize("kind", [txlog.Committable, Manifest])
+def test_a_format_of_thousands_of_digits_is_no_format(kind: Any) -> None:
+    word = {txlog.Committable: b"txlog-committable", Manifest: b"txlog-manifest"}[kind]
+    with pytest.raises(txlog.InvalidInputError, match="are not a"):
+        kind.from_bytes(word + b" " + b"9" * 5000 + b" x\n{}")
+
+
+def test_whatever_a_task_sends_is_refused_or_can_be_read_once_it_is_committed(tmp_path: Path) -> None:
+    """Its checksum is right each time: whoever can write a message can write that."""
+    rows = pa.table({"id": [1, 2], "name": ["a", None], "day": [datetime.date(2026, 1, 1)] * 2})
+    table = txlog.Table.create(str(tmp_path / "t"), rows.schema, ("day",))
+    with txlog.Sink(table, "app").task(checkpoint_id=1) as task:
+        task.write(rows)
+    sent = json.loads(task.committable.to_bytes().partition(b"\n")[2])
+    log = tmp_path / "t" / "_delta_log"
+    before = set(log.iterdir())
+    rng, refused = random.Random(4), 0
+    for _ in range(250):
+        place = rng.choice(list(hostile_log._places(sent)))
+        value = rng.choice((*hostile_log.HOSTILE_VALUES, "delete", "rename"))
+        body = hostile_log._edited(json.loads(json.dumps(sent)), place, value).encode("utf-8", "surrogatepass")
+        checksum = hashlib.sha256(body).hexdigest().encode()
+        try:
+            committable = txlog.Committable.from_bytes(b"txlog-committable 1 " + checksum + b"\n" + body)
+            txlog.Sink(txlog.Table.open(table.uri), "app").commit(1, [committable])
+        except txlog.TxlogError:
+            refused += 1
+            continue
+        assert txlog.Table.open(table.uri).snapshot().to_arrow().num_rows in (0, 2), (place, value)
+        for file in set(log.iterdir()) - before:
+            file.unlink()
+    assert refused > 100
 
 
 @pytest.mark.parametrize("below", ["", "/sub/table"], ids=["the location", "above the location"])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
 from txlog.protocol.actions import AddFile, action_to_json
 from txlog.protocol.paths import resolve_data_path
+from txlog.protocol.schema import STRING, Field
 from txlog.sink.committable import Committable, PendingFile, validate_committables
 from txlog.testing.memory_store import MemoryFileStore
 
@@ -96,7 +97,7 @@ def sealed(task_id: int, *paths: str, **changes: Any) -> Committable:
 
 def check(*found: Committable, **more: Any) -> None:
     wanted: dict[str, Any] = {
-        "partition_columns": ["day"],
+        "partition_fields": {"day": Field("day", STRING)},
         "table_id": "table-id",
         "app_id": "orders",
         "checkpoint_id": 17,

@@ -20,7 +20,7 @@ import pytest
 
 from txlog.errors import InvalidInputError, StorageError
 from txlog.protocol.actions import Metadata, Protocol, action_to_json
-from txlog.protocol.schema import from_arrow, schema_to_json
+from txlog.protocol.schema import STRING, Field, from_arrow, schema_to_json
 from txlog.sink.committable import Committable, validate_committables
 from txlog.sink.task_committer import TaskCommitter, write_task
 from txlog.sink.task_writer import TaskWriter
@@ -52,7 +52,7 @@ def test_a_sealed_task_says_what_it_wrote_for_whom_and_every_name_is_durable() -
     assert sealed == Committable("orders", 17, "job", 3, 1, "table-id", 8, sealed.files)
     assert [(file.partition_values, file.num_rows) for file in sealed.files] == [({"day": "a"}, 2), ({"day": "b"}, 1)]
     assert files.durable == {file.path for file in sealed.files} == set(files.objects)
-    validate_committables([sealed], partition_columns=["day"], table_id="table-id", files=files)
+    validate_committables([sealed], partition_fields={"day": Field("day", STRING)}, table_id="table-id", files=files)
 
 
 def test_a_task_without_rows_seals_no_files() -> None:

@@ -96,6 +96,12 @@ def physical_names(schema: Struct, columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(by_name.get(name, name) for name in columns)
 
 
+def physical_fields(schema: Struct, columns: Iterable[str]) -> dict[str, Field]:
+    """Some top-level columns by their physical names."""
+    wanted = set(columns)
+    return {physical_name(field): field for field in schema.fields if field.name in wanted}
+
+
 def physical_path(schema: Struct, path: tuple[str, ...]) -> tuple[str, ...]:
     """The physical names that lead to the member of structs that ``path`` names. KeyError where there is none."""
     found = schema.find(path[0])

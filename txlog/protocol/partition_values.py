@@ -11,15 +11,15 @@ import datetime
 import decimal
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.schema import DataType, Decimal, Primitive, type_name, type_to_arrow
+from txlog.protocol.schema import DataType, Decimal, Field, Primitive, type_name, type_to_arrow
 
-__all__ = ["decode", "decode_array", "encode", "encode_array"]
+__all__ = ["decode", "decode_array", "encode", "encode_array", "problem_of"]
 
 _DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, days since the epoch: outside, no two engines agree on the text."""
@@ -182,6 +182,23 @@ def decode(
     except (ValueError, KeyError, ArithmeticError):
         pass
     raise CorruptLogError(f"{column} is a {type_name(data_type)}, but a partition value is {text[:60]!r}")
+
+
+def problem_of(values: Mapping[str, str | None], fields: Mapping[str, Field]) -> str | None:
+    """Why a file cannot have these ``partitionValues``, worded to follow the file's name; None where it can.
+
+    ``fields`` are the table's partition columns by the names that the log has for them.
+    """
+    if values.keys() != fields.keys():
+        return f"has values for {sorted(values)}, not for the table's partition columns"
+    for name, field in fields.items():
+        if not values[name] and not field.nullable:
+            return f"has null for the partition column {field.name}, which is NOT NULL"
+        try:
+            decode(values[name], field.type, column=field.name)
+        except CorruptLogError as error:
+            return f"is in no partition that can be read: {error.message}"
+    return None
 
 
 def decode_array(

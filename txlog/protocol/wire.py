@@ -10,10 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
+import orjson
+
 __all__ = [
     "INT64_MAX",
     "ActionError",
     "WireAction",
+    "is_json_object",
     "optional",
     "read_flag",
     "read_int32",
@@ -34,6 +37,16 @@ INT32_MAX = 2**31 - 1
 
 class ActionError(ValueError):
     """A known field of an action has the wrong type or range. Whoever knows the file and line reports it."""
+
+
+def is_json_object(text: str | None) -> bool:
+    """Whether this may stand as ``stats``, or nothing: some readers fail at other text each time they plan a scan."""
+    if text is None:
+        return True
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except (orjson.JSONDecodeError, TypeError):
+        return False
 
 
 def read_text(value: Any) -> str:

@@ -8,7 +8,7 @@ message queues and lie in staging areas.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,10 @@ import orjson
 
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.actions import AddFile
+from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import encode_path, resolve_data_path
-from txlog.protocol.wire import read_long, read_size, read_text, read_text_map
+from txlog.protocol.schema import Field
+from txlog.protocol.wire import is_json_object, read_long, read_size, read_text, read_text_map
 from txlog.store.base import FileStore
 
 if TYPE_CHECKING:
@@ -122,7 +124,7 @@ class Committable:
             raise InvalidInputError(f"a committable is bytes, not {type(data).__name__}")
         header, _, body = bytes(data).partition(b"\n")
         parts = header.split(b" ")
-        if len(parts) != 3 or parts[0] != _MAGIC or not parts[1].isdigit():
+        if len(parts) != 3 or parts[0] != _MAGIC or not parts[1].isdigit() or len(parts[1]) > 9:
             raise InvalidInputError("these bytes are not a committable of txlog")
         if int(parts[1]) != _FORMAT_VERSION:
             raise UnsupportedFeatureError(
@@ -141,7 +143,7 @@ class Committable:
 def validate_committables(
     committables: Sequence[Committable],
     *,
-    partition_columns: Sequence[str],
+    partition_fields: Mapping[str, Field],
     table: str | None = None,
     table_id: str | None = None,
     app_id: str | None = None,
@@ -152,14 +154,15 @@ def validate_committables(
     """The driver's own look at what tasks sent, before it commits: nothing is repaired, all must hold.
 
     Each committable is for this table, application and checkpoint (where given); no task appears twice and no path
-    twice; paths stay below the table; partition values name exactly ``partition_columns``. With ``files`` the size
-    of every file is looked up as well, and that it was not modified before ``since_ms`` (in ms since the epoch):
-    a vacuum may take it for an orphan by its age. Raises InvalidInputError; NotFoundError, StorageError from the store.
+    twice; paths stay below the table; partition values are values of exactly ``partition_fields`` (by the names that
+    the log has for them); statistics are JSON. With ``files`` the size of every file is looked up as well, and that it
+    was not modified before ``since_ms`` (in ms since the epoch): a vacuum may take it for an orphan by its age. Raises
+    InvalidInputError; NotFoundError, StorageError from the store.
     """
     _check_origin(committables, table, {"table_id": table_id, "app_id": app_id, "checkpoint_id": checkpoint_id})
     seen: set[str] = set()
     for file in _files_of(committables):
-        problem = _problem(file, frozenset(partition_columns))
+        problem = _problem(file, partition_fields)
         if problem is None and file.path in seen:
             problem = "is named twice"
         if problem is not None:
@@ -194,7 +197,7 @@ def _files_of(committables: Iterable[Committable]) -> Iterable[PendingFile]:
     return (file for committable in committables for file in committable.files)
 
 
-def _problem(file: PendingFile, partition_columns: frozenset[str]) -> str | None:
+def _problem(file: PendingFile, partition_fields: Mapping[str, Field]) -> str | None:
     try:
         path = resolve_data_path(encode_path(file.path))
     except CorruptLogError as error:
@@ -203,9 +206,9 @@ def _problem(file: PendingFile, partition_columns: frozenset[str]) -> str | None
         return "does not lie below the table"
     if file.size_bytes <= 0 or file.num_rows <= 0:
         return f"is empty ({file.size_bytes} bytes, {file.num_rows} rows)"
-    if file.partition_values.keys() != partition_columns:
-        return f"has values for {sorted(file.partition_values)}, not for the table's partition columns"
-    return None
+    if not is_json_object(file.stats):
+        return "has statistics that are no JSON object, at which some readers fail"
+    return problem_of(file.partition_values, partition_fields)
 
 
 def _look_up(found: list[PendingFile], files: FileStore, since_ms: int, table: str | None) -> None:

@@ -65,7 +65,7 @@ class GlobalCommitter:
         """
         validate_committables(
             committables,
-            partition_columns=job.plan.physical_partition_columns,
+            partition_fields=job.plan.physical_partition_fields,
             table=self._engine.uri,
             table_id=job.plan.table_id,
             app_id=job.app_id,

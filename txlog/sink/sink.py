@@ -394,7 +394,7 @@ class Sink:
         """Where ``since_ms`` is given, every file is looked up."""
         validate_committables(
             committables,
-            partition_columns=job.plan.physical_partition_columns,
+            partition_fields=job.plan.physical_partition_fields,
             table=self._engine.uri,
             table_id=job.plan.table_id,
             app_id=self._app_id,

@@ -123,7 +123,7 @@ class Manifest:
         header, _, body = data.partition(b"\n")
         magic, _, rest = header.partition(b" ")
         version, _, checksum = rest.partition(b" ")
-        if magic != _MAGIC or not version.isdigit():
+        if magic != _MAGIC or not version.isdigit() or len(version) > 9:
             raise InvalidInputError("these bytes are not a manifest of txlog")
         if int(version) != _FORMAT_VERSION:
             raise UnsupportedFeatureError(

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from txlog import ambient
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata
-from txlog.protocol.column_mapping import is_mapped, physical_names, schema_of
+from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_names, schema_of
 from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import VOID, Array, DataType, Map, Struct
+from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 
 __all__ = ["FileNames", "TaskIdentity", "WritePlan"]
 
@@ -130,6 +130,11 @@ class WritePlan:
     def physical_partition_columns(self) -> tuple[str, ...]:
         """The partition columns by the names that ``add.partitionValues`` has for them."""
         return physical_names(self.schema, self.partition_columns)
+
+    @property
+    def physical_partition_fields(self) -> dict[str, Field]:
+        """The partition columns, by those names."""
+        return physical_fields(self.schema, self.partition_columns)
 
 
 _CODECS = {
