@@ -234,6 +234,19 @@ def test_a_checksum_file_that_cannot_be_right_is_passed_over(
     assert caplog.records[0].levelno == logging.WARNING
 
 
+def test_a_checksum_file_that_a_former_table_left_behind_is_passed_over(
+    table: txlog.Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its commit was Spark's, which has a txnId; in its place is one by a writer that gives none."""
+    spoil(table, txnId="a former one", setTransactions=[{"appId": "a", "version": 99}])
+    path = log_of(table) / commit_name(5)
+    lines = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    lines = [{"commitInfo": {"operation": "WRITE"}}, *(line for line in lines if "add" in line)]
+    path.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    assert reopened(table).transaction_version("a") == 3
+    assert "passed over" in caplog.text
+
+
 def commit_txn_id(table: txlog.Table) -> str:
     line = (log_of(table) / commit_name(5)).read_bytes().splitlines()[0]
     return str(orjson.loads(line)["commitInfo"]["txnId"])

@@ -52,7 +52,7 @@ class VersionChecksum:
         """Whether this can be the state right after ``commit``, the commit of its version."""
         if commit.version != self.version or commit.in_commit_timestamp_ms != self.in_commit_timestamp_ms:
             return False
-        if self.txn_id is not None and commit.txn_id is not None and self.txn_id != commit.txn_id:
+        if self.txn_id is not None and self.txn_id != commit.txn_id:
             return False
         if self.version == 0 and not {*self._identities(self.actions)} <= {*self._identities(commit.actions)}:
             return False  # nothing came before the first commit, so what it does not say cannot be
