@@ -94,7 +94,7 @@ def test_twins_of_one_job_land_each_checkpoint_once(tmp_path: Path) -> None:
     assert len(ledger) == 4 * 15
     rows = rows_as_we_see_them(races[0])
     assert rows == {(entry["worker"], entry["number"]): 1 for entry in committed}
-    assert set(map(str, rows_as_others_see_them(races[0]).values())) == {str(rows)}
+    assert all(found == rows for found in rows_as_others_see_them(races[0]).values())
     versions = {entry["number"]: entry["version"] for entry in committed}
     assert all(entry["version"] == versions[entry["number"]] for entry in ledger), "a replay names another version"
     assert txlog.Table.open(races[0].uri).snapshot().transaction_version("twins") == 14
@@ -142,10 +142,10 @@ def test_processes_that_are_killed_on_an_object_store_lose_and_repeat_nothing(
     any_s3_location: S3Location, tmp_path: Path, seed: int, record_property: Record
 ) -> None:
     races = [
-        *_race(tmp_path, 4, 6, place=any_s3_location),
-        *_race(tmp_path, 4, 6, "txlog.sink", any_s3_location, first=4),
+        *_race(tmp_path, 3, 5, place=any_s3_location),
+        *_race(tmp_path, 3, 5, "txlog.sink", any_s3_location, first=3),
     ]
-    _run_and_judge(races, kills=10, seed=seed, pause_s=0.4, record_property=record_property)
+    _run_and_judge(races, kills=8, seed=seed, pause_s=0.4, record_property=record_property)
 
 
 def test_killed_processes_of_txlog_and_deltalake_at_once_lose_and_repeat_nothing(
