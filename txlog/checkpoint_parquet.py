@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -46,6 +47,7 @@ class CheckpointParquet:
         self.name = name
         self._open_source = open_source
         self._is_remote = is_remote
+        self._remote_source: Any = None
         with self._open() as (file, source):
             self.size_bytes: int = source.size()
             self.metadata = file.metadata
@@ -100,7 +102,7 @@ class CheckpointParquet:
             columns.append(parsed)
         for run in self._runs(groups):
             rows = sum(self.metadata.row_group(group).num_rows for group in run)
-            yield Piece(self.name, rows <= 2 * _PIECE_ROWS, lambda run=run: self._read(run, columns, pruner))
+            yield Piece(self.name, rows <= 2 * _PIECE_ROWS, partial(self._read, run, columns, pruner))
 
     def _runs(self, groups: list[int]) -> Iterator[list[int]]:
         """The row groups in runs that are worth a thread; of a remote file all in one, for fewer requests."""
@@ -143,13 +145,17 @@ class CheckpointParquet:
     def _open(self, metadata: Any = None) -> Iterator[tuple[Any, Any]]:
         import pyarrow.parquet as pq
 
+        source = self._remote_source or self._open_source()
+        if self._is_remote:
+            self._remote_source = source  # to open it again would cost a request
         # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
         read_bytes = 0 if self._is_remote else _READ_BYTES
-        with (
-            contextlib.closing(self._open_source()) as source,
-            pq.ParquetFile(source, metadata=metadata, pre_buffer=self._is_remote, buffer_size=read_bytes) as file,
-        ):
-            yield file, source
+        try:
+            with pq.ParquetFile(source, metadata=metadata, pre_buffer=self._is_remote, buffer_size=read_bytes) as file:
+                yield file, source
+        finally:
+            if not self._is_remote:
+                source.close()
 
     def _lacks_text(self, groups: Iterable[int], units: dict[str, list[int]]) -> bool:
         """Whether some file may have no ``add.stats``: its statistics are then looked for in ``add.stats_parsed``."""

@@ -48,13 +48,17 @@ class CheckpointReader:
 
     def small_actions(self, checkpoint: CheckpointFiles) -> list[Action]:
         """All but the file actions. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
+        return self._small(checkpoint, _SMALL)
+
+    def _small(self, checkpoint: CheckpointFiles, keys: Collection[str]) -> list[Action]:
         found: list[Action] = []
         for name in checkpoint.names:
             with self._reading(name, checkpoint.version):
                 if name.endswith(".json"):
-                    found += self._json_actions(name, checkpoint.version, files=False)
+                    actions = self._json_actions(name, checkpoint.version, files=False)
+                    found += [action for action in actions if action.KEY in keys]
                 else:
-                    found += self._parquet_small_actions(name)
+                    found += self._parquet_small_actions(name, keys)
         return found
 
     def adds(
@@ -84,7 +88,7 @@ class CheckpointReader:
 
     def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
         """The sidecars that the checkpoint names. Raises as `small_actions`."""
-        return [action for action in self.small_actions(checkpoint) if type(action) is Sidecar]
+        return [action for action in self._small(checkpoint, (Sidecar.KEY,)) if type(action) is Sidecar]
 
     def untouched_adds(self, sidecar: Sidecar, version: int, schema: pa.Schema, newest: files.Newest) -> int | None:
         """How many files a sidecar holds, if it can stand in another checkpoint just as it is; else None.
@@ -169,8 +173,7 @@ class CheckpointReader:
     def _json_actions(self, name: str, version: int, *, files: bool) -> list[Action]:
         body = self._store.log.read(name)
         parsed = parse_actions(body, name, version=version, table=self._store.uri, limits=self._limits, files=files)
-        wanted = [action for action in parsed if action is not None]
-        return wanted if files else [action for action in wanted if action.KEY in _SMALL]
+        return [action for action in parsed if action is not None]
 
     def _json_batches(self, name: str, version: int, root: str, pruner: FilePruner | None) -> Iterator[pa.RecordBatch]:
         actions = self._json_actions(name, version, files=True)
@@ -183,9 +186,9 @@ class CheckpointReader:
 
     # --- Parquet -----------------------------------------------------------------------------------------
 
-    def _parquet_small_actions(self, name: str) -> list[Action]:
+    def _parquet_small_actions(self, name: str, keys: Collection[str]) -> list[Action]:
         file = self._parquet(name)
-        units = file.units(_SMALL)
+        units = file.units(keys)
         found: list[Action] = []
         for group in file.groups():
             live = file.live_units([group], units)
