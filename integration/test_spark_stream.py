@@ -366,17 +366,21 @@ class Driver:
 
     def kill_a_worker(self, moment: random.Random) -> None:
         """Any process that Spark started for Python: of a task, of the planning, of the commit, or their parent."""
-        workers = [
-            process_id
-            for process_id in descendants(self.process.pid)
-            if b"pyspark.daemon" in Path(f"/proc/{process_id}/cmdline").read_bytes()
-        ]
-        os.kill(moment.choice(workers), signal.SIGKILL)
+        workers = [found for found in descendants(self.process.pid) if "pyspark.daemon" in command_line(found)]
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(moment.choice(workers), signal.SIGKILL)
 
 
 def descendants(process_id: int) -> list[int]:
     told = subprocess.run(["pgrep", "-P", str(process_id)], capture_output=True, text=True).stdout.split()
     return [found for child in map(int, told) for found in (child, *descendants(child))]
+
+
+def command_line(process_id: int) -> str:
+    try:
+        return Path(f"/proc/{process_id}/cmdline").read_text()
+    except OSError:  # it has ended meanwhile
+        return ""
 
 
 class Neighbours:
