@@ -99,7 +99,7 @@ def paths(log: DeltaLog) -> list[str]:
 
 
 def gone(log: DeltaLog) -> list[str]:
-    return sorted(log.tombstones(log.head())["path"].to_pylist())
+    return sorted(log.files_and_tombstones(log.head())[1]["path"].to_pylist())
 
 
 @pytest.fixture

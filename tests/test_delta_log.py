@@ -161,7 +161,7 @@ def observed(log: DeltaLog, head: TableHead) -> tuple[dict[Any, str], set[Any], 
         return _SAME.get(file["path"], file["path"]), file["deletionVector"] is not None
 
     live = log.files(head).to_pylist()
-    dead = [key(file) for file in log.tombstones(head).to_pylist()]
+    dead = [key(file) for file in log.files_and_tombstones(head)[1].to_pylist()]
     assert len(dead) == len(set(dead))
     assert len(live) == len({key(file) for file in live})
     days = {key(file): dict(file["partitionValues"])["day"] for file in live}

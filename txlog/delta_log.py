@@ -230,9 +230,11 @@ class DeltaLog:
         version, reference = self._live or (0, None)
         return version, reference() if reference is not None and version <= head.version else None
 
-    def tombstones(self, head: TableHead) -> pa.Table:
-        """Every removed file the log still tells of, as ``log.files.TOMBSTONES_SCHEMA``. Raises as `files`."""
-        return self._files.files_and_tombstones(head)[1]
+    def files_and_tombstones(self, head: TableHead) -> tuple[pa.Table, pa.Table]:
+        """The live files, and every removed one the log still tells of, as ``log.files.TOMBSTONES_SCHEMA``, by one
+        reading of the log. Raises as `files`.
+        """
+        return self._files.files_and_tombstones(head)
 
     # --- time --------------------------------------------------------------------------------------------
 

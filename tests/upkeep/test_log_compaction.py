@@ -88,7 +88,7 @@ class Log:
 
 def state_of(log: DeltaLog) -> dict[str, Any]:
     head = log.head()
-    tombstones = log.tombstones(head)
+    live, tombstones = log.files_and_tombstones(head)
     return {
         "version": head.version,
         "protocol": head.protocol,
@@ -96,8 +96,7 @@ def state_of(log: DeltaLog) -> dict[str, Any]:
         "transactions": dict(head.transactions),
         "domains": dict(head.domains),
         "files": sorted(
-            (row["path"], (row["deletionVector"] or {}).get("pathOrInlineDv", ""))
-            for row in log.files(head).to_pylist()
+            (row["path"], (row["deletionVector"] or {}).get("pathOrInlineDv", "")) for row in live.to_pylist()
         ),
         "removed": sorted(
             (row["path"], (row["deletionVector"] or {}).get("pathOrInlineDv", "")) for row in tombstones.to_pylist()

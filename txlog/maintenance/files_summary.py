@@ -76,12 +76,11 @@ class FilesSummary:
 
 def summarize_files(log: DeltaLog, head: TableHead) -> FilesSummary:
     """Count the files of ``head``. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
-    files = log.files(head)
+    files, tombstones = log.files_and_tombstones(head)
     size = files.column("size")
     is_small = pc.less(size, SMALL_BYTES)
     partitions = _partitions(head, files, is_small)
     vectors = pc.struct_field(files.column("deletionVector"), "cardinality")
-    tombstones = log.tombstones(head)
     expired = pc.less_equal(
         pc.fill_null(tombstones.column("deletionTimestamp"), 0),
         ambient.now_ms() - head.properties.deleted_file_retention_ms,
