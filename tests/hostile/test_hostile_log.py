@@ -32,7 +32,7 @@ def test_every_shape_of_log_is_whole_before_it_is_damaged(tables: dict[str, Path
     assert verify_table(open_store(table)).is_sound
 
 
-@hypothesis.settings(derandomize=True)
+@hypothesis.settings(derandomize=True, max_examples=hypothesis.settings.default.max_examples // 2)
 @hypothesis.given(rng=st.randoms(use_true_random=False), shape=st.sampled_from(hostile_log.SHAPES))
 def test_only_a_txlog_error_comes_out_of_a_damaged_log(tables: dict[str, Path], rng: object, shape: str) -> None:
     with tempfile.TemporaryDirectory() as scratch:
