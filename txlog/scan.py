@@ -1,17 +1,18 @@
 """Rows of a snapshot: data files -> Arrow batches in the table's schema.
 
 In: a table's head, its (already pruned) live files, the columns wanted and a row predicate. Out: batches, a bounded
-piece of one file at a time: rows that a deletion vector marks are left out, columns stand under the table's names and
-in its types, and partition columns come from the log, which is the truth about them; directory names are never read.
+piece of one file at a time: row groups that cannot match are not read, rows that a deletion vector marks are left
+out, columns stand under the table's names and in its types, and partition columns come from the log, which is the
+truth about them; directory names are never read.
 PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mapping".
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,6 +26,9 @@ from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.protocol.schema import Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.store.base import TableStore
+
+if TYPE_CHECKING:
+    from txlog.row_group_pruner import RowGroupPruner
 
 __all__ = ["Scan"]
 
@@ -117,6 +121,15 @@ class Scan:
         return [*self._wanted, *(self._field(name) for name in extra)]
 
     @cached_property
+    def row_group_pruner(self) -> RowGroupPruner | None:
+        """Says which row groups may hold a row that the predicate keeps; None where there is no predicate."""
+        if self.predicate is None:
+            return None
+        from txlog.row_group_pruner import RowGroupPruner
+
+        return RowGroupPruner(self.predicate, self.head.schema, self.head.partition_columns)
+
+    @cached_property
     def constants(self) -> dict[str, Field]:
         """Those of the needed columns that are partition columns, by name."""
         partition_columns = {fold_name(name) for name in self.head.partition_columns}
@@ -177,11 +190,10 @@ class _DataFile:
         columns = ParquetColumns(parquet.schema_arrow, stored, scan.head.properties.column_mapping_mode)
         dead = None if self.vector is None else self.vectors.dead_rows(self.vector, parquet.metadata.num_rows)
         constants = {name: self._constant(field) for name, field in scan.constants.items()}
-        first_row = 0
-        for batch in _raw_batches(parquet, columns.names):
-            rows = batch.num_rows
+        pruner = scan.row_group_pruner
+        groups = None if pruner is None else pruner.matching(parquet.metadata, self.partition_values)
+        for first_row, batch in _raw_batches(parquet, columns.names, groups):
             live = batch if dead is None else _without(batch, dead, first_row)
-            first_row += rows
             arrays = [
                 pa.repeat(constants[field.name], live.num_rows)
                 if field.name in constants
@@ -198,14 +210,29 @@ class _DataFile:
         return pa.scalar(decode(self.partition_values.get(key), field.type), type_to_arrow(field.type))
 
 
-def _raw_batches(parquet: Any, names: list[str]) -> Iterator[pa.RecordBatch]:
-    if names:
-        yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=names)
-        return
-    # Nothing of the file itself is wanted (partition columns, or columns it predates): only its row count.
-    for start in range(0, parquet.metadata.num_rows, BATCH_ROWS):
-        rows = min(BATCH_ROWS, parquet.metadata.num_rows - start)
-        yield pa.RecordBatch.from_arrays([pa.nulls(rows)], names=[""])
+def _raw_batches(parquet: Any, names: list[str], groups: list[int] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches of these columns, each with the position of its first row in the file; ``groups`` None means all."""
+    metadata = parquet.metadata
+    for run, row, rows in _runs(metadata, range(metadata.num_row_groups) if groups is None else groups):
+        if names:
+            for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=names, row_groups=run):
+                yield row, batch
+                row += batch.num_rows
+        else:
+            # Nothing of the file itself is wanted (partition columns, or columns it predates): only its row count.
+            for start in range(0, rows, BATCH_ROWS):
+                yield row + start, pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], names=[""])
+
+
+def _runs(metadata: Any, groups: Iterable[int]) -> Iterator[tuple[list[int], int, int]]:
+    """Row groups that lie one after the other, the position of their first row, and how many rows they have."""
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    run: list[int] = []
+    for group in [*groups, len(sizes) + 1]:
+        if run and group != run[-1] + 1:
+            yield run, sum(sizes[: run[0]]), sum(sizes[run[0] : run[-1] + 1])
+            run = []
+        run.append(group)
 
 
 def _without(batch: pa.RecordBatch, dead: Any, first_row: int) -> pa.RecordBatch:

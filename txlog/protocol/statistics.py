@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -26,7 +26,7 @@ from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Stru
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["FileStatistics", "StatisticsPolicy", "check_statistics_columns"]
+__all__ = ["FileStatistics", "StatisticsPolicy", "check_statistics_columns", "row_group_statistics"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -96,26 +96,28 @@ class FileStatistics:
 
     def finish(self, metadata: pq.FileMetaData) -> str:
         """The text for ``add.stats``, given the footer of the file that the observed batches became."""
-        leaves_of_file = dict(_file_leaves(metadata.schema.to_arrow_schema()))
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        return self._text(_leaves_of(metadata), groups, metadata.num_rows)
+
+    def _text(self, leaves_of_file: Mapping[ColumnPath, Any], groups: list[Any], num_rows: int) -> str:
         trees: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
         for path, data_type in self._policy.leaves:
             found = leaves_of_file.get(path)
             if found is None:
                 continue
             if path in self._nulls:
-                if self._rows_observed == metadata.num_rows:
+                if self._rows_observed == num_rows:
                     _put(trees["nullCount"], path, self._nulls[path])
                 continue
             index, file_type = found
-            codec = self._codec(path, data_type, file_type, metadata.num_rows)
+            codec = self._codec(path, data_type, file_type, num_rows)
             footer = _read_footer(groups, index, codec.decode if codec else None)
             if footer.null_count is not None:
                 _put(trees["nullCount"], path, footer.null_count)
             if codec and footer.bounds:
                 _put(trees["minValues"], path, codec.minimum(footer.bounds[0]))
                 _put(trees["maxValues"], path, codec.maximum(footer.bounds[1]))
-        return orjson.dumps({"numRecords": metadata.num_rows, **trees}).decode()
+        return orjson.dumps({"numRecords": num_rows, **trees}).decode()
 
     def _codec(self, path: ColumnPath, data_type: DataType, file_type: pa.DataType, num_rows: int) -> _Codec | None:
         """How to read and write this leaf's bounds; None where it has none that could be trusted."""
@@ -125,6 +127,17 @@ class FileStatistics:
                 return None
             return _float_codec(negative_zero=seen.negative_zero)
         return _codec_of(data_type, file_type, self._policy.string_prefix_length)
+
+
+def row_group_statistics(policy: StatisticsPolicy, metadata: pq.FileMetaData) -> list[str]:
+    """The text that ``add.stats`` would have for each row group of a file, if it were a file of its own.
+
+    Columns are looked for by the paths of ``policy``; of one that the file has not, or in another type, nothing is
+    claimed, nor of floats, whose footers leave NaN out.
+    """
+    leaves, nothing_seen = _leaves_of(metadata), FileStatistics(policy)
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    return [nothing_seen._text(leaves, [group], group.num_rows) for group in groups]
 
 
 # --- what no footer tells -----------------------------------------------------------------------------------------
@@ -191,6 +204,10 @@ def _chunks(data: pa.RecordBatch | pa.Table, name: str) -> list[pa.Array]:
 class _Footer:
     null_count: int | None
     bounds: tuple[Any, Any] | None
+
+
+def _leaves_of(metadata: pq.FileMetaData) -> dict[ColumnPath, tuple[int, pa.DataType]]:
+    return dict(_file_leaves(metadata.schema.to_arrow_schema()))
 
 
 def _file_leaves(schema: pa.Schema) -> Iterator[tuple[ColumnPath, tuple[int, pa.DataType]]]:
