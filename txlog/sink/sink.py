@@ -98,20 +98,20 @@ class Sink:
                 raise InvalidInputError(f"task_id and attempt are whole numbers from 0 to 2**63-1, not {number!r}")
         return SinkTask(self._engine.store.files, self._job(checkpoint_id), task_id, attempt)
 
-    def stage(self, committable: Committable) -> None:
-        """Keep what a task finished in the table's ``_txlog/staging`` folder; durable when this returns.
+    def stage(self, *committables: Committable) -> None:
+        """Keep what tasks finished in the table's ``_txlog/staging`` folder; durable when this returns.
 
         The same committable again does nothing. Raises ``InvalidInputError`` where this attempt of the task has staged
         other files already, or for a committable of another application; ``StorageError``: stage it again.
         """
-        self._require_committables([committable])
-        if committable.app_id != self._app_id or committable.checkpoint_id is None:
-            raise InvalidInputError(
-                f"this committable is of application {committable.app_id!r}, the sink of {self._app_id!r}",
-                table=self._engine.uri,
-            )
-        check_identity(committable.app_id, committable.checkpoint_id)
-        self._staging.stage(committable)
+        for each in self._require_committables(committables):
+            if each.app_id != self._app_id or each.checkpoint_id is None:
+                raise InvalidInputError(
+                    f"this committable is of application {each.app_id!r}, the sink of {self._app_id!r}",
+                    table=self._engine.uri,
+                )
+            check_identity(each.app_id, each.checkpoint_id)
+        self._staging.stage(*committables)
 
     # --- in the coordinator -------------------------------------------------------------------------------------
 
@@ -368,8 +368,7 @@ class Sink:
         attempts = {each.task_id: each.attempt for each in committables}
         if len(attempts) < len(wanted):
             raise InvalidInputError("prepare takes one committable of each task", table=self._engine.uri)
-        for each in committables:
-            self.stage(each)
+        self.stage(*committables)
         return attempts
 
     def _require_committables(self, given: Any) -> list[Committable]:

@@ -53,11 +53,14 @@ __all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints
 
 _MAGIC = b"txlog-manifest"
 _FORMAT_VERSION = 1
-_READS_AT_ONCE = 16
+_REQUESTS_AT_ONCE = 16
+_MANIFEST = ".manifest"
 _READABLE_KEY_CHARACTERS = 40
 _NAME = re.compile(r"([A-Za-z0-9-]+)\.([0-9]{20})\.(?:manifest|task\.([0-9]{1,19})\.([0-9]{1,19}))")
 _logger = logging.getLogger("txlog")
 
+In = TypeVar("In")
+Out = TypeVar("Out")
 Parsed = TypeVar("Parsed")
 
 
@@ -164,25 +167,12 @@ class Staging:
         self._store = store.staging
         self._retry = retry
 
-    def stage(self, committable: Committable) -> None:
-        """Keep what an attempt of a task finished; durable when this returns. The same again does nothing.
+    def stage(self, *committables: Committable) -> None:
+        """Keep what attempts of tasks finished; durable when this returns. The same again does nothing.
 
-        Raises InvalidInputError where this attempt has staged other files already, StorageError.
+        Raises InvalidInputError where an attempt has staged other files already, StorageError.
         """
-        assert committable.app_id is not None
-        assert committable.checkpoint_id is not None
-        name = _task_name(
-            key_of(committable.app_id), committable.checkpoint_id, committable.task_id, committable.attempt
-        )
-        body = committable.to_bytes()
-        if self._create(name, body) != body:
-            raise InvalidInputError(
-                f"attempt {committable.attempt} of task {committable.task_id} of checkpoint {committable.checkpoint_id}"
-                f" of {committable.app_id!r} has staged other files already. Each run of a task needs an attempt number"
-                f" above those before it; sink.discard({committable.checkpoint_id}) drops what an earlier run staged",
-                table=self._table,
-                path=f"{STAGING}/{name}",
-            )
+        self._each(self._stage, committables)
 
     def seal(self, manifest: Manifest) -> Manifest:
         """Put the manifest there, if the checkpoint has none; the one that it has, for ever. Raises StorageError."""
@@ -211,7 +201,7 @@ class Staging:
         chosen = sorted(attempts.items())
         names = [_task_name(staged.key, staged.checkpoint_id, task_id, attempt) for task_id, attempt in chosen]
         found = []
-        for (task_id, attempt), name, body in zip(chosen, names, self._read_all(names), strict=True):
+        for (task_id, attempt), name, body in zip(chosen, names, self._each(self._required().read, names), strict=True):
             committable = self._parsed(Committable.from_bytes, body, name)
             expected = (staged.key, staged.checkpoint_id, task_id, attempt)
             of_app = key_of(committable.app_id or "")
@@ -232,10 +222,11 @@ class Staging:
         return [committable for _, committable in found]
 
     def remove(self, names: Iterable[str]) -> None:
-        """Delete staged objects, in this order; absent is fine. Raises StorageError."""
+        """Delete staged objects, manifests before all others; absent is fine. Raises StorageError."""
         store = self._required()
-        for name in names:
-            store.delete(name)
+        found = list(names)
+        self._each(store.delete, [name for name in found if name.endswith(_MANIFEST)])
+        self._each(store.delete, [name for name in found if not name.endswith(_MANIFEST)])
 
     def remove_quietly(self, names: Iterable[str]) -> None:
         """Delete what is committed. Never raises: whatever stays is found, and known as committed, by the next."""
@@ -248,6 +239,22 @@ class Staging:
         if self._store is None:
             raise UnsupportedFeatureError("this store has no staging", table=self._table, features=("staging",))
         return self._store
+
+    def _stage(self, committable: Committable) -> None:
+        assert committable.app_id is not None
+        assert committable.checkpoint_id is not None
+        name = _task_name(
+            key_of(committable.app_id), committable.checkpoint_id, committable.task_id, committable.attempt
+        )
+        body = committable.to_bytes()
+        if self._create(name, body) != body:
+            raise InvalidInputError(
+                f"attempt {committable.attempt} of task {committable.task_id} of checkpoint {committable.checkpoint_id}"
+                f" of {committable.app_id!r} has staged other files already. Each run of a task needs an attempt number"
+                f" above those before it; sink.discard({committable.checkpoint_id}) drops what an earlier run staged",
+                table=self._table,
+                path=f"{STAGING}/{name}",
+            )
 
     def _create(self, name: str, body: bytes) -> bytes:
         """What ``name`` holds from now on: ``body``, or what somebody else put there first."""
@@ -270,15 +277,15 @@ class Staging:
                 why = "no readable answer came before the retry policy ended"
             raise StorageError(f"could not stage {name}: {why}. Stage it again", table=self._table, path=name)
 
-    def _read_all(self, names: Sequence[str]) -> list[bytes]:
-        """In order; in parallel where each is a request."""
-        store = self._required()
-        if not store.lists_itself_completely or len(names) < 4:
-            return [store.read(name) for name in names]
+    def _each(self, call: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
+        """The answers in order; many at once where each is a request."""
+        if not self._required().lists_itself_completely or len(items) < 4:
+            return [call(item) for item in items]
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(_READS_AT_ONCE, thread_name_prefix="txlog-staging") as pool:
-            running = [pool.submit(contextvars.copy_context().run, store.read, name) for name in names]
+        with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="txlog-staging") as pool:
+            # Each runs in a copy of the caller's context, which carries its clock.
+            running = [pool.submit(contextvars.copy_context().run, call, item) for item in items]
             return [each.result() for each in running]
 
     def _parsed(self, parse: Callable[[bytes], Parsed], body: bytes, name: str) -> Parsed:
@@ -327,7 +334,7 @@ def _task_name(key: str, checkpoint_id: int, task_id: int, attempt: int) -> str:
 
 
 def _manifest_name(key: str, checkpoint_id: int) -> str:
-    return f"{key}.{checkpoint_id:020d}.manifest"
+    return f"{key}.{checkpoint_id:020d}{_MANIFEST}"
 
 
 def _manifest(value: dict[str, Any]) -> Manifest:
