@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = 100
+EXAMPLES = 50
 
 
 @pytest.mark.parametrize(

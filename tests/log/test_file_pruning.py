@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog.log.bounds_columns import bounds_of_text, leaves_of
@@ -128,7 +128,6 @@ def table_of(files: list[tuple[dict[str, Any], str | None]]) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=FILES)
 
 
-@settings(max_examples=120, deadline=None)
 @given(st.lists(st.tuples(PARTITION, statistics()), max_size=12), CONDITION)
 def test_columns_say_of_every_file_what_the_rule_for_one_file_says(
     files: list[tuple[dict[str, Any], str | None]], condition: str

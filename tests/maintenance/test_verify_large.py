@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
@@ -140,7 +140,6 @@ keys = st.tuples(st.sampled_from(["a", "b", "c%20d", "e"]), st.sampled_from([Non
 entries = st.tuples(st.sampled_from(["a", "b", "c d", "e"]), st.integers(0, 2**63 - 1), st.sampled_from(["x", None]))
 
 
-@settings(max_examples=100)
 @given(st.lists(st.tuples(keys, st.none() | entries), max_size=30))
 def test_live_files_are_a_dictionary_by_another_name(steps: list[tuple[Any, Any]]) -> None:
     files = LiveFiles()
