@@ -17,7 +17,7 @@ from typer.testing import CliRunner, Result
 
 from txlog.cli.app import app
 
-TENDING = ["checkpoint", "compact-log", "clean-up-log"]
+TENDING = ["checkpoint", "compact-log", "clean-up-log", "sinks", "staging"]
 COMMANDS = ["create", "append", "show", "history", "files", "verify", "probe-store", *TENDING]
 
 
