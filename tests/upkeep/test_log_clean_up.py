@@ -352,7 +352,7 @@ def test_a_table_on_disk_is_cleaned_up_and_goes_on(tmp_path: Path) -> None:
     assert not stale.exists()
     assert seen[-1] == (len(done.names) - 1, len(done.names) - 1)
     left = {path.name for path in log.iterdir() if "checkpoint" not in path.name}
-    assert left == {commit_name(12)}
+    assert left - {checksum_name(12)} == {commit_name(12)}, "commits that follow slowly have a checksum file each"
     table.append(pa.table({"id": [99]}))
     rows = txlog.Table.open(str(tmp_path)).snapshot().to_arrow()["id"].to_pylist()
     assert sorted(rows) == [*range(12), 99]
