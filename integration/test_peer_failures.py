@@ -314,19 +314,19 @@ def test_what_is_acknowledged_was_synced_the_data_before_the_commit_that_names_i
     The power is really cut in test_power_cut.py.
     """
     table = Table.create(path, SCHEMA)
-    synced: list[str] = []
+    synced: list[int] = []  # inodes: what is synced may have no name yet
     sync = os.fsync
 
     def noted(file: Any) -> None:
         sync(file)
-        number = file if isinstance(file, int) else file.fileno()
-        synced.append(os.path.relpath(os.readlink(f"/proc/self/fd/{number}"), path))
+        synced.append(os.fstat(file).st_ino)
 
     monkeypatch.setattr(os, "fsync", noted)
     table.append(rows_of(1))
-    (commit,) = (place for place, name in enumerate(synced) if f"{1:020}" in name)
-    (data,) = (place for place, name in enumerate(synced) if ".parquet" in name)
-    assert data < synced.index(".") < commit < synced.index("_delta_log", commit)
+    log = path / "_delta_log"
+    data = synced.index(next(path.glob("*.parquet")).stat().st_ino)
+    commit = synced.index((log / f"{1:020}.json").stat().st_ino)
+    assert data < synced.index(path.stat().st_ino, data) < commit < synced.index(log.stat().st_ino, commit)
 
     def syncs_nothing() -> bool:
         strace = shutil.which("strace")
