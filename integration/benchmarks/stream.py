@@ -1,0 +1,123 @@
+"""One small file a micro-batch: txlog's streaming sink beside Spark's Parquet file sink and Spark's own Delta.
+
+The source makes a hundred rows a batch and costs next to nothing; `noop` writes them nowhere: what every sink pays.
+A batch's time is what Spark itself states for all of it (``durationMs.triggerExecution``): offsets, planning, the
+task, the commit.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.measure import Bench, markdown_table, p99
+from benchmarks.spark import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TITLE = "Structured Streaming, one small file a micro-batch"
+
+SINKS = {"noop": "noop", "parquet": "parquet", "delta": "delta", "delta, tuned": "delta", "txlog": "txlog"}
+SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
+PARQUET_TARGET, DELTA_TARGET = 1.3, 8.0
+
+
+def run(bench: Bench) -> str:
+    batches, rounds, long_run = bench.scale((40, 2, 1_000), (5, 1, 10))
+    found: dict[str, list[float]] = {name: [] for name in SINKS}
+    with session(bench) as spark:
+        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(long_run + _warm_up(bench) + 100))
+        for turn in range(rounds):
+            names = list(SINKS)
+            for name in names[turn:] + names[:turn]:
+                # Delta's default suits clusters; two is what suits this machine.
+                spark.conf.set(SNAPSHOT_PARTITIONS, "2" if name == "delta, tuned" else "50")
+                took_ms = _batches(bench, spark, name, batches, turn)
+                bench.say(f"{name}: p50 {statistics.median(took_ms):.0f} ms")
+                found[name] += took_ms
+        bench.say(f"{long_run:,} batches of each of two queries")
+        growth = {name: _batches(bench, spark, name, long_run, rounds) for name in ("noop", "txlog")}
+    return f"{_report(found, rounds, _warm_up(bench))}\n\n{_report_growth(growth)}"
+
+
+def _batches(bench: Bench, spark: SparkSession, name: str, batches: int, turn: int) -> list[float]:
+    """Milliseconds of each of ``batches`` micro-batches of a new query into a new table."""
+    warm_up = _warm_up(bench)
+    target = bench.folder("stream")
+    bench.folder("stream-checkpoint")
+    query = start_query(spark, SINKS[name], target)
+    try:
+        wait_for(query, lambda: (query.lastProgress or {}).get("batchId", -1) >= batches + warm_up)
+        counted = [progress for progress in query.recentProgress if warm_up <= progress["batchId"] < batches + warm_up]
+    finally:
+        query.stop()
+    for progress in counted:
+        bench.record(sink=name, round=turn, batch=progress["batchId"], duration_ms=dict(progress["durationMs"]))
+    if SINKS[name] in ("txlog", "delta"):
+        _check(spark, target, batches + warm_up)
+    return [float(progress["durationMs"]["triggerExecution"]) for progress in counted]
+
+
+def _warm_up(bench: Bench) -> int:
+    """Batches of each query that do not count: its first ones start Python workers and compile its plan."""
+    return bench.scale(10, 2)
+
+
+def start_query(spark: SparkSession, sink: str, target: Path, interval: str = "0 seconds", **options: str) -> Any:
+    """A query of a hundred rows in one partition each ``interval``."""
+    source = spark.readStream.format("rate-micro-batch").options(rowsPerBatch=100, numPartitions=1).load()
+    writer = source.writeStream.format(sink).option("checkpointLocation", f"{target}-checkpoint").options(**options)
+    return writer.trigger(processingTime=interval).start(str(target))
+
+
+def wait_for(query: Any, done: Callable[[], bool]) -> None:
+    while not done():
+        if not query.isActive:
+            raise RuntimeError(f"the query ended: {query.exception()}")
+        time.sleep(0.25)
+
+
+def _check(spark: SparkSession, target: Path, batches: int) -> None:
+    """Every batch that was timed is in the table, whole."""
+    rows = spark.read.format("delta").load(str(target)).selectExpr("count(value)", "count(distinct value)").first()
+    assert rows is not None
+    if rows[0] != rows[1] or rows[0] < 100 * batches:
+        raise RuntimeError(f"{rows[0]} rows, {rows[1]} different ones, after {batches} batches of 100")
+
+
+def _report(found: dict[str, list[float]], rounds: int, warm_up: int) -> str:
+    middle = {name: statistics.median(took_ms) for name, took_ms in found.items()}
+    lines = []
+    for name, took_ms in found.items():
+        lines.append(
+            (
+                f"**{name}**" if name == "txlog" else name,
+                f"{middle[name]:.0f}",
+                f"{p99(took_ms):.0f}",
+                f"{middle[name] / middle['parquet']:.2f}",
+                f"{middle[name] / middle['delta']:.2f}",
+            )
+        )
+    table = markdown_table(["sink", "p50, ms", "p99, ms", "time : Parquet's", "time : Delta's"], lines)
+    return (
+        f"{table}\n\n{len(found['txlog'])} batches each, {rounds} queries in turns, without the first {warm_up} batches"
+        f" of each. Targets: at most {PARQUET_TARGET} times the Parquet sink (it is"
+        f" {middle['txlog'] / middle['parquet']:.2f}), at least {DELTA_TARGET:.0f} times as fast as Delta's (it is"
+        f" {middle['delta'] / middle['txlog']:.1f}; with `{SNAPSHOT_PARTITIONS}` tuned from 50 to 2 for this machine,"
+        f" {middle['delta, tuned'] / middle['txlog']:.1f})."
+    )
+
+
+def _report_growth(growth: dict[str, list[float]]) -> str:
+    batches = len(growth["txlog"])
+    tenth = max(1, batches // 10)
+    header = ["sink", *(f"batches {start:,}-{start + tenth - 1:,}" for start in range(0, batches, tenth))]
+    lines = [
+        [name, *(f"{statistics.median(took_ms[at : at + tenth]):.0f}" for at in range(0, batches, tenth))]
+        for name, took_ms in growth.items()
+    ]
+    return f"Over {batches:,} batches of one query, the p50 of each tenth in ms:\n\n{markdown_table(header, lines)}"

@@ -1,0 +1,175 @@
+"""A stream of one micro-batch a second for ten minutes, with four processes that append beside it.
+
+Everything is watched minute by minute: how long commits take, how many files the log holds, how much memory every
+process of the stream and every writer uses. The log is kept to what five minutes of retention need.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import statistics
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from benchmarks.measure import Bench, markdown_table, p99
+from benchmarks.spark import session
+from benchmarks.stream import start_query
+
+TITLE = "Structured Streaming, sustained"
+
+WRITERS = 4
+APPEND_INTERVAL_S = 0.5
+
+
+@dataclass
+class Window:
+    """What was seen in one part of the run. Latencies in ms, memory in MB."""
+
+    batches_ms: list[float] = field(default_factory=list)
+    appends_ms: list[float] = field(default_factory=list)
+    log_files: int = 0
+    python_mb: float = 0.0
+    jvm_mb: float = 0.0
+    writers_mb: float = 0.0
+
+
+def run(bench: Bench) -> str:
+    length_s, windows, retention = bench.scale((600, 10, "interval 5 minutes"), (20, 2, "interval 10 seconds"))
+    import txlog
+
+    path = bench.folder("sustained")
+    schema = pa.schema({"timestamp": pa.timestamp("us", "UTC"), "value": pa.int64()})
+    properties = {"delta.logRetentionDuration": retention, "delta.checkpointInterval": "100"}
+    table = txlog.Table.create(path, schema, properties=properties)
+    context = multiprocessing.get_context("spawn")
+    ends, told = context.Event(), context.Queue()
+    with session(bench) as spark:
+        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "2000")
+        writers = [context.Process(target=_append, args=(str(path), ends, told)) for _ in range(WRITERS)]
+        query = start_query(spark, "txlog", path, "1 second")
+        for writer in writers:
+            writer.start()
+        seen = [_watch(path, query, writers, told, length_s / windows) for _ in range(windows)]
+        ends.set()
+        appended = sum(_drain(told, writers))
+        query.stop()
+    batches = (table.snapshot().transaction_version(query.id) or 0) + 1
+    rows = table.snapshot().to_arrow(columns=["value"]).num_rows
+    lost = 100 * batches + appended - rows
+    for number, window in enumerate(seen):
+        bench.record(window=number, **vars(window))
+    return _report(seen, length_s, batches, appended, lost, table.snapshot().version)
+
+
+def _append(path: str, ends: Any, told: Any) -> None:
+    """A batch writer: a row every half second through one handle. At the end it tells how many."""
+    import txlog
+
+    table = txlog.Table.open(path)
+    row = pa.table({"timestamp": pa.array([0], pa.timestamp("us", "UTC")), "value": pa.array([-1], pa.int64())})
+    done = 0
+    while not ends.wait(APPEND_INTERVAL_S):
+        begin_s = time.monotonic()
+        table.append(row)
+        told.put((time.monotonic() - begin_s) * 1e3)
+        done += 1
+    told.put(("done", done))
+
+
+def _watch(path: Path, query: Any, writers: list[Any], told: Any, length_s: float) -> Window:
+    """One window: its latencies, and what there is at its end."""
+    window = Window()
+    first = (query.lastProgress or {"batchId": -1})["batchId"] + 1
+    end_s = time.monotonic() + length_s
+    while time.monotonic() < end_s:
+        time.sleep(0.5)
+        while not told.empty():
+            window.appends_ms.append(told.get())
+        if not query.isActive:
+            raise RuntimeError(f"the query ended: {query.exception()}")
+    window.batches_ms = [
+        float(progress["durationMs"]["addBatch"])
+        for progress in query.recentProgress
+        if progress["batchId"] >= first and progress["durationMs"].get("addBatch")
+    ]
+    window.log_files = len(os.listdir(path / "_delta_log"))
+    for process_id, name in _processes(os.getpid()):
+        if "java" in name:
+            window.jvm_mb += _memory_mb(process_id)
+        elif "pyspark.daemon" in name:
+            window.python_mb += _memory_mb(process_id)
+    window.writers_mb = sum(_memory_mb(writer.pid) for writer in writers)
+    return window
+
+
+def _drain(told: Any, writers: list[Any]) -> list[int]:
+    counts: list[int] = []
+    while len(counts) < len(writers):
+        message = told.get()
+        if isinstance(message, tuple):
+            counts.append(message[1])
+    for writer in writers:
+        writer.join()
+    return counts
+
+
+def _processes(parent: int) -> list[tuple[int, str]]:
+    """Every process below ``parent``: its id and its command line."""
+    children: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            children.setdefault(int(fields[1]), []).append(int(entry.name))
+    found, waiting = [], [parent]
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            waiting.append(child)
+            try:
+                found.append((child, (Path("/proc") / str(child) / "cmdline").read_text().replace("\0", " ")))
+            except OSError:
+                continue
+    return found
+
+
+def _memory_mb(process_id: int) -> float:
+    """Proportional set size, so that what forked processes share counts once."""
+    try:
+        lines = Path(f"/proc/{process_id}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0.0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1e3
+
+
+def _report(seen: list[Window], length_s: int, batches: int, appended: int, lost: int, version: int) -> str:
+    part_s = length_s / len(seen)
+    lines = [
+        (
+            f"{number * part_s:.0f}-{(number + 1) * part_s:.0f} s",
+            _latency(window.batches_ms),
+            _latency(window.appends_ms),
+            window.log_files,
+            f"{window.python_mb:.0f}",
+            f"{window.writers_mb:.0f}",
+            f"{window.jvm_mb:.0f}",
+        )
+        for number, window in enumerate(seen)
+    ]
+    header = ["", "micro-batch p50 / p99, ms", "append p50 / p99, ms", "files in the log"]
+    table = markdown_table([*header, "Spark's Python, MB", "four writers, MB", "JVM, MB"], lines)
+    return (
+        f"{table}\n\n{length_s} s: {batches:,} micro-batches and {appended:,} appends of {WRITERS} processes, version"
+        f" {version:,} at the end; {lost} rows lost or double. A micro-batch's time is that of its rows and its commit"
+        " (`durationMs.addBatch`); memory is each process's proportional share."
+    )
+
+
+def _latency(took_ms: list[float]) -> str:
+    return f"{statistics.median(took_ms):.0f} / {p99(took_ms):.0f}" if took_ms else "-"
