@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from benchmarks.measure import Bench, markdown_table, p99
 from benchmarks.spark import session
-from benchmarks.stream import start_query
+from benchmarks.stream import start_query, wait_for
 
 TITLE = "Structured Streaming, sustained"
 
@@ -54,11 +54,16 @@ def run(bench: Bench) -> str:
         query = start_query(spark, "txlog", path, "1 second")
         for writer in writers:
             writer.start()
+        wait_for(query, lambda: (query.lastProgress or {}).get("batchId", -1) >= 1)
+        for _ in range(10 * WRITERS):
+            told.get()  # by then everybody has begun
         seen = [_watch(path, query, writers, told, length_s / windows) for _ in range(windows)]
         ends.set()
         appended = sum(_drain(told, writers))
         query.stop()
-    batches = (table.snapshot().transaction_version(query.id) or 0) + 1
+    last_batch = table.snapshot().transaction_version(query.id)
+    assert last_batch is not None
+    batches = last_batch + 1
     rows = table.snapshot().to_arrow(columns=["value"]).num_rows
     lost = 100 * batches + appended - rows
     for number, window in enumerate(seen):
