@@ -73,7 +73,8 @@ def test_a_put_whose_system_call_fails_or_kills_is_complete_or_absent_and_says_w
 ) -> None:
     require_strace("what a failing or deadly system call does to the local put")
     calls = _calls_of_the_put(tmp_path)
-    assert {"openat", "write", "fsync", "linkat", "unlink", "close"} <= {call for call, _ in calls}
+    assert {"openat", "write", "fsync", "unlink", "close"} <= {call for call, _ in calls}
+    assert {"link", "linkat"} & {call for call, _ in calls}
     started_s = time.perf_counter()
     outcomes: Counter[str] = Counter()
     for call, nth in calls:

@@ -258,14 +258,28 @@ def test_a_function_for_a_path_takes_replays_and_refuses_older_batches(spark: Sp
     rows = spark.range(9).selectExpr("id", "id % 2 as part")
     for batch_id in (0, 3, 3):
         write(rows.where(f"id between {batch_id} and {batch_id + 1}"), batch_id)
-    with pytest.raises(txlog.InvalidInputError, match="rewound or replaced"):
+    with pytest.raises(Exception, match="rewound or replaced") as caught:
         write(rows, 2)
+    assert isinstance(txlog.spark.error_from(caught.value), txlog.InvalidInputError)
     txlog.spark.foreach_batch(path, app_id="app", skip_committed_batches=True)(rows, 2)
-    with pytest.raises(txlog.SchemaMismatchError, match="text"):
+    with pytest.raises(Exception, match="text") as caught:
         write(rows.selectExpr("*", "'a' as text"), 4)
+    assert isinstance(txlog.spark.error_from(caught.value), txlog.SchemaMismatchError)
     assert ids(path) == [0, 1, 3, 4]
     assert transactions(path, "app") == [0, 3]
     assert txlog.Table.open(str(path)).snapshot().partition_columns == ("part",)
+
+
+def test_an_error_in_a_function_for_batches_ends_the_query_and_is_given_back_typed(
+    spark: SparkSession, source: Path, path: Path, tmp_path: Path
+) -> None:
+    each = txlog.spark.foreach_batch(path, options={"mergeScheme": "true"})
+    writer = read_files(spark, source).writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "c"))
+    with pytest.raises(Exception, match="mergeScheme") as caught:
+        run(writer.trigger(availableNow=True).start())
+    error = txlog.spark.error_from(caught.value)
+    assert isinstance(error, txlog.InvalidInputError)
+    assert "mergeSchema" in error.message
 
 
 # --- kill -9 ------------------------------------------------------------------------------------------------------

@@ -330,6 +330,24 @@ def test_nothing_is_committed_to_a_table_made_in_the_place_of_the_one_that_was_o
     assert len(txn_ids(scripted_log)) == version + 1 + newer
 
 
+def test_a_checkpoint_that_is_gone_is_nothing_to_build_on(
+    table: Engine, open_engine: Any, scripted_log: Any, clock: Any
+) -> None:
+    """As of a table whose last version had one, and in whose place a shorter one was made."""
+    append(table)
+    table.log.write_checkpoint(table.log.head())
+    table.log.reload()
+    scripted_log.inner.objects.clear()
+    clock.elapsed_s += 1
+    append(open_engine())
+    before = sorted(scripted_log.inner.objects)
+    for _ in range(2):
+        with pytest.raises(txlog.TxlogError, match="is gone from the log"):
+            append(table)
+    assert sorted(scripted_log.inner.objects) == before
+    assert Table(open_engine()).snapshot().version == 0
+
+
 def clean_up_the_winners(scripted_log: Any, engine: Engine) -> Any:
     """A step: other writers commit twice, checkpoint, and clean up; then our put is sent."""
 

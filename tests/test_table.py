@@ -349,6 +349,27 @@ def test_a_replay_of_the_last_checkpoint_is_dropped_without_reading_a_row(table:
     assert len(data_files(tmp_path / "t")) == 1
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"retry": 3}, "RetryPolicy"),
+        ({"hooks": "module:hooks"}, "CommitHooks"),
+        ({"hooks": txlog.CommitHooks}, "object of"),
+    ],
+)
+def test_what_is_no_policy_and_no_hook_is_refused_before_anything_is_written(
+    options: Any, said: str, tmp_path: Path
+) -> None:
+    table = txlog.Table.create(tmp_path, pa.schema({"id": pa.int64()}))
+    with pytest.raises(txlog.InvalidInputError, match=said):
+        txlog.Table.open(tmp_path, **options)
+    with pytest.raises(txlog.InvalidInputError, match=said):
+        txlog.write(tmp_path, pa.table({"id": [1]}), **options)
+    assert table.snapshot().version == 0
+    with pytest.raises(txlog.InvalidInputError, match="given a table"):
+        txlog.Sink(str(tmp_path), "app")  # type: ignore[arg-type]
+
+
 def test_an_older_checkpoint_is_dropped_only_where_the_log_proves_it(table: Table) -> None:
     for checkpoint_id in (1, 2, 4):
         table.append(rows_of(checkpoint_id), app_id="app", checkpoint_id=checkpoint_id)

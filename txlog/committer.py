@@ -366,11 +366,20 @@ class _Run:
             raise self._unknown(f"the version before it could not be looked at ({error.message})") from error
 
     def _require_checkpoint_at_head(self) -> None:
-        """Copied tables may hold a version only as a checkpoint."""
+        """Copied tables may hold a version only as a checkpoint. It is looked at: in a table that was dropped and made
+        again neither is there."""
         assert self.head is not None
         checkpoint = self.head.segment.checkpoint
-        if checkpoint is None or checkpoint.version != self.head.version:
-            raise self._unknown(f"version {self.head.version}, which it builds on, is gone from the log")
+        try:
+            if checkpoint is not None and checkpoint.version == self.head.version:
+                for name in checkpoint.names:
+                    self.store.head(name)
+                return
+        except NotFoundError:
+            pass
+        except StorageError as error:
+            raise self._unknown(f"the checkpoint at its version could not be looked at ({error.message})") from error
+        raise self._unknown(f"version {self.head.version}, which it builds on, is gone from the log")
 
     def _acknowledge(self, body: bytes) -> CommitOutcome:
         version = self.target

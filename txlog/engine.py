@@ -37,6 +37,12 @@ class Engine:
 
     def __init__(self, store: TableStore, retry: RetryPolicy | None = None, hooks: CommitHooks | None = None) -> None:
         self.store = store
+        if not isinstance(retry, RetryPolicy | None):
+            raise InvalidInputError(f"retry is a txlog.RetryPolicy, not {retry!r}", table=store.uri)
+        if not isinstance(hooks, CommitHooks | None):
+            raise InvalidInputError(
+                f"hooks is an object of a class derived from txlog.CommitHooks, not {hooks!r}", table=store.uri
+            )
         self.retry = retry or RetryPolicy()
         self._hooks = hooks
         self.log = DeltaLog(store)

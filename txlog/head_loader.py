@@ -14,12 +14,13 @@ from dataclasses import replace
 
 from txlog.checkpoint_reader import CheckpointReader
 from txlog.commit_reader import CommitReader
-from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError
+from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.log.checksum import parse_checksum
 from txlog.log.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
 from txlog.log.state import HeadBuilder, TableHead
 from txlog.protocol.commit_file import Commit, Limits
+from txlog.protocol.features import check_can_read
 from txlog.protocol.log_names import LAST_CHECKPOINT, checksum_name, commit_name, version_prefix
 from txlog.store.base import TableStore
 
@@ -209,7 +210,14 @@ class HeadLoader:
         builder.start_from(found.actions, found.totals, found.in_commit_timestamp_ms)
         for commit in self._commits.read_range(version + 1, segment.version, files=False):
             builder.apply_commit(commit)
-        return builder.build(segment, table=self._table)
+        head = builder.build(segment, table=self._table)
+        try:
+            head.schema, head.properties  # noqa: B018 -- parsed as they are asked for
+            check_can_read(head.protocol, head.metadata)
+        except TxlogError as error:  # the checkpoint, which decides, may say the same
+            _logger.warning("%s: %s is passed over: %s", self._table, checksum_name(version), error)
+            return None
+        return head
 
     def _listed_size(self, listing: LogListing, version: int) -> int:
         file = listing.commits.get(version)

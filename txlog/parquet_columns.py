@@ -70,6 +70,8 @@ class ParquetColumns:
     # --- values -----------------------------------------------------------------------------------------------
 
     def _fitted(self, array: pa.Array, data_type: DataType, target: pa.DataType, column: str) -> pa.Array:
+        if isinstance(array.type, pa.BaseExtensionType):  # a type that the reading program has registered
+            array = array.storage
         if array.type.equals(target) and not isinstance(data_type, Struct | Array | Map):
             return array
         match data_type:

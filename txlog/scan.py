@@ -122,8 +122,11 @@ class Scan:
 
     @cached_property
     def row_group_pruner(self) -> RowGroupPruner | None:
-        """Says which row groups may hold a row that the predicate keeps; None where there is no predicate."""
-        if self.predicate is None:
+        """Says which row groups may hold a row that the predicate keeps; None where nobody can say.
+
+        Where columns are known by their ids a file may have them under any names, also under each other's.
+        """
+        if self.predicate is None or self.head.properties.column_mapping_mode == "id":
             return None
         from txlog.row_group_pruner import RowGroupPruner
 

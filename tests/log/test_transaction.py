@@ -246,6 +246,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("even with a deletion vector", {"actions": (add("p"), add("p", deletion_vector=VECTOR))}, "add of file p twice"),
     ("two removes of one path", {"actions": (remove("p"), remove("p"))}, "remove of file p twice"),
     ("add and remove of one file", {"actions": (add("p"), remove("p"))}, "both adds and removes file p"),
+    ("two spellings of one file", {"actions": (add("x.parquet"), add("%78.parquet"))}, "add of file x.parquet twice"),
+    ("add and remove in two spellings", {"actions": (add("p"), remove("%70"))}, "both adds and removes file"),
     ("mixed dataChange", {"actions": (add("p"), remove("q", data_change=False))}, "mix"),
     ("cdc with dataChange", {"actions": (AddCDCFile("c", {}, 1, True),)}, "cdc file c"),
     ("a remove without its time", {"actions": (RemoveFile("p", True),)}, "deletionTimestamp"),

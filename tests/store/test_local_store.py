@@ -34,7 +34,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(params=["nameless", "hidden"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What a commit is until it takes its name: a file without one, or, where there are none, one of a hidden name."""
-    monkeypatch.setattr(disk, "_has_nameless_files", lambda: request.param == "nameless")
+    monkeypatch.setattr(disk, "_has_nameless_files", lambda _: request.param == "nameless")
     return str(request.param)
 
 
@@ -247,7 +247,7 @@ CRASH = """
 import os, signal, sys
 from txlog.store import disk
 from txlog.store.local import LocalLogStore
-disk._has_nameless_files = lambda: sys.argv[4] == "nameless"
+disk._has_nameless_files = lambda _: sys.argv[4] == "nameless"
 log = LocalLogStore(sys.argv[1])
 real = getattr(os, sys.argv[2])
 def die(*arguments, **options):
@@ -443,6 +443,18 @@ def test_a_file_shorter_than_what_was_written_is_not_published(root: Path) -> No
     with pytest.raises(StorageError, match="5 bytes were written but the file has 3"):
         output.publish()
     assert os.listdir(root) == []
+
+
+def test_only_file_systems_known_to_sync_nameless_files_are_given_them(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "_file_system", lambda _: "btrfs")
+    opened: list[int] = []
+    monkeypatch.setattr(os, "open", first(lambda *given: opened.append(given[1]), os.open))
+    LocalFileStore(str(root)).write("part.parquet", b"bytes")
+    assert LocalLogStore(str(root)).put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
+    assert not any(flags & os.O_TMPFILE == os.O_TMPFILE for flags in opened)
+    assert (root / "part.parquet").read_bytes() == b"bytes"
 
 
 def test_a_file_written_at_once_is_synced_before_it_gets_its_name_and_has_no_other(

@@ -242,6 +242,18 @@ def test_a_checksum_file_that_cannot_be_right_is_passed_over(
     assert caplog.records[0].levelno == logging.WARNING
 
 
+@pytest.mark.parametrize(
+    ("what", "changes"), [("metadata", {"schemaString": ""}), ("protocol", {"minReaderVersion": 5})]
+)
+def test_a_checksum_file_that_would_make_a_table_unreadable_is_passed_over(
+    table: txlog.Table, what: str, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    said = orjson.loads((log_of(table) / checksum_name(5)).read_bytes())
+    spoil(table, **{what: {**said[what], **changes}})
+    assert reopened(table).to_arrow().num_rows == 5
+    assert "passed over" in caplog.text
+
+
 def test_a_checksum_file_that_a_former_table_left_behind_is_passed_over(
     table: txlog.Table, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -31,6 +31,7 @@ from txlog.protocol.actions import (
     action_to_json,
 )
 from txlog.protocol.column_mapping import physical_names, schema_of
+from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import Struct
 from txlog.protocol.wire import shown
 
@@ -353,11 +354,13 @@ def _check_isolation(proposal: Proposal) -> None:
 
 def _check_files(proposal: Proposal, append_only: bool) -> None:
     adds, removes = proposal.adds, proposal.removes
-    _check_unique("add of file", [action.path for action in adds])
-    _check_unique("remove of file", [action.path for action in removes])
-    added = {action.path: action.key for action in adds} if removes else {}
+    added = {canonical_path(action.path): action.key[1] for action in adds}
+    if len(added) < len(adds):
+        _check_unique("add of file", [canonical_path(action.path) for action in adds])
+    _check_unique("remove of file", [canonical_path(action.path) for action in removes])
+    absent = object()
     for remove in removes:
-        if added.get(remove.path) == remove.key:
+        if added.get(canonical_path(remove.path), absent) == remove.key[1]:
             raise InvalidInputError(f"a commit both adds and removes file {remove.path}: readers would disagree")
         if remove.deletion_timestamp is None:
             raise InvalidInputError(f"the remove of {remove.path} needs a deletionTimestamp: vacuum deletes by it")

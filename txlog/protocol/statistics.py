@@ -222,6 +222,8 @@ def _file_leaves(schema: pa.Schema) -> Iterator[tuple[ColumnPath, tuple[int, pa.
 
 
 def _leaves_below(path: ColumnPath, data_type: pa.DataType, index: int) -> Iterator[tuple[ColumnPath, Any]]:
+    if isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
     if not pa.types.is_struct(data_type):
         yield path, (index, data_type)
         return
@@ -232,6 +234,8 @@ def _leaves_below(path: ColumnPath, data_type: pa.DataType, index: int) -> Itera
 
 def _width(data_type: pa.DataType) -> int:
     """How many Parquet columns a type takes."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _width(data_type.storage_type)
     if data_type.num_fields == 0:
         return 1
     return sum(_width(data_type.field(position).type) for position in range(data_type.num_fields))

@@ -73,6 +73,8 @@ class Sink:
         user_metadata: str | None = None,
         max_continuous_empty_commits: int = 10,
     ) -> None:
+        if not hasattr(table, "_engine"):
+            raise InvalidInputError(f"a Sink is given a table, as Table.open(uri) opens it, not {table!r}")
         check_identity(app_id, 0)
         if type(max_continuous_empty_commits) is not int or max_continuous_empty_commits < 1:
             raise InvalidInputError(

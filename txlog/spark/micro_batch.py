@@ -17,7 +17,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics, WriteResult
-from txlog.spark.errors import error_from
+from txlog.spark.errors import crossing, error_from
 from txlog.spark.open_tables import open_table
 from txlog.spark.options import WriteOptions, parse_write_options
 from txlog.spark.planning import drops
@@ -55,15 +55,17 @@ def foreach_batch(
     ``app_id`` names the stream where its query id, which lives in the checkpoint folder, should not; ``options`` are
     those of ``df.write`` (``mergeSchema``, ``partitionBy``, ``storage.<key>``, ...). A batch older than the last
     committed one means that the checkpoint folder was rewound or replaced: InvalidInputError, or, with
-    ``skip_committed_batches``, nothing. Errors are txlog's own types; Spark ends the query with them.
+    ``skip_committed_batches``, nothing. Errors are txlog's own types inside the function; Spark ends the query with
+    their text, from which `error_from` makes them again.
     """
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
         micro_batch = MicroBatch(batch, batch_id, app_id, skip_committed_batches)
-        if callable(write):
-            write(batch, micro_batch)
-        else:
-            micro_batch.write(batch, write, mode=mode, options=options)
+        with crossing():
+            if callable(write):
+                write(batch, micro_batch)
+            else:
+                micro_batch.write(batch, write, mode=mode, options=options)
 
     if callable(write) and (mode != "append" or options):
         raise InvalidInputError("mode and options belong to a path; a function gives them to each write")

@@ -38,6 +38,8 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
+# Where fsync is known to keep a file that has no name yet. Btrfs did not before Linux 6.15: it logged no such inode.
+_NAMELESS_FILES_SYNC = frozenset({"ext4", "xfs", "tmpfs"})
 _NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
 _WHOLE_BYTES_MAX = 2 * 1024**3
 _RENAME_NOREPLACE = 1
@@ -169,7 +171,7 @@ class WrittenAside:
 
 
 def _open_nameless(directory: str) -> int | None:
-    if not _has_nameless_files():
+    if not _has_nameless_files(directory):
         return None
     try:
         return os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
@@ -179,9 +181,23 @@ def _open_nameless(directory: str) -> int | None:
         raise
 
 
+def _has_nameless_files(directory: str) -> bool:
+    return hasattr(os, "O_TMPFILE") and _file_system(os.stat(directory).st_dev) in _NAMELESS_FILES_SYNC
+
+
 @functools.cache
-def _has_nameless_files() -> bool:
-    return hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd")
+def _file_system(device: int) -> str | None:
+    """The kind of file system that a device number stands for; None where /proc does not tell."""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
+            for line in mounts:
+                before, _, after = line.partition(" - ")
+                if before.split()[2:3] == [wanted]:
+                    return after.split()[0]
+    except (OSError, IndexError):
+        pass
+    return None
 
 
 def take_name(temporary: str, final: str) -> None:
