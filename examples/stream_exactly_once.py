@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 import txlog
 
-FILES, ROWS = 12, 1_000
+FILES, ROWS = 8, 1_000
 
 
 def stream(source: str, uri: str, checkpoint: str) -> None:

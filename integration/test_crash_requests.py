@@ -64,7 +64,7 @@ def test_a_job_that_dies_before_any_request_is_ended_by_its_next_run(
         assert crash_job.judged(job) == len(ACTS) - 1, died
         return told[-1]
 
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(4) as pool:
         deaths = list(pool.map(die_at, range(len(steps))))
     record_property("measured", f"crash points: a job on S3 died before each of its {len(deaths)} requests")
     for request in (

@@ -39,7 +39,7 @@ def _staging_of(job: SinkJob) -> list[str]:
 
 
 def _died_everywhere(steps: int, die_at: Callable[[int], str]) -> list[str]:
-    with ThreadPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(4) as pool:
         return list(pool.map(die_at, range(steps)))
 
 
