@@ -104,6 +104,18 @@ def test_every_tenth_version_has_a_checksum_file_however_fast_they_follow(tmp_pa
     assert {int(path.stem) for path in log_of(table).glob("*.crc")} == {10, 20}
 
 
+def test_writers_that_take_turns_leave_the_disk_to_commits_but_for_every_tenth_version(tmp_path: Path) -> None:
+    first = new_table(tmp_path, **{"delta.checkpointInterval": "1000"})
+    handles = [first, txlog.Table.open(first.uri)]
+    for number in range(12):
+        handle = handles[number % 2]
+        handle._engine.post_commit._checksum_begun_s = -1e9  # long ago
+        handle.append(rows(number))
+        handle._engine.post_commit.drain()
+    found = sorted(path.name for path in log_of(first).glob("*.crc"))
+    assert found == [checksum_name(version) for version in (1, 2, 10)]  # the first commit of each handle, and the tenth
+
+
 @given(
     st.lists(
         st.sampled_from(["append", "overwrite", "remove", "add again", "txn", "reopen", "foreign", "checkpoint"]),
