@@ -275,7 +275,7 @@ def test_an_error_in_a_function_for_batches_ends_the_query_and_is_given_back_typ
 ) -> None:
     each = txlog.spark.foreach_batch(path, options={"mergeScheme": "true"})
     writer = read_files(spark, source).writeStream.foreachBatch(each).option("checkpointLocation", str(tmp_path / "c"))
-    with pytest.raises(Exception, match="mergeScheme") as caught:
+    with pytest.raises(Exception, match="mergescheme") as caught:
         run(writer.trigger(availableNow=True).start())
     error = txlog.spark.error_from(caught.value)
     assert isinstance(error, txlog.InvalidInputError)
