@@ -2,7 +2,8 @@
 
 In: the head after a commit. Out: nothing. Beside the writer a checkpoint is written when one is due, with it what the
 log's retention no longer keeps is deleted; a checksum file for each tenth version, and for each where one writer alone
-commits slowly, since one costs the disk as much as a small commit does. A failure is a warning: the log alone is the whole truth.
+commits slowly, since one costs the disk as much as a small commit does. A failure is a warning: the log is the whole
+truth.
 """
 
 from __future__ import annotations
