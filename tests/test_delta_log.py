@@ -697,12 +697,12 @@ def test_a_set_checkpoint_interval_is_kept(world: World) -> None:
 
 
 def test_a_large_checkpoint_is_not_rewritten_every_ten_commits(local: World) -> None:
-    log = long_table(local, commits=12)
+    log = long_table(local, commits=21)
     assert log.checkpoint_is_due(log.head())
     log.write_checkpoint(log.head())
-    for number in range(12):
+    for number in range(21):
         local.commit(add(f"later{number}"))
     assert log.checkpoint_is_due(log.head())
-    hint = {"version": 11, "size": 1, "sizeInBytes": 50_000_000}
+    hint = {"version": 20, "size": 1, "sizeInBytes": 50_000_000}
     local.log.put("_last_checkpoint", orjson.dumps(hint))
     assert not local.open().checkpoint_is_due(local.open().head())

@@ -282,6 +282,22 @@ class DeltaLog:
             self._adopt(written)
         return head.version
 
+    def on_newest_checkpoint(self, head: TableHead) -> TableHead:
+        """``head`` on the checkpoint that ``_last_checkpoint`` names, where another writer wrote a newer one.
+
+        The known head, and those that follow it, start from it too. Raises ``StorageError``.
+        """
+        hint = self._loader.read_hint()
+        if hint is None or hint.files is None or not head.segment.first_commit <= hint.version <= head.version:
+            return head
+        try:
+            for name in hint.files.names:
+                self.store.log.head(name)
+        except NotFoundError:
+            return head  # a hint may be stale, and would then keep everybody from writing the next one
+        self._adopt(hint.files)
+        return replace(head, segment=head.segment.checkpointed(hint.files))
+
     def _adopt(self, checkpoint: CheckpointFiles) -> None:
         """Let the known head, and those that follow it, start from the new checkpoint."""
         with self._lock:

@@ -45,7 +45,7 @@ class HeadLoader:
 
     def load(self) -> TableHead:
         """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
-        hint = self._read_hint()
+        hint = self.read_hint()
         if self._store.log.lists_itself_completely:
             head = self._load_listed(None, hint)
         else:
@@ -54,7 +54,7 @@ class HeadLoader:
 
     def load_at(self, version: int) -> TableHead:
         """One version. Raises ``NotFoundError`` where it is not there (yet, or any more), else as `load`."""
-        hint = self._read_hint()
+        hint = self.read_hint()
         usable = hint if hint and hint.version <= version else None
         return self._with_commit_timestamp(self._load_listed(version, usable))
 
@@ -71,6 +71,17 @@ class HeadLoader:
                 # Many follow: a listing names them all at the price of one request, so they are read at once.
                 last = self._list(head.version + 1).latest_version
                 head = self._advanced(head, self._commits.read_range(head.version + 1, last, files=False))
+
+    def read_hint(self) -> LastCheckpoint | None:
+        """What ``_last_checkpoint`` says; None where it is absent or not understood. Raises ``StorageError``."""
+        try:
+            body = self._store.log.read(LAST_CHECKPOINT)
+        except NotFoundError:
+            return None
+        hint = parse_last_checkpoint(body)
+        if hint is None:
+            _logger.warning("%s: %s is not understood and passed over", self._table, LAST_CHECKPOINT)
+        return hint
 
     def _advanced(self, head: TableHead, commits: Iterable[Commit]) -> TableHead:
         builder = HeadBuilder(head)
@@ -253,16 +264,6 @@ class HeadLoader:
 
     def _list(self, version: int) -> LogListing:
         return read_listing(self._store.log.list_from(version_prefix(version)))
-
-    def _read_hint(self) -> LastCheckpoint | None:
-        try:
-            body = self._store.log.read(LAST_CHECKPOINT)
-        except NotFoundError:
-            return None
-        hint = parse_last_checkpoint(body)
-        if hint is None:
-            _logger.warning("%s: %s is not understood and passed over", self._table, LAST_CHECKPOINT)
-        return hint
 
     def _no_table(self) -> TableNotFoundError:
         return TableNotFoundError(

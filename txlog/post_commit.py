@@ -12,7 +12,7 @@ import contextvars
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
@@ -24,7 +24,7 @@ __all__ = ["PostCommit"]
 
 logger = logging.getLogger("txlog")
 
-Step = Callable[[TableHead], None]
+Step = Callable[[TableHead], bool]
 
 _CHECKSUM_EVERY = 10  # versions, however fast they follow each other, so that no writer opens far behind one
 _CHECKSUM_SPACING_S = 1.0  # where commits are so far apart, each of them is followed by one
@@ -42,6 +42,7 @@ class PostCommit:
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
+        self._checkpoints = False  # whether what runs writes a checkpoint
         self._process_id = os.getpid()
         self._checksum_begun_s = ambient.monotonic_s()
         self._last_version: int | None = None
@@ -54,19 +55,21 @@ class PostCommit:
             logger.warning("%s: nothing follows v%d, the commit stands: %s", self._log.table, head.version, error)
 
     def _begin(self, head: TableHead, txn_id: str | None) -> None:
-        steps = self._due(head, txn_id)
+        checkpoint, checksum = self._log.checkpoint_is_due(head), self._checksum_is_due(head)
         self._last_version = head.version
-        if not steps:
+        if not checkpoint and not checksum:
             return
         with self._lock:
             if self._process_id != os.getpid():  # a fork took the object along, not the thread
                 self._executor, self._running, self._process_id = None, None, os.getpid()
-            if self._running is not None and not self._running.done():
+            if self._running is not None and not self._running.done() and (self._checkpoints or not checkpoint):
                 return
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="txlog-post-commit")
             self._checksum_begun_s = ambient.monotonic_s()
-            self._running = self._executor.submit(contextvars.copy_context().run, self._work, head, steps)
+            self._checkpoints = checkpoint
+            work = partial(self._work, head, txn_id, checkpoint=checkpoint, checksum=checksum)
+            self._running = self._executor.submit(contextvars.copy_context().run, work)
 
     def drain(self) -> None:
         """Wait for what has begun: for a process that will be ended without ceremony, such as a Spark worker."""
@@ -74,42 +77,42 @@ class PostCommit:
         if running is not None and self._process_id == os.getpid():
             running.result()
 
-    def _due(self, head: TableHead, txn_id: str | None) -> list[tuple[str, Step]]:
-        checkpoint = self._log.checkpoint_is_due(head)
-        steps: list[tuple[str, Step]] = []
-        if checkpoint:
-            steps.append(("checkpoint", self._checkpoint))
-        if checkpoint or (head.totals is not None and self._checksum_is_due(head)):
-            steps.append(("checksum", partial(self._checksum, txn_id)))
-        if checkpoint and head.properties.enable_expired_log_cleanup:
-            steps.append(("log cleanup", self._clean_up))
-        return steps
-
     def _checksum_is_due(self, head: TableHead) -> bool:
+        if head.totals is None:
+            return False
         if head.version % _CHECKSUM_EVERY == 0:
             return head.version > 0  # the first commit itself is the whole state
         if self._last_version not in (None, head.version - 1):
             return False  # others commit too, and need the disk
         return ambient.monotonic_s() - self._checksum_begun_s >= _CHECKSUM_SPACING_S
 
-    def _work(self, head: TableHead, steps: Sequence[tuple[str, Step]]) -> None:
-        for what, step in steps:
-            try:
-                step(head)
-            except Exception as error:
-                logger.warning("%s: no %s at v%d, the commit stands: %s", self._log.table, what, head.version, error)
-                if what == "checkpoint":
-                    return
+    def _work(self, head: TableHead, txn_id: str | None, *, checkpoint: bool, checksum: bool) -> None:
+        checkpoint = checkpoint and self._done("checkpoint", self._checkpoint, head)
+        if checkpoint or checksum:
+            self._done("checksum", partial(self._checksum, txn_id), head)
+        if checkpoint and head.properties.enable_expired_log_cleanup:
+            self._done("log cleanup", self._clean_up, head)
 
-    def _checkpoint(self, head: TableHead) -> None:
+    def _done(self, what: str, step: Step, head: TableHead) -> bool:
+        try:
+            return step(head)
+        except Exception as error:
+            logger.warning("%s: no %s at v%d, the commit stands: %s", self._log.table, what, head.version, error)
+            return False
+
+    def _checkpoint(self, head: TableHead) -> bool:
+        head = self._log.on_newest_checkpoint(head)
+        if not self._log.checkpoint_is_due(head):
+            return False  # another writer's came first
         logger.debug("%s: checkpoint at v%d", self._log.table, self._log.write_checkpoint(head))
+        return True
 
-    def _checksum(self, txn_id: str | None, head: TableHead) -> None:
+    def _checksum(self, txn_id: str | None, head: TableHead) -> bool:
         from txlog.upkeep.version_checksum import write_checksum
 
-        write_checksum(self._log, head, txn_id)
+        return write_checksum(self._log, head, txn_id)
 
-    def _clean_up(self, head: TableHead) -> None:
+    def _clean_up(self, head: TableHead) -> bool:
         from txlog.upkeep.log_clean_up import clean_up_log
 
         done = clean_up_log(self._log, head, most=_CLEANED_UP_AT_ONCE)
@@ -117,3 +120,4 @@ class PostCommit:
             logger.info(
                 "%s: log cleanup deleted %d files (%d bytes)", self._log.table, len(done.names), done.size_bytes
             )
+        return True

@@ -222,7 +222,14 @@ def test_a_large_table_waits_until_its_tail_costs_half_of_its_checkpoint() -> No
     hundred_mb = 100 * 1024 * 1024
     assert not checkpoint_is_due(grown(150, 1000), checkpoint_size_bytes=hundred_mb)
     assert checkpoint_is_due(grown(200, 1000), checkpoint_size_bytes=hundred_mb)
-    assert checkpoint_is_due(grown(10, 5 * 1024 * 1024), checkpoint_size_bytes=hundred_mb)
+    assert not checkpoint_is_due(grown(19, 5 * 1024 * 1024), checkpoint_size_bytes=hundred_mb)
+    assert checkpoint_is_due(grown(20, 5 * 1024 * 1024), checkpoint_size_bytes=hundred_mb)
+
+
+def test_of_many_writers_the_one_at_a_multiple_of_the_interval_begins_and_any_of_them_after_twice_as_many() -> None:
+    for configuration in ({}, {"checkpointInterval": "10"}):
+        due = [n for n in range(30) if checkpoint_is_due(grown(n, 1000, **configuration), checkpoint_size_bytes=0)]
+        assert due == [10, *range(20, 30)]
 
 
 def test_a_set_interval_decides_alone() -> None:
