@@ -46,7 +46,7 @@ def sealed(*tasks: Committable, fingerprint: str | None = None) -> Manifest:
     found = tuple(SealedTask.of(task, task.to_bytes()) for task in tasks)
     assert tasks[0].app_id is not None
     assert tasks[0].checkpoint_id is not None
-    return Manifest(tasks[0].app_id, tasks[0].checkpoint_id, "table", fingerprint, found)
+    return Manifest(tasks[0].app_id, tasks[0].checkpoint_id, "table", "append", fingerprint, found)
 
 
 def what_is_staged_and_sealed_is_read_back_by_another(store: TableStore) -> None:

@@ -409,3 +409,17 @@ def test_an_append_only_table_takes_no_removals_but_of_compactions(table: Table)
         transaction.remove(path_of(table, "day = 'mon'"))
     compacts_monday(table)
     assert ids_of(table) == [1, 2, 3]
+
+
+def test_a_transaction_says_where_it_stands(table: Table) -> None:
+    transaction = table.transaction()
+    seen = f"Transaction({table.uri}, on version 0, "
+    assert repr(transaction) == f"{seen}0 files added, 0 removed, not begun)"
+    with transaction:
+        transaction.append(rows_of(5))
+        transaction.remove(path_of(table, "day = 'tue'"))
+        assert repr(transaction) == f"{seen}1 files added, 1 removed, open)"
+    assert repr(transaction) == f"{seen}1 files added, 1 removed, {transaction.result})"
+    with pytest.raises(KeyError), table.transaction() as failing:
+        raise KeyError
+    assert "0 removed, ended without a commit)" in repr(failing)

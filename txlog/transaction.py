@@ -179,6 +179,14 @@ class Transaction:
             raise InvalidInputError("the transaction has not committed: its result is ready after its with block")
         return self._result
 
+    def __repr__(self) -> str:
+        added, removed = (sum(isinstance(each, kind) for each in self._actions) for kind in (AddFile, RemoveFile))
+        state = "open" if self._is_open else "ended without a commit" if self._is_over else "not begun"
+        return (
+            f"Transaction({self._engine.uri}, on version {self._head.version}, {added} files added, {removed} removed,"
+            f" {state if self._result is None else self._result})"
+        )
+
     def _require_open(self) -> None:
         """What is asked for outside of the block would never be committed, and nobody would be told."""
         if not self._is_open:

@@ -140,8 +140,16 @@ def test_a_manifest_comes_back_from_its_bytes() -> None:
         {"checkpoint_id": -1},
         {"app_id": 5},
         {"fingerprint": 5},
+        {"mode": "upsert"},
     ],
-    ids=["task twice", "tasks out of order", "negative checkpoint", "app_id no text", "fingerprint no text"],
+    ids=[
+        "task twice",
+        "tasks out of order",
+        "negative checkpoint",
+        "app_id no text",
+        "fingerprint no text",
+        "mode unknown",
+    ],
 )
 def test_a_manifest_with_a_good_checksum_is_still_looked_at(change: dict[str, Any]) -> None:
     wrong = dataclasses.replace(sealed(committable()), **change)

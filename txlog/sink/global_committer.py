@@ -33,7 +33,9 @@ from txlog.log.files import add_files_of
 from txlog.log.state import TableHead
 from txlog.log.transaction import Isolation, Proposal, ReadSet, operation_parameters
 from txlog.protocol.actions import Action, AddFile, SetTransaction
+from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.features import check_can_write
+from txlog.protocol.schema_merge import reads
 from txlog.result import WriteMetrics, WriteResult
 from txlog.sink.committable import Committable, validate_committables
 from txlog.sink.planning import with_existing_table
@@ -75,6 +77,23 @@ class GlobalCommitter:
             return self._create(job, committables)
         head = self._planning_head(job)
         return self._replay(job, head) or self._commit_on(job, head, committables)
+
+    def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
+        """Committables may be old: others may have changed the schema since their files were written.
+
+        Raises ``MetadataChangedError`` where a column that the files hold is not read as it was meant any more.
+        """
+        for version in {each.read_version for each in committables} - {job.read_version}:
+            try:
+                then = self._engine.log.head_at(version)
+            except NotFoundError:
+                detail = f"and v{version}, which the files were written for, can no longer be looked at"
+            else:
+                if reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
+                    continue
+                detail = f"changed the schema that the files were written for at v{version}"
+            reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)
+            raise_conflict((reason,), self._engine.uri)
 
     def commit_all(self, job: WriteJob, committables: Sequence[Committable]) -> list[WriteResult]:
         """One commit per checkpoint_id found among ``committables``, in ascending order.

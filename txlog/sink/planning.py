@@ -153,8 +153,7 @@ def _new_columns(head: TableHead, data_schema: pa.Schema) -> Struct:
 
 
 def _check(options: WriteOptions) -> None:
-    if options.mode not in _MODES:
-        raise InvalidInputError(f"mode must be one of {', '.join(_MODES)}, is {options.mode!r}")
+    check_mode(options.mode)
     if options.schema_mode == "overwrite":
         raise UnsupportedFeatureError(
             'schema_mode="overwrite" is not in this release; "merge" adds columns', features=("overwriteSchema",)
@@ -175,6 +174,12 @@ def _check(options: WriteOptions) -> None:
     for name, value in options.properties.items():
         if not isinstance(value, str):
             raise InvalidInputError(f"property {name!r} must be text, is {value!r}")
+
+
+def check_mode(mode: str) -> None:
+    """Raises ``InvalidInputError`` for what is no mode of a write."""
+    if mode not in _MODES:
+        raise InvalidInputError(f"mode must be one of {', '.join(_MODES)}, is {mode!r}")
 
 
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog import ambient
-from txlog.committer import raise_conflict
-from txlog.errors import ConflictReason, InvalidInputError, NotFoundError, TxlogError
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.protocol.actions import INT64_MAX
-from txlog.protocol.column_mapping import physical_schema
-from txlog.protocol.schema_merge import reads
 from txlog.result import WriteResult
 from txlog.sink.committable import Committable, validate_committables
 from txlog.sink.global_committer import GlobalCommitter
-from txlog.sink.planning import WriteOptions, check_identity, plan_write
+from txlog.sink.planning import WriteOptions, check_identity, check_mode, plan_write
 from txlog.sink.recovery import (
     Recovery,
     attempts_to_seal,
@@ -60,9 +57,10 @@ class Sink:
     committables themselves: a crash before it then means to write the checkpoint again.
 
     ``app_id`` names the application for ever: it must survive restarts, and no two applications may share one; two
-    writes of one batch to one table need one each. A checkpoint without rows makes no version, but every
-    ``max_continuous_empty_commits``-th in a row does, so that the table's record of the application goes on (1: each
-    one). Thread-safe for tasks; checkpoints are committed by one thread. Pickles without secrets, as its table does.
+    writes of one batch to one table need one each. With ``mode="append"`` a checkpoint without rows makes no version,
+    but every ``max_continuous_empty_commits``-th in a row does, so that the table's record of the application goes on
+    (1: each one). With ``mode="overwrite"`` each checkpoint is all that the table holds after it, also one without
+    rows. Thread-safe for tasks; checkpoints are committed by one thread. Pickles without secrets, as its table does.
     """
 
     def __init__(
@@ -70,12 +68,14 @@ class Sink:
         table: Table,
         app_id: str,
         *,
+        mode: str = "append",
         user_metadata: str | None = None,
         max_continuous_empty_commits: int = 10,
     ) -> None:
         if not hasattr(table, "_engine"):
             raise InvalidInputError(f"a Sink is given a table, as Table.open(uri) opens it, not {table!r}")
         check_identity(app_id, 0)
+        check_mode(mode)
         if type(max_continuous_empty_commits) is not int or max_continuous_empty_commits < 1:
             raise InvalidInputError(
                 f"max_continuous_empty_commits is a whole number from 1, not {max_continuous_empty_commits!r}"
@@ -83,6 +83,7 @@ class Sink:
         self._table = table
         self._engine = table._engine
         self._app_id = app_id
+        self._mode = mode
         self._user_metadata = user_metadata
         self._max_continuous_empty_commits = max_continuous_empty_commits
         self._empty_in_a_row = 0
@@ -150,7 +151,8 @@ class Sink:
             raise
         committables = [committable for _, committable in found]
         self._validate(job, committables)
-        ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, fingerprint, tuple(task for task, _ in found))
+        tasks_found = tuple(task for task, _ in found)
+        ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, self._mode, fingerprint, tasks_found)
         sealed = self._staging.seal(ours)
         difference = seal_difference(ours, sealed)
         if difference is not None:
@@ -174,6 +176,8 @@ class Sink:
         Without ``committables`` it is what `prepare` sealed; with them it is those, staged or not. ``fingerprint`` is
         as for `prepare`, which has it already. ``outcome`` is "committed", "already_committed", or "empty" for a
         checkpoint without rows, which makes no version.
+
+        What was sealed to append or to overwrite is committed as such, whatever this sink's own mode.
 
         Raises ``InvalidInputError`` for a checkpoint that is not sealed, while an earlier one is sealed and not
         committed, for committables of another checkpoint, application or table or of files too old to be safe from a
@@ -296,7 +300,7 @@ class Sink:
     def _commit_sealed(self, mine: StagedCheckpoint, since_ms: int) -> WriteResult:
         try:
             manifest = self._staging.manifest(mine)
-            job = self._job(mine.checkpoint_id, manifest.fingerprint)
+            job = self._job(mine.checkpoint_id, manifest.fingerprint, manifest.mode)
             replayed = self._committer.replay_of(job)
             if replayed is not None:
                 return replayed
@@ -328,11 +332,10 @@ class Sink:
 
     def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
         self._validate(job, committables, since_ms)
-        for version in {each.read_version for each in committables}:
-            self._require_readable(job, version)
+        self._committer.require_readable(job, committables)
         paths = frozenset(file.path for each in committables for file in each.files)
         self._empty_in_a_row = 0 if paths else self._empty_in_a_row + 1
-        if not paths and self._empty_in_a_row < self._max_continuous_empty_commits:
+        if not paths and job.mode == "append" and self._empty_in_a_row < self._max_continuous_empty_commits:
             return WriteResult(job.read_version, "empty", 0, job.job_id)
         result = self._committer.commit(job, committables)
         self._empty_in_a_row = 0
@@ -404,26 +407,12 @@ class Sink:
             since_ms=since_ms,
         )
 
-    def _require_readable(self, job: WriteJob, written_for: int) -> None:
-        """Committables may be old: others may have changed the schema since their files were written."""
-        if written_for == job.read_version:
-            return
-        try:
-            then = self._engine.log.head_at(written_for)
-        except NotFoundError:
-            detail = f"and v{written_for}, which the files were written for, can no longer be looked at"
-        else:
-            if reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
-                return
-            detail = f"changed the schema that the files were written for at v{written_for}"
-        reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)
-        raise_conflict((reason,), self._engine.uri)
-
-    def _job(self, checkpoint_id: int, fingerprint: str | None = None) -> WriteJob:
+    def _job(self, checkpoint_id: int, fingerprint: str | None = None, mode: str | None = None) -> WriteJob:
         from txlog.protocol.schema import to_arrow
 
         schema = to_arrow(self._engine.writable_head().schema)
         options = WriteOptions(
+            mode=mode or self._mode,
             app_id=self._app_id,
             checkpoint_id=checkpoint_id,
             fingerprint=fingerprint,
@@ -431,10 +420,14 @@ class Sink:
         )
         return plan_write(self._engine, schema, options)
 
+    def __repr__(self) -> str:
+        return f"Sink({self._engine.uri}, app_id={self._app_id!r}, mode={self._mode!r})"
+
     def __getstate__(self) -> dict[str, Any]:
         return {
             "table": self._table,
             "app_id": self._app_id,
+            "mode": self._mode,
             "user_metadata": self._user_metadata,
             "max_continuous_empty_commits": self._max_continuous_empty_commits,
         }

@@ -14,7 +14,8 @@ opens with its format and checksum. It is never changed, only deleted.
 
 Who writes what, when. A task writes its data files and makes them durable, then stages its committable. The
 coordinator, told that all tasks are done, seals: the manifest lists the tasks that the checkpoint has, and for each
-the one attempt that counts, with the checksum of what that attempt staged. From then on only this may be committed
+the one attempt that counts, with the checksum of what that attempt staged, and whether they are added to the table or
+replace it. From then on only this may be committed
 as that checkpoint, and it can be committed by anybody. The committer commits it, then deletes first the manifest,
 then the tasks' committables. Data files are never deleted here: which of them are orphans only a vacuum can tell.
 
@@ -89,11 +90,15 @@ class SealedTask:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A sealed checkpoint: all of its tasks, by ascending id. Equal seals have equal bytes."""
+    """A sealed checkpoint: all of its tasks, by ascending id. Equal seals have equal bytes.
+
+    ``mode`` is what its commit does with the rows that are in the table before it: "append" or "overwrite".
+    """
 
     app_id: str
     checkpoint_id: int
     table_id: str
+    mode: str
     fingerprint: str | None
     tasks: tuple[SealedTask, ...]
 
@@ -346,10 +351,13 @@ def _manifest(value: dict[str, Any]) -> Manifest:
     )
     if [task.task_id for task in tasks] != sorted({task.task_id for task in tasks}):
         raise ValueError("a task appears twice, or out of order")
+    if value["mode"] not in ("append", "overwrite"):
+        raise ValueError(f"mode {value['mode']!r} is unknown")
     return Manifest(
         app_id=read_text(value["app_id"]),
         checkpoint_id=read_size(value["checkpoint_id"]),
         table_id=read_text(value["table_id"]),
+        mode=value["mode"],
         fingerprint=None if value["fingerprint"] is None else read_text(value["fingerprint"]),
         tasks=tasks,
     )

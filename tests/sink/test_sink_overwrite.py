@@ -1,0 +1,141 @@
+"""A sink whose checkpoints replace the table: each is all there is after it, also an empty one, also after a crash."""
+
+from __future__ import annotations
+
+import pickle
+import shutil
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import txlog
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> txlog.Table:
+    created = txlog.Table.create(tmp_path / "t", SCHEMA)
+    created.append(pa.table({"id": [100]}, schema=SCHEMA))
+    return created
+
+
+@pytest.fixture
+def sink(table: txlog.Table) -> txlog.Sink:
+    return txlog.Sink(table, "totals", mode="overwrite")
+
+
+def restarted(table: txlog.Table, mode: str = "overwrite") -> txlog.Sink:
+    """The sink of another process."""
+    return txlog.Sink(txlog.Table.open(table.uri), "totals", mode=mode)
+
+
+def ids_of(table: txlog.Table) -> list[int]:
+    """As another engine reads them."""
+    found: list[int] = deltalake.DeltaTable(table.uri).to_pyarrow_table()["id"].to_pylist()
+    return sorted(found)
+
+
+def written(sink: txlog.Sink, checkpoint_id: int, *ids: int, task_id: int = 0) -> txlog.Committable:
+    with sink.task(checkpoint_id, task_id) as task:
+        task.write(pa.table({"id": list(ids)}, schema=SCHEMA))
+    return task.committable
+
+
+def sealed(sink: txlog.Sink, checkpoint_id: int, *ids: int) -> None:
+    """A checkpoint of one task for each id."""
+    sink.prepare(checkpoint_id, [written(sink, checkpoint_id, number, task_id=number) for number in ids])
+
+
+def test_each_checkpoint_is_all_that_the_table_holds(table: txlog.Table, sink: txlog.Sink) -> None:
+    assert sink.commit(1, [written(sink, 1, 1), written(sink, 1, 2, task_id=1)]).metrics.files_removed == 1
+    assert ids_of(table) == [1, 2]
+    sealed(pickle.loads(pickle.dumps(sink)), 2, 3)
+    assert sink.commit(2).version == 3
+    assert ids_of(table) == [3]
+    entry = table.history(1)[0]
+    assert entry["operationParameters"]["mode"] == "Overwrite"
+    assert not entry["isBlindAppend"]
+
+
+def test_a_checkpoint_without_rows_empties_the_table_sealed_or_not(table: txlog.Table, sink: txlog.Sink) -> None:
+    assert sink.commit(1, []).outcome == "committed"
+    assert ids_of(table) == []
+    sink.commit(2, [written(sink, 2, 2)])
+    sealed(sink, 3)
+    assert sink.commit(3).outcome == "committed"
+    assert (ids_of(table), sink.last_checkpoint_id()) == ([], 3)
+
+
+def test_a_replay_replaces_nothing_that_others_have_appended_since(table: txlog.Table, sink: txlog.Sink) -> None:
+    first = [written(sink, 1, 1)]
+    sink.commit(1, first)
+    table.append(pa.table({"id": [50]}, schema=SCHEMA))
+    assert restarted(table).commit(1, first).outcome == "already_committed"
+    assert restarted(table).commit(1, []).outcome == "already_committed"
+    assert ids_of(table) == [1, 50]
+
+
+def test_what_was_sealed_to_replace_the_table_does_so_whoever_recovers_it(
+    table: txlog.Table, sink: txlog.Sink, tmp_path: Path
+) -> None:
+    """Its program died, and so did the first recovery, after its commits and before it removed the staging."""
+    sealed(sink, 1, 1, 2)
+    sealed(sink, 2, 3)
+    sealed(sink, 3)
+    sealed(sink, 4, 4)
+    staging = Path(table.uri) / "_txlog"
+    shutil.copytree(staging, tmp_path / "copy")
+    found = restarted(table, "append").recover().results
+    assert [(each, found[each].outcome, found[each].version) for each in found] == [
+        *((1, "committed", 2), (2, "committed", 3), (3, "committed", 4), (4, "committed", 5))
+    ]
+    assert [txlog.Table.open(table.uri).snapshot(version).num_files for version in (2, 3, 4, 5)] == [2, 1, 0, 1]
+    shutil.copytree(tmp_path / "copy", staging, dirs_exist_ok=True)
+    table.append(pa.table({"id": [50]}, schema=SCHEMA))
+    again = restarted(table).recover().results
+    assert {result.outcome for result in again.values()} == {"already_committed"}
+    assert ids_of(table) == [4, 50]
+    assert list((staging / "staging").iterdir()) == []
+
+
+def test_a_checkpoint_that_is_sealed_to_replace_is_not_sealed_to_append(table: txlog.Table, sink: txlog.Sink) -> None:
+    sealed(sink, 1, 1)
+    with pytest.raises(txlog.InvalidInputError, match="to overwrite, not to append"):
+        restarted(table, "append").prepare(1, [1])
+    with pytest.raises(txlog.InvalidInputError, match="to overwrite, not to append"):
+        restarted(table, "append").prepare(1, {1: 0})
+    assert sink.commit(1).outcome == "committed"
+
+
+def test_a_conflict_leaves_the_seal_and_the_next_try_replaces_what_is_there_then(
+    table: txlog.Table, sink: txlog.Sink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another writer removes, between our planning and our put, a file that we were about to replace."""
+    sealed(sink, 1, 1)
+    real = sink._committer.commit
+
+    def late(*arguments: Any) -> Any:
+        monkeypatch.undo()
+        txlog.Table.open(table.uri).overwrite(pa.table({"id": [7, 8]}, schema=SCHEMA))
+        return real(*arguments)
+
+    monkeypatch.setattr(sink._committer, "commit", late)
+    with pytest.raises(txlog.ConflictError):
+        sink.commit(1)
+    assert ids_of(table) == [7, 8]
+    assert sink.recover().results[1].outcome == "committed"
+    assert ids_of(table) == [1]
+
+
+@pytest.mark.parametrize("mode", ["complete", "", None, ["append"]])
+def test_another_mode_is_refused(mode: Any, table: txlog.Table) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="mode must be one of append, overwrite"):
+        txlog.Sink(table, "totals", mode=mode)
+
+
+def test_a_sink_says_what_it_is(table: txlog.Table, sink: txlog.Sink) -> None:
+    assert repr(sink) == f"Sink({table.uri}, app_id='totals', mode='overwrite')"
