@@ -20,6 +20,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from java_home import spark_environment
 from pyspark import cloudpickle
 from spark_helpers import as_rows, commit_info, commits, own_rows, refused
 
@@ -48,6 +49,8 @@ class FaultyStreamWriter(TxlogStreamWriter):
         message = super().write(iterator)
         if self._happens("a task dies"):
             os._exit(9)
+        if self._happens("a batch that goes well"):
+            return message
         if self._happens("a conflict"):
             txlog.Table.open(self.job.plan.table).set_properties({"delta.appendOnly": "false"})
         return message
@@ -164,7 +167,7 @@ def test_whatever_dies_or_is_lost_in_a_batch_it_is_in_the_table_once_after_the_r
     faults.write_text("death after the commit")
     with pytest.raises(Exception, match=r"EOF|crash|exited|terminated|PYTHON"):
         again()
-    faults.write_text("a conflict")
+    faults.write_text("a batch that goes well\na conflict")  # the replay of what landed, then a new one
     error = refused(again)
     assert isinstance(error, txlog.MetadataChangedError)
     assert "changed the table's schema, partitioning or properties" in error.message
@@ -202,6 +205,48 @@ def test_batches_without_rows_make_no_version_and_a_replaced_checkpoint_folder_i
     put_files(source, 3, 4)
     run(start(gappy, path, **fresh, skipCommittedBatches="true"))
     assert ids(path) == [*range(10), *range(20, 40)]
+
+
+def test_only_the_same_batch_of_the_same_folder_is_taken_for_a_replay_of_the_last_one(
+    spark: SparkSession, path: Path, tmp_path: Path
+) -> None:
+    """Its number is the same when the folder was replaced, or put back to where the batch had not been planned."""
+    put_files(tmp_path, 0, 1)
+    checkpoint = tmp_path / "checkpoint"
+
+    def again(folder: Path = checkpoint, **options: str) -> Any:
+        return run(
+            start(read_files(spark, tmp_path), path, txnAppId="named", checkpointLocation=str(folder), **options)
+        )
+
+    def forget(*logs: str) -> None:
+        for log in logs:
+            for name in ("0", ".0.crc"):
+                (checkpoint / log / name).unlink(missing_ok=True)
+
+    again()
+    forget("commits")  # as if it had died after the commit
+    again()
+    put_files(tmp_path, 1, 2)
+    forget("commits", "offsets", "sources/0")
+    for folder in (checkpoint, tmp_path / "another"):
+        error = refused(lambda folder=folder: again(folder))  # type: ignore[misc]
+        assert isinstance(error, txlog.InvalidInputError)
+        assert "made from other input" in error.message
+        assert "skipCommittedBatches" in error.message
+    assert (ids(path), len(commits(path))) == (list(range(10)), 1)
+    again(tmp_path / "another", skipCommittedBatches="true")
+    assert (ids(path), transactions(path, "named")) == (list(range(20)), [0, 1])
+
+    def in_a_function(folder: str) -> None:
+        each = txlog.spark.foreach_batch(tmp_path / "each", app_id="named")
+        writer = spark.readStream.schema("id long").parquet(str(tmp_path)).writeStream.foreachBatch(each)
+        run(writer.option("checkpointLocation", str(tmp_path / folder)).trigger(availableNow=True).start())
+
+    in_a_function("first")
+    error = refused(lambda: in_a_function("second"))
+    assert "made from other input" in error.message
+    assert len(commits(tmp_path / "each")) == 1
 
 
 def test_a_stream_partitions_the_table_it_creates_by_its_own_option_and_has_no_update_mode(
@@ -288,7 +333,13 @@ DRIVER = """
     import sys, time
     from pyspark.sql import SparkSession
     source, path, checkpoint = sys.argv[1:]
-    spark = SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false").getOrCreate()
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it does not live for long
+    }
+    spark = SparkSession.builder.master("local[2,3]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     frames = {
         "file": spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(source),
@@ -307,7 +358,7 @@ DRIVER = """
 
 
 def test_two_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
-    source: Path, path: Path, tmp_path: Path
+    source: Path, path: Path, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """kill -9 of a driver and of its Python workers at random moments, while others append and rewrite.
 
@@ -319,7 +370,8 @@ def test_two_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     moment = random.Random(os.environ.get("TXLOG_SEED", "1"))
     txlog.Table.create(str(path), pa.schema({"source": pa.string(), "id": pa.int64()}))
     with Neighbours(path) as neighbours:
-        for _ in range(kills):
+        for killed in range(kills):
+            print(f"round {killed + 1} of {kills}, version {neighbours.table.snapshot().version}", flush=True)
             with Driver(source, path, tmp_path / "checkpoint") as driver:
                 driver.advance(moment.randint(1, 3))
                 time.sleep(moment.random() / 3)
@@ -337,6 +389,12 @@ def test_two_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     assert transactions(path, "file") == list(range(batches))
     assert transactions(path, "rate") == list(range(rated))
     assert len(commits(path)) == 1 + batches + rated + neighbours.appended + neighbours.rewritten
+    record_property(
+        "measured",
+        f"stream: {kills} drivers and {kills} Python workers killed with kill -9; {len(rows):,} rows, each once, of"
+        f" {batches} batches of files, {rated} of rates, {neighbours.appended} appends beside"
+        f" {neighbours.rewritten} rewrites, as many versions",
+    )
 
 
 class Driver:
@@ -347,7 +405,7 @@ class Driver:
         places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
         self.process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(DRIVER), str(source), str(path), str(checkpoint)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))},
+            env={**spark_environment(), "PYTHONPATH": os.pathsep.join(filter(None, places))},
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )

@@ -220,5 +220,14 @@ def test_a_stream_is_named_by_its_query_unless_an_option_names_it() -> None:
 def test_a_stream_refuses_a_version_of_its_own_and_unknown_options() -> None:
     with pytest.raises(InvalidInputError, match="batch id"):
         parse_stream_options({"path": "/t", "txnversion": "1"})
+    with pytest.raises(InvalidInputError, match="its query and offsets"):
+        parse_stream_options({"path": "/t", "txnfingerprint": "0-10"})
     with pytest.raises(InvalidInputError, match="mergeSchema"):
         parse_stream_options({"path": "/t", "mergeschma": "true"})
+
+
+def test_a_fingerprint_belongs_to_a_named_batch() -> None:
+    named = parsed(txnappid="orders", txnversion="4", txnfingerprint="offsets 0-10")
+    assert (named.transaction, named.fingerprint) == (("orders", 4), "offsets 0-10")
+    with pytest.raises(InvalidInputError, match="txnFingerprint belongs"):
+        parsed(txnfingerprint="offsets 0-10")

@@ -127,3 +127,26 @@ def test_an_unknown_option_of_a_stream_is_told_the_options_of_streams() -> None:
         parse_stream_options({"path": "/t", "skipCommitedBatches": "true"})
     assert "did you mean 'skipCommittedBatches'" in caught.value.message
     assert "txnVersion" not in caught.value.message
+
+
+def test_the_same_number_from_another_folder_or_with_other_offsets_is_no_replay(
+    options: WriteOptions, tmp_path: Path
+) -> None:
+    """Of a complete mode batch without a task, whose commit has the checkpoint folder alone to tell what it is."""
+
+    def empty_batch(folder: str, query_id: str, offsets: str, **more: str) -> None:
+        checkpoint = tmp_path / folder
+        (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
+        (checkpoint / "metadata").write_text(json.dumps({"id": query_id}))
+        (checkpoint / "offsets" / "4").write_text(offsets)
+        given = {"path": options.path, "txnAppId": "named", "checkpointLocation": str(checkpoint), **more}
+        parsed = parse_stream_options(given)
+        TxlogStreamWriter(parsed, plan(parsed.write, SCHEMA, overwrite=True)[0]).commit([], 4)
+
+    for _ in range(2):
+        empty_batch("first", "query 1", "v1 {}")
+    for folder, query_id, offsets in (("first", "query 1", "v1 {more}"), ("second", "query 2", "v1 {}")):
+        with pytest.raises(Exception, match="made from other input"):
+            empty_batch(folder, query_id, offsets)
+    empty_batch("second", "query 2", "v1 {}", skipCommittedBatches="true")
+    assert txlog.Table.open(options.path).snapshot().version == 1

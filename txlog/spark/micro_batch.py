@@ -8,6 +8,7 @@ the batch's. The rows go the way of ``df.write.format("txlog")``; what the commi
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +21,7 @@ from txlog.result import WriteMetrics, WriteResult
 from txlog.spark.errors import crossing, error_from
 from txlog.spark.open_tables import open_table
 from txlog.spark.options import WriteOptions, parse_write_options
-from txlog.spark.planning import drops
+from txlog.spark.planning import answer_known
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -89,14 +90,19 @@ class MicroBatch:
 
         Raises InvalidInputError where Spark does not tell the query's id (Spark Connect).
         """
-        if self._app_id is None:
-            try:
-                self._app_id = self._batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-            except Exception:  # Connect has no SparkContext, and says so in errors of its own
-                self._app_id = None
-        if self._app_id is None:
+        found = self._app_id if self._app_id is not None else self._query_id
+        if found is None:
             raise InvalidInputError("Spark did not tell the query's id: give foreach_batch an app_id")
-        return self._app_id
+        return found
+
+    @functools.cached_property
+    def _query_id(self) -> str | None:
+        """It lives in the checkpoint folder: two streams of one name in different folders differ in it."""
+        try:
+            found: str | None = self._batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        except Exception:  # Connect has no SparkContext, and says so in errors of its own
+            return None
+        return found
 
     def write(
         self,
@@ -116,16 +122,18 @@ class MicroBatch:
         if mode not in ("append", "overwrite"):
             raise InvalidInputError(f"mode must be 'append' or 'overwrite', is {mode!r}")
         given = {**(options or {}), "path": os.fspath(path), "txnAppId": name, "txnVersion": str(self.batch_id)}
+        if self._query_id is not None:
+            given["txnFingerprint"] = self._query_id
         if mode == "append":
             given["skipEmpty"] = "true"
         with self._claimed(parse_write_options(given), name) as engine:
             head = engine.head_if_exists()
             before = head.version if head else -1
-            if head is not None and head.transaction_version(name) == self.batch_id:
-                found = engine.replay_of(head, name, self.batch_id)
-                return WriteResult(found.version if found else None, "already_committed", 0, "")
-            if drops(engine, name, self.batch_id, skip_committed=self._skip_committed_batches):
-                return None
+            known = answer_known(
+                engine, name, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
+            )
+            if known is not None:
+                return known
             _save(frame, mode, given)
             return _result(engine, before, name, self.batch_id)
 

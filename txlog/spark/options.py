@@ -26,6 +26,7 @@ KNOWN = (
     "path",
     "txnAppId",
     "txnVersion",
+    "txnFingerprint",
     "mergeSchema",
     "overwriteSchema",
     "dataChange",
@@ -45,13 +46,15 @@ KNOWN = (
 )
 """Options in their own spelling. Besides them: ``storage.<key>`` and ``delta.<table property>``."""
 
-KNOWN_OF_STREAMS = (*(name for name in KNOWN if name != "txnVersion"), "skipCommittedBatches", "checkpointLocation")
+_OF_BATCHES = ("txnVersion", "txnFingerprint")
+KNOWN_OF_STREAMS = (*(name for name in KNOWN if name not in _OF_BATCHES), "skipCommittedBatches", "checkpointLocation")
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """A write's options, typed. ``None`` and empty mean: not given. Sizes in bytes.
 
+    ``fingerprint`` names the input of ``transaction``: a rerun from other input is an error.
     ``hooks`` is ``module:name``, loaded where the commit runs; with ``skip_empty`` an append without rows makes no
     version.
     ``storage_options`` may hold secrets, so it is left out of the repr.
@@ -59,6 +62,7 @@ class WriteOptions:
 
     path: str
     transaction: tuple[str, int] | None = None
+    fingerprint: str | None = None
     merge_schema: bool = False
     partition_by: tuple[str, ...] | None = None
     static_overwrite: bool = False
@@ -85,6 +89,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
     parsed = WriteOptions(
         path=_path(given.take("path", str)),
         transaction=_transaction(given.take("txnAppId", _text), given.take("txnVersion", _whole_number)),
+        fingerprint=given.take("txnFingerprint", _text),
         merge_schema=bool(given.take("mergeSchema", _flag)),
         partition_by=given.take("partitionBy", _columns),
         static_overwrite=given.take("partitionOverwriteMode", str) is not None,
@@ -102,6 +107,8 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
     for no_op in ("overwriteSchema", "dataChange"):
         given.take(no_op, str)
     given.refuse_rest(known)
+    if parsed.fingerprint is not None and parsed.transaction is None:
+        raise InvalidInputError("option txnFingerprint belongs to a batch that txnAppId and txnVersion name: give all")
     return parsed
 
 
@@ -124,8 +131,9 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     given = _Given({key.lower(): value for key, value in options.items()})
     app_id = given.take("txnAppId", _text)
     skip = bool(given.take("skipCommittedBatches", _flag))
-    if given.take("txnVersion", str) is not None:
-        raise InvalidInputError("option txnVersion is not for streams: the version of a micro-batch is its batch id")
+    for name, what in zip(_OF_BATCHES, ("its batch id", "its query and offsets"), strict=True):
+        if given.take(name, str) is not None:
+            raise InvalidInputError(f"option {name} is not for streams: that of a micro-batch is {what}")
     checkpoint_location = given.take("checkpointLocation", str)
     given.take("queryName", str)
     return StreamOptions(parse_write_options(given.rest, KNOWN_OF_STREAMS), app_id, skip, checkpoint_location)

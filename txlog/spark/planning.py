@@ -27,9 +27,14 @@ from txlog.store.probe import probe_store
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["commit", "commit_batch", "confirm_replay", "drops", "plan"]
+__all__ = ["answer_known", "commit", "commit_batch", "confirm_replay", "plan"]
 
 logger = logging.getLogger("txlog")
+
+_OTHER_INPUT = (
+    "its checkpointLocation was rewound or replaced. Nothing was written. For a new source give the stream a new"
+    " txnAppId; to drop the batches up to the last committed one, set skipCommittedBatches=true"
+)
 
 
 def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) -> tuple[WriteJob, bool]:
@@ -69,38 +74,52 @@ def commit(options: WriteOptions, job: WriteJob, committables: Sequence[Committa
 
 
 def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
-    """One version for one micro-batch of a stream; None where nothing was to be done. Raises as `drops`, `commit`."""
+    """One version for one micro-batch of a stream; None where it has no row to append.
+
+    Raises as `answer_known`, `commit`.
+    """
     assert job.app_id is not None
     assert job.checkpoint_id is not None
     engine = open_table(options.write)
-    if drops(engine, job.app_id, job.checkpoint_id, skip_committed=options.skip_committed_batches):
-        return None
+    known = answer_known(
+        engine, job.app_id, job.checkpoint_id, job.fingerprint, skip_committed=options.skip_committed_batches
+    )
+    if known is not None:
+        return known
     if _adds_nothing(job, committables):
         return None
     return commit(options.write, job, committables)
 
 
-def drops(engine: Engine, app_id: str, batch_id: int, *, skip_committed: bool) -> bool:
-    """Whether a micro-batch comes before the last committed one, and is to be dropped since the user asked for that.
+def answer_known(
+    engine: Engine, app_id: str, batch_id: int, fingerprint: str | None, *, skip_committed: bool
+) -> WriteResult | None:
+    """The answer for a micro-batch that is not newer than its stream's last one in the table; None for a new one.
 
-    The batch after the last committed one is new, the last one itself is Spark's replay after a crash. An older one
-    means that the stream's checkpoint folder was rewound or replaced under a name it had before: its rows may be
-    other rows under an old number. Raises ``InvalidInputError`` for that.
+    The last one is Spark's replay after a crash, if it was made from the same input: its commit has the same
+    ``fingerprint``. An older one, or other input, means that the stream's checkpoint folder was rewound or replaced
+    under a name it had before: other rows under an old number. Raises ``InvalidInputError`` for that, unless
+    ``skip_committed`` says that the user wants such batches dropped.
     """
     head = engine.head_if_exists()
     last = head.transaction_version(app_id) if head else None
-    if head is None or last is None or batch_id >= last:
-        return False
+    if head is None or last is None or batch_id > last:
+        return None
+    if batch_id == last:
+        try:
+            found = engine.replay_of(head, app_id, batch_id, None if skip_committed else fingerprint)
+        except InvalidInputError as error:
+            error.message += f": {_OTHER_INPUT}"
+            raise
+        return WriteResult(found.version if found else None, "already_committed", 0, "")
     if not skip_committed:
         raise InvalidInputError(
-            f"micro-batch {batch_id} of stream {app_id!r} comes after its batch {last} was committed:"
-            " its checkpointLocation was rewound or replaced. Nothing was written. For a new source give the stream"
-            " a new txnAppId; to drop the batches up to the last committed one, set skipCommittedBatches=true",
+            f"micro-batch {batch_id} of stream {app_id!r} comes after its batch {last} was committed: {_OTHER_INPUT}",
             table=engine.uri,
             version=head.version,
         )
     logger.warning("%s: batch %d of stream %r is dropped as asked", engine.uri, batch_id, app_id)
-    return True
+    return WriteResult(None, "already_committed", 0, "")
 
 
 def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
@@ -127,6 +146,7 @@ def _planned(engine: Engine, columns: Struct, options: WriteOptions, overwrite: 
         schema_mode="merge" if options.merge_schema else "strict",
         app_id=app_id,
         checkpoint_id=checkpoint_id,
+        fingerprint=options.fingerprint,
         isolation=options.isolation.value if options.isolation else None,
         create=True,
         partition_by=options.partition_by,

@@ -2,8 +2,10 @@
 
 A micro-batch is one checkpoint: ``app_id`` is the query's id (which lives in the stream's ``checkpointLocation``, so
 it survives restarts) or the option ``txnAppId``, ``checkpoint_id`` is the batch id, and one commit holds both. A
-batch that Spark runs again after a crash finds itself in the table and adds nothing. Spark plans the tasks and the
-commit in different processes, so the plan travels from one to the other in the tasks' messages.
+batch that Spark runs again after a crash finds itself in the table and adds nothing. That it is the same batch, and
+not another one under its number, the fingerprint tells: the query's id, and a hash of what Spark noted down as the
+batch's offsets before it ran it. Spark plans the tasks and the commit in different processes, so the plan travels
+from one to the other in the tasks' messages.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
@@ -75,6 +79,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
                 return
             self.job = told.job
             job = self._job_in(SessionSettings(told.settings), told.query_id, batchId)
+            job = replace(job, fingerprint=self._fingerprint(told.query_id, batchId))
             if any(message.job.job_id != job.job_id for message in messages):
                 raise InvalidInputError("the tasks of one micro-batch were planned apart", table=job.plan.table)
             commit_batch(self.options, job, [message.committable for message in messages])
@@ -84,8 +89,9 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         from txlog.spark.planning import commit_batch
 
         if self.job.mode == "overwrite":
-            query_id = _query_id_in(self.options.checkpoint_location)
-            commit_batch(self.options, self._job_in(SessionSettings(), query_id, batch_id), [])
+            query_id = _query_id_of(self._noted("metadata"))
+            job = self._job_in(SessionSettings(), query_id, batch_id)
+            commit_batch(self.options, replace(job, fingerprint=self._fingerprint(query_id, batch_id)), [])
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
         """Deletes nothing: it cannot know whether a commit was tried, and whose files that commit names."""
@@ -106,14 +112,26 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
             plan=replace(self.job.plan, max_records_per_file=settings.max_records_per_file(options)),
         )
 
+    def _fingerprint(self, query_id: str | None, batch_id: int) -> str | None:
+        """What a replay of the batch has again, and a batch from a rewound or replaced checkpoint folder has not."""
+        if query_id is None:
+            return None
+        offsets = self._noted(f"offsets/{batch_id}")
+        return f"query {query_id}" + (f" offsets {sha256(offsets).hexdigest()[:16]}" if offsets is not None else "")
 
-def _query_id_in(checkpoint_location: str | None) -> str | None:
-    """The query's id as Spark keeps it in the stream's checkpoint folder; None where that cannot be read from here."""
-    if checkpoint_location is None:
-        return None
+    def _noted(self, name: str) -> bytes | None:
+        """A file of the stream's checkpoint folder; None where that is not on a disk that can be read from here."""
+        if self.options.checkpoint_location is None:
+            return None
+        try:
+            return Path(self.options.checkpoint_location.removeprefix("file:"), name).read_bytes()
+        except (OSError, ValueError):
+            return None
+
+
+def _query_id_of(metadata: bytes | None) -> str | None:
     try:
-        with open(f"{checkpoint_location.removeprefix('file:')}/metadata", encoding="utf-8") as file:
-            found = json.load(file)["id"]
-    except (OSError, ValueError, KeyError, TypeError):
+        found = json.loads(metadata or b"")["id"]
+    except (ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None
