@@ -23,6 +23,8 @@ from txlog.log.segment import read_listing
 from txlog.log.transaction import Isolation, Proposal, ReadSet
 from txlog.protocol.actions import RemoveFile
 from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.sink.global_committer import GlobalCommitter
+from txlog.sink.sink import Sink
 from txlog.store.base import PutOutcome
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.upkeep import log_clean_up
@@ -199,6 +201,41 @@ def drops_every_older_checkpoint_as_a_replay(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(engine.Engine, "replay_of", drop)
 
 
+# --- staging ----------------------------------------------------------------------------------------------------
+
+
+def recovers_what_was_never_sealed(patch: pytest.MonkeyPatch) -> None:
+    """What a task staged is taken for a checkpoint, though nobody said that it is all of it."""
+    real = Sink.recover
+
+    def recover(self: Any) -> Any:
+        for each in self._staging.checkpoints(self._app_id):
+            if not each.is_sealed:
+                found = self._staging.tasks(each, {task_id: tries[-1] for task_id, tries in each.attempts.items()})
+                self._commit_job(self._job(each.checkpoint_id), [committable for _, committable in found], 0)
+        return real(self)
+
+    patch.setattr(Sink, "recover", recover)
+
+
+def commits_again_what_is_still_staged(patch: pytest.MonkeyPatch) -> None:
+    """Its committer died before it had removed the staging."""
+    patch.setattr(GlobalCommitter, "replay_of", lambda self, job: None)
+    patch.setattr(GlobalCommitter, "_replay", lambda self, job, head: None)
+
+
+def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:
+    """A committer that dies in between takes a sealed checkpoint with it."""
+    real = Sink._commit_job
+
+    def commit(self: Any, job: Any, committables: Any, since_ms: int) -> Any:
+        for each in self._staging.checkpoints(self._app_id):
+            self._staging.remove(each.names)
+        return real(self, job, committables, since_ms)
+
+    patch.setattr(Sink, "_commit_job", commit)
+
+
 # --- durability -------------------------------------------------------------------------------------------------
 
 
@@ -320,6 +357,9 @@ MUTANTS: dict[str, tuple[Mutant, str]] = {
         (commits_over_a_changed_definition, "definition-changes"),
         (does_not_check_the_applications_version, "one-application-twice"),
         (drops_every_older_checkpoint_as_a_replay, "application-goes-back"),
+        (recovers_what_was_never_sealed, "sink-restarts"),
+        (commits_again_what_is_still_staged, "sink-restarts"),
+        (removes_the_staging_before_the_commit, "sink-restarts"),
         (acknowledges_what_it_read_back_without_syncing_it, "one-application-twice"),
         (acknowledges_before_the_directory_is_synced, "two-appenders"),
         (builds_on_a_version_that_is_not_on_disk, "two-appenders-power-cut"),

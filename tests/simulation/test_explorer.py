@@ -11,7 +11,7 @@ from txlog.testing.invariants import InvariantBroken
 from txlog.testing.schedule import Choices, parsed, shrunk, written
 
 
-@pytest.mark.parametrize("name", ["two-appenders-power-cut", "application-goes-back"])
+@pytest.mark.parametrize("name", ["two-appenders-power-cut", "application-goes-back", "sink-and-recovery"])
 def test_no_schedule_of_a_small_scenario_breaks_a_promise(name: str) -> None:
     report = explore_all(name, lambda choices: SCENARIOS[name])
     assert report.is_exhaustive, f"{report}\n{report.failure}"

@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.errors import CommitStateUnknownError
+from txlog.sink.committable import Committable, PendingFile
 from txlog.sink.sink import Sink
 from txlog.table import Table
 from txlog.testing.invariants import Attempt
@@ -136,6 +137,38 @@ def sink(session: Session, *, app_id: str = "app", last: int = 2) -> None:
             return
 
 
+def staging_sink(session: Session, *, app_id: str = "app") -> None:
+    """A task and its coordinator: what an earlier life left is recovered, then a checkpoint staged, sealed, committed.
+
+    The task's attempt is the number of its life, so that two lives never stage under one name.
+    """
+    table = session.table(fresh=session.clock.incarnation > 0)
+    door = Sink(table, app_id)
+    if session.clock.incarnation:
+        _recover(session, door)
+    if door.last_checkpoint_id() == 1:
+        return
+    add, attempt_number = session.new_file(), session.clock.incarnation * 16 + session.clock.number
+    session.files.make_durable([add.path])
+    file = PendingFile(add.path, add.size, 1, add.modification_time, dict(add.partition_values), add.stats)
+    table_id = table.snapshot().table_id
+    door.stage(Committable(app_id, 1, session.clock.key(), 0, attempt_number, table_id, 0, (file,)))
+    if door.prepare(1, {0: attempt_number}) is not None:
+        session.run.ledger.sealed.add((app_id, 1))
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.result = door.commit(1)
+
+
+def recover(session: Session, *, app_id: str = "app") -> None:
+    """Another process that ends what it finds sealed."""
+    _recover(session, Sink(session.table(), app_id))
+
+
+def _recover(session: Session, door: Sink) -> None:
+    with session.attempt((door._app_id, 1)) as attempt:
+        attempt.result = door.recover().results.get(1)
+
+
 def set_properties(session: Session) -> None:
     """Change the table's definition: every concurrent writer must notice."""
     table = session.table()
@@ -234,6 +267,9 @@ _SMALL = (
     Scenario("cleaner", _actors(maintain, append), versions=3, deletes=True),
     Scenario("cleaner-of-a-young-log", _actors(clean_up_at_once, append), versions=2, deletes=True),
     Scenario("cleaner-after-a-crash", _actors(checkpoint, clean_up_later), crashes=1, versions=3, deletes=True),
+    Scenario("sink-and-recovery", _actors(staging_sink, recover)),
+    Scenario("sink-restarts", _actors(staging_sink, restarts=1), faults=1, crashes=1),
+    Scenario("sink-power-cut", _actors(staging_sink, restarts=1), crashes=1, power_cuts=1, splits_sync=True),
     Scenario("cleaner-and-sleeper", _actors(maintain, append), versions=3, unseen=2, deletes=True),
 )
 

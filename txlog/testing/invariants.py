@@ -73,9 +73,12 @@ class _Version:
 class Ledger:
     """Every version that ever became visible. ``syncs`` is whether durability is a matter of its own (local disk)."""
 
-    def __init__(self, log: MemoryLogStore, files: MemoryFileStore, *, syncs: bool = True) -> None:
+    def __init__(
+        self, log: MemoryLogStore, files: MemoryFileStore, staging: MemoryLogStore | None = None, *, syncs: bool = True
+    ) -> None:
         self.log = log
         self.files = files
+        self.staging = MemoryLogStore() if staging is None else staging
         self.syncs = syncs
         self.versions: dict[int, _Version] = {}
         self.states: dict[int, State] = {}
@@ -84,12 +87,16 @@ class Ledger:
         self.apps: dict[tuple[str, int], int] = {}
         self.acknowledged: set[int] = set()
         self.gone: set[int] = set()
+        self.sealed: set[tuple[str, int]] = set()
+        """The checkpoints of which somebody was told that they are sealed."""
+        self._staged: dict[str, tuple[bytes, tuple[str, int], tuple[str, ...]]] = {}
+        self._seals: dict[tuple[str, int], set[tuple[str, ...]]] = {}
         self._kinds: dict[str, tuple[bool, int]] = {}
         self._seen: dict[str, bytes] = {}
 
-    def copy(self, log: MemoryLogStore, files: MemoryFileStore) -> Ledger:
-        """The same history over other stores that hold the same."""
-        copied = Ledger(log, files, syncs=self.syncs)
+    def copy(self, log: MemoryLogStore, files: MemoryFileStore, staging: MemoryLogStore) -> Ledger:
+        """The same history over other stores that hold the same; nothing was staged yet."""
+        copied = Ledger(log, files, staging, syncs=self.syncs)
         for name in ("versions", "states", "txn_ids", "apps", "_kinds", "_seen"):
             setattr(copied, name, dict(getattr(self, name)))
         return copied
@@ -102,6 +109,8 @@ class Ledger:
 
     def observe(self, *, oldest_retained_ms: int | None = None) -> None:
         """Look at the log: what is new is judged and remembered, what is known must not have changed."""
+        if self.staging.objects:
+            self._look_at_staging()
         new: list[int] = []
         for name, (body, _) in self.log.objects.items():
             seen = self._seen.get(name)
@@ -118,6 +127,36 @@ class Ledger:
             self._appears(version)
         if len(self._seen) > len(self.log.objects):
             self._require_readable(oldest_retained_ms)
+
+    def _look_at_staging(self) -> None:
+        """Remember what was ever staged, and the files of all that was ever sealed, by what the bytes say."""
+        for name, (body, _) in sorted(self.staging.objects.items(), key=lambda found: found[0].endswith(".manifest")):
+            if name in self._staged and self._staged[name][0] is body:
+                continue
+            told = orjson.loads(body.partition(b"\n")[2])
+            work = (told["app_id"], told["checkpoint_id"])
+            if "files" in told:
+                self._staged[name] = (body, work, tuple(file["path"] for file in told["files"]))
+                continue
+            start = name.removesuffix(".manifest")
+            tasks = [f"{start}.task.{task['task_id']}.{task['attempt']}" for task in told["tasks"]]
+            if not self._staged.keys() >= set(tasks):
+                raise InvariantBroken("a seal names what is staged", f"{work} is sealed with {tasks}")
+            paths = tuple(sorted(path for task in tasks for path in self._staged[task][2]))
+            self._staged[name] = (body, work, paths)
+            self._seals.setdefault(work, set()).add(paths)
+
+    def _check_sealed(self, version: int, entry: _Version) -> None:
+        paths = tuple(sorted(action["add"]["path"] for action in entry.actions if "add" in action))
+        for action in entry.actions:
+            work = (action["txn"]["appId"], action["txn"]["version"]) if "txn" in action else None
+            if work in {work for _, work, _ in self._staged.values()} and paths not in self._seals.get(work, ()):
+                raise InvariantBroken("only what was sealed is committed", f"v{version} is {work} with {paths}")
+
+    def require_sealed_committed(self) -> None:
+        """Raise unless every checkpoint of which somebody was told that it is sealed is in the table."""
+        for work in sorted(self.sealed - self.apps.keys()):
+            raise InvariantBroken("what was sealed is recovered", f"{work} is not in the table after a recovery")
 
     def _commit_version(self, name: str) -> int | None:
         known = self._kinds.get(name)
@@ -155,6 +194,8 @@ class Ledger:
                 raise InvariantBroken("isBlindAppend follows the declared reads", f"v{version} of {attempt.actor}")
             self._check_serializable(version, attempt)
         self._check_files(version, entry)
+        if self._staged:
+            self._check_sealed(version, entry)
         self.states[version] = self._folded(version, entry)
         self.versions[version] = entry
         self._seen[name] = body

@@ -79,6 +79,14 @@ class MemoryLogStore:
             self._require(name)
             self.durable[name] = self.objects[name]
 
+    def unsafe(self) -> list[str]:
+        """The names of which a power cut may leave other bytes, or none, or those that were deleted."""
+        return [
+            name
+            for name in self.objects.keys() | self.durable.keys()
+            if self.objects.get(name) is not self.durable.get(name) and self.objects.get(name) != self.durable.get(name)
+        ]
+
     def power_cut(self, surviving: Collection[str] = ()) -> None:
         """Lose every change that was not synced, but those of the names in ``surviving``: they made it by luck."""
         with self.lock:

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 
 import greenlet
 
+from txlog import ambient
+from txlog.sink.sink import Sink
+from txlog.store.base import TableStore
 from txlog.testing.faults import Fault, InFlightPut, StoreCall
 from txlog.testing.invariants import Ledger
+from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor, Clock, Session
-from txlog.testing.world import World, base_world
+from txlog.testing.world import World, base_world, opened
 
 __all__ = ["Pruned", "Run", "Scenario", "StoryTooLong"]
 
@@ -86,7 +90,7 @@ class Run:
         self.choices = choices
         self.base = base_world(scenario.versions, scenario.store, scenario.unseen)
         self.world: World = self.base.copy()
-        self.ledger: Ledger = self.base.ledger.copy(self.world.log, self.world.files)
+        self.ledger: Ledger = self.world.ledger
         self.story: list[str] = []
         self.steps = 0
         self.faults_left = scenario.faults
@@ -102,7 +106,7 @@ class Run:
         self._current: Session | None = None
         self.lives: list[Session] = []
         self._left = {actor.name: actor.restarts for actor in scenario.actors}
-        self.world.log.before_sync = self._before_sync
+        self.world.log.before_sync = self.world.staging.before_sync = self._before_sync
 
     def tell(self, line: str) -> None:
         if self._told:
@@ -131,7 +135,10 @@ class Run:
         return [life for life in self.lives if life.pending is not None]
 
     def _in_flight(self) -> list[tuple[Session, InFlightPut]]:
-        return [(life, put) for life in self.lives for put in life.log.in_flight]
+        return [(life, put) for life in self.lives for put in (*life.log.in_flight, *life.staging.in_flight)]
+
+    def _store_of(self, name: str) -> MemoryLogStore:
+        return self.world.staging if _is_staged(name) else self.world.log
 
     def _step(self) -> None:
         self.steps += 1
@@ -149,9 +156,7 @@ class Run:
         if choice < len(alive):
             self._resume(alive[choice])
         elif choice < len(alive) + len(in_flight):
-            life, put = in_flight[choice - len(alive)]
-            life.log.in_flight.remove(put)
-            self._land(life, put)
+            self._land(*in_flight[choice - len(alive)])
         elif choice < len(alive) + len(in_flight) + len(crashable):
             self._crash(crashable[choice - len(alive) - len(in_flight)])
         else:
@@ -172,11 +177,13 @@ class Run:
     def _prune(self) -> None:
         if self._visited is None or not self.choices.is_past_given:
             return
-        log = self.world.log
+        log, staging = self.world.log, self.world.staging
         state = hash(
             (
                 frozenset((name, found[0]) for name, found in log.objects.items()),
                 frozenset(log.durable),
+                frozenset(staging.objects),
+                frozenset(staging.durable),
                 frozenset((life.history, life.is_dead, life.pending, life.clock.elapsed_ms) for life in self.lives),
                 frozenset((put.name, put.body) for _, put in self._in_flight()),
                 self.faults_left,
@@ -211,6 +218,8 @@ class Run:
         """Whether no other actor can change the answer, nor see that the call was made."""
         others = [other.actor for other in self.lives if other is not life and not other.is_dead]
         deletes = any(other.deletes for other in others)
+        if _is_staged(call.name):  # whoever commits a checkpoint deletes what was staged of it
+            return not others and call.operation in ("read", "head", "list_from")
         if call.operation == "make_durable":
             return not deletes
         if call.operation not in ("read", "head", "put_if_absent"):
@@ -221,7 +230,7 @@ class Run:
 
     def _answer(self, call: StoreCall, fault: Fault | None) -> int:
         """What the call will answer, as a number: with the history it decides everything the actor does next."""
-        objects = self.world.log.objects
+        objects = self._store_of(call.name).objects
         if call.operation == "list_from":
             return hash(tuple(sorted(name for name in objects if name >= call.name)))
         if call.operation == "read":
@@ -243,13 +252,13 @@ class Run:
     def _possible(self, call: StoreCall) -> tuple[str, ...]:
         """The faults that make a difference here."""
         match call.operation:
-            case "put_if_absent" if call.name not in self.world.log.objects:
+            case "put_if_absent" if call.name not in self._store_of(call.name).objects:
                 return ("fail_before", "fail_after", "conflict", "late", "refused")
             case "put_if_absent":
                 return ("fail_before",)
-            case "list_from" if self.scenario.store == "local":
+            case "list_from" if self.scenario.store == "local" and not _is_staged(call.name):
                 return ("stale", "hole")
-            case "read" | "make_durable" if call.name in self.world.log.objects:
+            case "read" | "make_durable" if call.name in self._store_of(call.name).objects:
                 return ("refused",)
         return ()
 
@@ -272,15 +281,19 @@ class Run:
         return True
 
     def _land(self, life: Session, put: InFlightPut) -> None:
-        self.tell(f"{life.actor.name}'s put of {_short(put.name)} arrives: {put.land().value}")
-        if self.scenario.store == "object" and put.name in self.world.log.objects:
-            self.world.log.make_durable(put.name)
+        (life.log if put in life.log.in_flight else life.staging).in_flight.remove(put)
+        with ambient.use(life.clock):
+            arrived = put.land()
+        self.tell(f"{life.actor.name}'s put of {_short(put.name)} arrives: {arrived.value}")
+        store = self._store_of(put.name)
+        if self.scenario.store == "object" and put.name in store.objects:
+            store.make_durable(put.name)
 
     def _crash(self, life: Session) -> None:
         self.crashes_left -= 1
         call = life.pending
         assert call is not None
-        lands = call.operation == "put_if_absent" and call.name not in self.world.log.objects
+        lands = call.operation == "put_if_absent" and call.name not in self._store_of(call.name).objects
         moment = self.choices.choose(3 if self.scenario.store == "local" else 2) if lands else 0
         if moment:
             life.dies_after, life.syncs_before = True, moment == 1
@@ -306,14 +319,10 @@ class Run:
         ended = self._alive()
         for life in ended:
             life.crash()
-        log = self.world.log
-        unsafe = sorted(
-            name
-            for name in log.objects.keys() | log.durable.keys()
-            if log.objects.get(name) is not log.durable.get(name) and log.objects.get(name) != log.durable.get(name)
-        )
+        unsafe = sorted(name for store in (self.world.log, self.world.staging) for name in store.unsafe())
         surviving = [name for name in unsafe if self.choices.choose(2)]
-        log.power_cut(surviving)
+        for store in (self.world.log, self.world.staging):
+            store.power_cut(surviving)
         self.tell(f"lost: {', '.join(_short(name) for name in unsafe if name not in surviving) or 'nothing'}")
         self.ledger.power_was_cut()
         for life in ended:
@@ -324,14 +333,31 @@ class Run:
     def _epilogue(self) -> None:
         """What was in flight arrives, in order; then every way of reading the table must show the same."""
         for life, put in self._in_flight():
-            life.log.in_flight.remove(put)
             self._land(life, put)
             self._check()
         self._check()
+        self._recover()
         log = hash(frozenset((name, found[0]) for name, found in self.world.log.objects.items()))
         if log not in self._read_before:  # the same bytes are read the same way
             self.world.check_readers(self.ledger)
             self._read_before.add(log)
+
+    def _recover(self) -> None:
+        """Whatever happened, a recovery commits each checkpoint that somebody was told is sealed."""
+        if not self.ledger.sealed:
+            return
+        self.world.log.before_sync = self.world.staging.before_sync = None
+        with ambient.use(Clock(255)):
+            table = opened(TableStore("memory://table", self.world.log, self.world.files, self.world.staging), None, {})
+            for app_id in {app_id for app_id, _ in self.ledger.sealed}:
+                Sink(table, app_id).recover()
+        self._check()
+        self.ledger.require_sealed_committed()
+
+
+def _is_staged(name: str) -> bool:
+    """Names in the staging folder begin with the name of an application, those of a log with a digit or underscore."""
+    return name[:1].isalpha()
 
 
 def _short(name: str) -> str:

@@ -89,6 +89,7 @@ class Session:
         self.history = hash((actor.name, clock.incarnation))
         self.log = FaultyLogStore(run.world.log, self._at_log_call)
         self.files = FaultyFileStore(run.world.files, self._at_file_call)
+        self.staging = FaultyLogStore(run.world.staging, self._at_log_call)
         self.greenlet = greenlet.greenlet(self._live)
         self._published = 0
 
@@ -96,7 +97,7 @@ class Session:
 
     def table(self, *, fresh: bool = False, **retry: Any) -> Any:
         """A handle on the table: opened before the story began, or now. ``retry`` goes to its `RetryPolicy`."""
-        store = TableStore("memory://table", self.log, self.files)
+        store = TableStore("memory://table", self.log, self.files, self.staging)
         return opened(store, None if fresh else self.run.base, retry)
 
     def new_file(self, part: str = "a", *, data_change: bool = True) -> AddFile:

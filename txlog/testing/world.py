@@ -6,7 +6,7 @@ before the story began; `World.check_readers`, which reads the table from every 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
@@ -70,6 +70,7 @@ class World:
     files: MemoryFileStore
     ledger: Ledger
     head: TableHead
+    staging: MemoryLogStore = field(default_factory=MemoryLogStore)
 
     def copy(self) -> World:
         log, files = MemoryLogStore(), MemoryFileStore()
@@ -77,7 +78,9 @@ class World:
         files.objects, files.durable = dict(self.files.objects), set(self.files.durable)
         log.lists_itself_completely = self.log.lists_itself_completely
         log.checks_predecessor = self.log.checks_predecessor
-        return World(log, files, self.ledger.copy(log, files), self.head)
+        staging = MemoryLogStore()
+        staging.lists_itself_completely = self.log.lists_itself_completely
+        return World(log, files, self.ledger.copy(log, files, staging), self.head, staging)
 
     def check_readers(self, ledger: Ledger) -> None:
         """Read the newest version from each start point that the log offers, by txlog's own readers."""
