@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -64,3 +66,44 @@ def test_reading_a_damaged_data_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError, match="cannot be read") as caught:
         txlog.Table.open(str(tmp_path)).snapshot().to_arrow()
     assert caught.value.path == path.name
+
+
+def test_the_96_bit_timestamps_of_old_files_are_moments_wherever_they_stand(tmp_path: Path) -> None:
+    moment, utc = datetime(2021, 3, 4, 5, 6, 7, 890123), pa.timestamp("us", "UTC")
+    schema = pa.schema(
+        [
+            ("at", utc),
+            ("many", pa.list_(utc)),
+            ("by_name", pa.map_(pa.string(), utc)),
+            ("nested", pa.struct([("id", pa.int64()), ("deep", pa.struct([("at", utc)]))])),
+            ("id", pa.int64()),
+        ]
+    )
+    row = {
+        "at": moment,
+        "many": [moment],
+        "by_name": [("a", moment)],
+        "nested": {"id": 1, "deep": {"at": moment}},
+        "id": 1,
+    }
+    table = txlog.Table.create(str(tmp_path), schema)
+    pq.write_table(
+        pa.Table.from_pylist([row], schema),
+        tmp_path / "f.parquet",
+        use_deprecated_int96_timestamps=True,
+        store_schema=False,
+    )
+    table.add_files(["f.parquet"])
+    expected = pa.Table.from_pylist([row], schema)
+    assert table.snapshot().to_arrow().cast(schema).equals(expected)
+    assert table.snapshot().to_arrow(where="at = timestamp '2021-03-04T05:06:07.890123Z'").num_rows == 1
+    assert (
+        deltalake.DeltaTable(tmp_path).to_pyarrow_table().column("at").to_pylist() == expected.column("at").to_pylist()
+    )
+
+
+def test_a_timestamp_without_zone_is_still_not_a_moment(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path), pa.schema([("at", pa.timestamp("us", "UTC"))]))
+    pq.write_table(pa.table({"at": pa.array([datetime(2021, 3, 4)], pa.timestamp("us"))}), tmp_path / "f.parquet")
+    with pytest.raises(txlog.SchemaMismatchError, match="at  table timestamp, file timestamp_ntz"):
+        table.add_files(["f.parquet"])

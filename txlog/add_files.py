@@ -84,7 +84,7 @@ def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> 
     )
     try:
         with store.files.open(path) as source, pq.ParquetFile(source) as parquet:
-            differing = list(_differences(stored, from_arrow(parquet.schema_arrow)))
+            differing = list(_differences(stored, from_arrow(_as_spark_reads(parquet))))
             if differing:
                 raise SchemaMismatchError(
                     "the file's columns differ:\n  " + "\n  ".join(differing), table=store.uri, path=path
@@ -137,6 +137,27 @@ def _partition_values(store: TableStore, snapshot: Snapshot, path: str) -> dict[
                 f"partition column {column} is NOT NULL, but the path says null", table=store.uri, path=path
             )
     return values
+
+
+def _as_spark_reads(parquet: Any) -> pa.Schema:
+    """The file's columns, where the old 96-bit timestamps (INT96) are moments in UTC, which Arrow does not tell."""
+    physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
+    return pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow])
+
+
+def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
+    """The field with its leaves, which stand in a file's order, as their physical types have it."""
+    data_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
+    if not pa.types.is_nested(data_type):
+        return field.with_type(pa.timestamp("us", "UTC")) if next(physical) == "INT96" else field
+    members = [_with_moments(data_type.field(at), physical) for at in range(data_type.num_fields)]
+    if all(member.equals(data_type.field(at)) for at, member in enumerate(members)):
+        return field
+    if pa.types.is_struct(data_type):
+        return field.with_type(pa.struct(members))
+    if pa.types.is_map(data_type):
+        return field.with_type(pa.map_(*members[0].type))
+    return field.with_type(pa.list_(members[0]))
 
 
 def _differences(table: Struct, file: Struct, prefix: str = "") -> Iterator[str]:
