@@ -203,7 +203,7 @@ def test_a_link_out_of_the_table_is_not_followed_to_data(
     found = _used(str(root))
     assert isinstance(found["rows"], txlog.StorageError)
     assert "through a symbolic link" in str(found["rows"])
-    assert isinstance(found["verify"], txlog.StorageError)
+    assert found["verify"] is False
     with pytest.raises(txlog.TxlogError):
         txlog.Table.open(str(root)).add_files(["day=x/secret.parquet"])
 

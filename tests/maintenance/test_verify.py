@@ -269,6 +269,20 @@ def test_a_data_file_that_was_cut_short_is_named(table: Path) -> None:
     assert found(verify(table)) == [("wrong-size", victim, None)]
 
 
+def test_a_data_file_behind_an_outward_link_is_named_and_the_others_are_looked_at(table: Path, tmp_path: Path) -> None:
+    victim, other = live_files(table)[:2]
+    outside = tmp_path / "elsewhere.parquet"
+    (table / victim).rename(outside)
+    (table / victim).symlink_to(outside)
+    (table / other).unlink()
+    verification = verify(table)
+    assert sorted((finding.rule, finding.path) for finding in verification.findings) == [
+        ("missing-file", other),
+        ("unreachable-file", victim),
+    ]
+    assert not verification.is_sound
+
+
 def test_data_files_are_left_alone_on_request(table: Path) -> None:
     (table / live_file(table)).unlink()
     verification = verify(table, data_files=False)

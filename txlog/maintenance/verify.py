@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txlog.checkpoint_reader import CheckpointReader
-from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, UnsupportedFeatureError
 from txlog.log.checksum import parse_checksum
 from txlog.log.last_checkpoint import parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
@@ -33,6 +33,7 @@ from txlog.protocol.log_names import (
     version_prefix,
 )
 from txlog.protocol.paths import canonical_path, resolve_data_path
+from txlog.result import counted
 from txlog.store.base import ObjectMeta, TableStore
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ def verify_table(
 
     ``data_files=False`` leaves out that each live file exists at its full size (a request per file). ``txn_ids``
     are acknowledged transactions by version, as ``WriteResult`` told them: a version that now holds another was
-    rewritten by a writer that does not put conditionally. Raises ``TableNotFoundError``, ``StorageError``.
+    rewritten by a writer that does not put conditionally. Raises ``TableNotFoundError``, and ``StorageError`` where
+    the log cannot be read; a data file that cannot is a finding.
     """
     return _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None)).run(data_files)
 
@@ -251,7 +253,7 @@ class _Verifier:
             self._found("checkpoint-differs", message, version=checkpoint.version, path=checkpoint.names[0])
         more = sum(1 for _ in differences)
         if more:
-            message = f"and {more} differences more"
+            message = f"and {counted(more, 'difference')} more"
             self._found("checkpoint-differs", message, version=checkpoint.version, path=checkpoint.names[0])
 
     def _differences(self, checkpoint: CheckpointFiles, held: LogState) -> Iterator[str]:
@@ -311,7 +313,7 @@ class _Verifier:
         files = self.state.files
         if (found.totals.num_files, found.totals.size_bytes) != (len(files), files.size_bytes):
             differences.append(
-                f"it counts {found.totals.num_files} files of {found.totals.size_bytes} bytes,"
+                f"it counts {counted(found.totals.num_files, 'file')} of {found.totals.size_bytes} bytes,"
                 f" and the log has {len(files)} of {files.size_bytes}"
             )
         for message in differences[:EXAMPLES_MAX]:
@@ -370,6 +372,8 @@ class _Verifier:
             size = self.store.files.head(path.path).size
         except NotFoundError:
             return Finding("missing-file", f"is gone, and version {file.version} added it", file.version, file.path)
+        except StorageError as error:
+            return Finding("unreachable-file", f"cannot be looked at: {error.message}", file.version, file.path)
         if size != file.size:
             message = f"has {size} bytes; version {file.version} added it with {file.size}"
             return Finding("wrong-size", message, file.version, file.path)
