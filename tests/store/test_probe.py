@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -128,3 +129,21 @@ def test_a_probe_of_a_server_is_safe() -> None:
         assert (report.is_safe, report.winners) == (True, 1)
         assert report.round_trip_s > 0
         assert server.keys() == []
+
+
+def test_a_probe_of_a_disk_leaves_no_folder_that_it_made(tmp_path: Path) -> None:
+    assert probe_store(tmp_path / "a" / "b").is_safe
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_probe_of_a_disk_leaves_the_folders_that_were_there(tmp_path: Path) -> None:
+    (tmp_path / "empty" / "_delta_log").mkdir(parents=True)
+    assert probe_store(tmp_path / "empty").is_safe
+    assert [*tmp_path.rglob("*")] == [tmp_path / "empty", tmp_path / "empty" / "_delta_log"]
+
+
+def test_a_store_that_was_probed_can_be_written_to(tmp_path: Path) -> None:
+    store = open_store(tmp_path / "t")
+    probe_store(store)
+    assert store.log.put_if_absent(COMMIT, b"{}") is PutOutcome.WRITTEN
+    assert (tmp_path / "t" / "_delta_log" / COMMIT).read_bytes() == b"{}"

@@ -8,6 +8,7 @@ PROTOCOL.md: "Delta Log Entries", "Writer Requirements" (mutual exclusion on a v
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -60,6 +61,7 @@ class LocalLogStore:
         self._folder = folder
         self._directory = f"{root}/{folder}"
         self._directory_is_durable = False
+        self._made: list[str] = []
         self._round_trip = RoundTrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -162,6 +164,14 @@ class LocalLogStore:
     def round_trip_s(self) -> float:
         return self._round_trip.median_s()
 
+    def remove_new_directories(self) -> None:
+        """Undo what the first put did to the folders: those that it made go, as far as they are empty."""
+        made, self._made = self._made, []
+        self._directory_is_durable = False
+        for directory in sorted(made, key=len, reverse=True):
+            with contextlib.suppress(OSError):  # somebody has put something there
+                os.rmdir(directory)
+
     def _put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
         target = self._path(name)
         aside = self._write_aside(name, body)
@@ -212,6 +222,7 @@ class LocalLogStore:
         if self._directory_is_durable:
             return
         created = disk.make_directories(self._directory)
+        self._made += created
         for parent in {self._root, os.path.dirname(self._directory), *map(os.path.dirname, created)}:
             disk.fsync_directory(parent)
         self._directory_is_durable = True

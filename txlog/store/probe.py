@@ -18,6 +18,7 @@ from typing import Any
 from txlog import ambient
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.store.base import LogStore, PutOutcome, TableStore
+from txlog.store.local import LocalLogStore
 
 __all__ = ["ProbeReport", "probe_head", "probe_store"]
 
@@ -55,6 +56,8 @@ def probe_store(
 ) -> ProbeReport:
     """Create one key three times and let 16 threads race for another, beside the table's log; then remove both.
 
+    On a disk the folders that were made for it go too.
+
     ``store`` may be a table's URI. Raises StorageError where the store cannot be written to at all.
     """
     if not isinstance(store, TableStore):
@@ -70,6 +73,8 @@ def probe_store(
             # A probe that stays is ignored by every reader; what was learnt matters more.
             with contextlib.suppress(TxlogError):
                 store.log.delete(f"{name}.{suffix}")
+        if isinstance(store.log, LocalLogStore):
+            store.log.remove_new_directories()
     return ProbeReport(
         uri=store.uri,
         racers=_RACERS,
