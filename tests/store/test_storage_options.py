@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import logging
+import re
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from txlog.errors import InvalidInputError
+from txlog.store import options
 from txlog.store.object_client import ObjectClient
 from txlog.store.open import open_store
 from txlog.store.options import Cloud, parse_options, redact
+
+ROOT = Path(__file__).parent.parent.parent
 
 # What the client itself says it knows, from its type declarations.
 S3_EXAMPLES = {
@@ -228,3 +233,46 @@ def test_each_way_to_name_a_local_path_is_the_same_table(form: str, tmp_path: ob
 def test_a_file_uri_is_decoded_and_a_plain_path_is_not() -> None:
     assert open_store("file:///tmp/a%20b").uri == "/tmp/a b"
     assert open_store("/tmp/a%20b").uri == "/tmp/a%20b"
+
+
+def test_every_key_stands_on_the_page_that_an_error_names() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        parse_options({"nothing_like_it": "x"}, Cloud.LOCAL)
+    page = re.search(r"txlog/\S+\.md", caught.value.message)
+    assert page is not None
+    told = set(re.findall(r"`([a-z0-9_]+)`", (ROOT / page[0]).read_text()))
+    keys = {name for each in options._CONFIG.values() for name in each} | options._CLIENT | options._RETRY
+    assert keys <= told, sorted(keys - told)
+
+
+@pytest.mark.parametrize("cloud", Cloud)
+def test_an_unknown_key_is_answered_in_a_line_with_the_nearest_one(cloud: Cloud) -> None:
+    with pytest.raises(InvalidInputError, match="Did you mean 'timeout'") as caught:
+        parse_options({"time_out": "1"}, cloud)
+    assert len(caught.value.message) < 200
+    with pytest.raises(InvalidInputError) as caught:
+        parse_options({"nothing_like_it": "x"}, cloud)
+    assert len(caught.value.message) < 200
+
+
+def test_options_that_are_no_mapping_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="dict"):
+        open_store("s3://bucket/t", "region=eu-west-1")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("location", "path"),
+    [("~/t", "{home}/t"), ("~", "{home}"), ("./~/t", "{here}/~/t"), ("a~/t", "{here}/a~/t"), (Path("~/t"), "{home}/t")],
+)
+def test_a_tilde_is_the_home_directory_as_in_a_shell(
+    location: str | Path, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert open_store(location).uri == path.format(home=tmp_path / "home", here=tmp_path)
+
+
+@pytest.mark.parametrize("location", [None, 5, b"t", ["t"], "", " "])
+def test_what_is_no_location_is_refused(location: object) -> None:
+    with pytest.raises(InvalidInputError, match="location must be a path or a URI"):
+        open_store(location)  # type: ignore[arg-type]

@@ -45,7 +45,10 @@ def open_store(
     ``credential_provider`` is an obstore provider (profiles, assumed roles, expiring tokens). Raises
     InvalidInputError for a URI or an option that cannot be used.
     """
-    text = os.fspath(uri)
+    try:
+        text = os.fspath(uri)
+    except TypeError:
+        raise InvalidInputError(f"a table's location must be a path or a URI, is {uri!r}") from None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInputError("a table's location must be a path or a URI")
     try:
@@ -56,7 +59,7 @@ def open_store(
     scheme = match[1].lower() if match else "file"
     if scheme == "file":
         parse_options(storage_options, Cloud.LOCAL)
-        return local_table_store(_local_path(text) if match else text)
+        return local_table_store(_local_path(text) if match else _from_home(text))
     cloud = _CLOUDS.get(scheme)
     if cloud is None:
         raise InvalidInputError(
@@ -68,6 +71,11 @@ def open_store(
     return object_table_store(
         _location(cloud, scheme, text), parse_options(storage_options, cloud), credential_provider
     )
+
+
+def _from_home(path: str) -> str:
+    """``~/t`` is a place below the home directory wherever it is typed; ``./~`` names a folder that is called so."""
+    return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
 
 
 def _local_path(uri: str) -> str:

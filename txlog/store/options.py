@@ -70,6 +70,8 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
     config: dict[str, str] = {}
     client: dict[str, Any] = {}
     retry: dict[str, Any] = {}
+    if not isinstance(options, Mapping | None):
+        raise InvalidInputError(f"storage_options are a dict of keys and values, not a {type(options).__name__}")
     for key, value in (options or {}).items():
         if not isinstance(key, str):
             raise InvalidInputError(f"storage_options: keys are strings, got {key!r}")
@@ -264,6 +266,9 @@ _ELSEWHERE = {
 }
 
 
+_PAGE = "txlog/store/README.md"
+
+
 def _refuse_by_name(name: str, key: str, value: Any) -> None:
     if name == "s3_locking_provider" and str(value).strip().lower() not in ("", "none"):
         raise InvalidInputError(
@@ -309,7 +314,8 @@ def _unknown(key: str, cloud: Cloud) -> InvalidInputError:
     clouds = [cloud] if cloud is not Cloud.LOCAL else [Cloud.S3, Cloud.AZURE, Cloud.GCS]
     known = sorted({name for each in clouds for name in _CONFIG[each]} | _CLIENT | _RETRY)
     near = difflib.get_close_matches(_bare(key, cloud), known, n=1, cutoff=0.6)
-    advice = f"Did you mean {near[0]!r}?" if near else f"Known keys: {', '.join(known)}."
+    where = f"{_PAGE} lists the keys of each store" + (", of which a disk needs none" if cloud is Cloud.LOCAL else "")
+    advice = f"Did you mean {near[0]!r}? {where}." if near else f"{where}."
     return InvalidInputError(f"storage_options: there is no key {key!r} for a table on {cloud.value}. {advice}")
 
 
