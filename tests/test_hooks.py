@@ -98,7 +98,7 @@ def test_a_lost_race_is_told_before_the_commit_and_named_in_result_commit_and_lo
     assert info["txlog"]["lostTo"] == {"WRITE": 1}
     assert info["txlog"]["waitedMs"] == round(result.metrics.waited_s * 1000)
     line = caplog.records[-1]
-    assert "1 races lost (1 to WRITE)" in line.getMessage()
+    assert "1 race lost (1 to WRITE)" in line.getMessage()
     assert line.txlog["rows"] == 2  # type: ignore[attr-defined]
     assert line.txlog["version"] == 2  # type: ignore[attr-defined]
 

@@ -36,7 +36,7 @@ from txlog.log.state import TableHead
 from txlog.log.transaction import Proposal, commit_bytes, commit_facts
 from txlog.protocol.commit_file import Commit, parse_commit
 from txlog.protocol.log_names import commit_name
-from txlog.result import WriteMetrics, WriteResult
+from txlog.result import Outcome, WriteMetrics, WriteResult, counted
 from txlog.store.base import PutOutcome
 from txlog.store.probe import probe_head
 from txlog.store.retry import RetryPolicy
@@ -55,7 +55,7 @@ class CommitOutcome:
     """``outcome`` is "committed" or "already_committed"; ``head`` is the table after our commit where it is known."""
 
     version: int | None
-    outcome: str
+    outcome: Outcome
     attempts: int
     lost_races: int
     waited_s: float
@@ -244,7 +244,7 @@ class _Run:
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.table)
         self._make_found_commit_durable(decision.version)
-        word = "committed" if isinstance(decision, Committed) else "already_committed"
+        word: Outcome = "committed" if isinstance(decision, Committed) else "already_committed"
         return self._outcome(decision.version, word, None)
 
     def _step_over_cleaned_up(self) -> CommitOutcome | None:
@@ -276,8 +276,8 @@ class _Run:
         # A blind append never stops being valid, so only time bounds its races.
         if not self._pause(bounded_by_count=not self.proposal.is_blind_append):
             raise CommitRetriesExhaustedError(
-                f"lost {self.lost_races} races in {self.attempts} attempts, then the retry policy ended."
-                " Nothing landed; run it again, or give the table handle a longer RetryPolicy",
+                f"lost {counted(self.lost_races, 'race')} in {counted(self.attempts, 'attempt')}, then the retry policy"
+                " ended. Nothing landed; run it again, or give the table handle a longer RetryPolicy",
                 table=self.log.table,
                 version=self.target,
                 attempts=self.attempts,
@@ -388,7 +388,7 @@ class _Run:
         head = self.log.advance(self.head, Commit(version, self.said.actions, told, len(body)))
         return self._outcome(version, "committed", head)
 
-    def _outcome(self, version: int | None, outcome: str, head: TableHead | None) -> CommitOutcome:
+    def _outcome(self, version: int | None, outcome: Outcome, head: TableHead | None) -> CommitOutcome:
         return CommitOutcome(version, outcome, self.attempts, self.lost_races, self.waited_s, self.lost_to, head)
 
     # --- refusals -------------------------------------------------------------------------------------------

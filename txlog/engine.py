@@ -23,7 +23,7 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import commit_name
 from txlog.protocol.schema import parse_schema
-from txlog.result import WriteMetrics, WriteResult
+from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 
@@ -136,9 +136,10 @@ class Engine:
             did = result.metrics
             lost = ", ".join(f"{count} to {operation}" for operation, count in did.lost_to.items())
             logger.info(
-                "%s: committed v%s %s: %d rows, %d files, %d bytes; %d attempts, %d races lost%s, %.2f s waited, %s",
-                *(self.uri, result.version, proposal.operation, did.rows, did.files, did.bytes, result.attempts),
-                *(did.lost_races, f" ({lost})" if lost else "", did.waited_s, result.txn_id),
+                "%s: committed v%s %s: %s, %s, %d bytes; %s, %s lost%s, %.2f s waited, %s",
+                *(self.uri, result.version, proposal.operation, counted(did.rows, "row"), counted(did.files, "file")),
+                *(did.bytes, counted(result.attempts, "attempt"), counted(did.lost_races, "race")),
+                *(f" ({lost})" if lost else "", did.waited_s, result.txn_id),
                 extra={"txlog": {"table": self.uri, "operation": proposal.operation, **result.to_dict()}},
             )
 

@@ -19,6 +19,7 @@ from functools import partial
 from txlog import ambient
 from txlog.delta_log import DeltaLog
 from txlog.log.state import TableHead
+from txlog.result import counted
 
 __all__ = ["PostCommit"]
 
@@ -118,6 +119,9 @@ class PostCommit:
         done = clean_up_log(self._log, head, most=_CLEANED_UP_AT_ONCE)
         if done.names:
             logger.info(
-                "%s: log cleanup deleted %d files (%d bytes)", self._log.table, len(done.names), done.size_bytes
+                "%s: log cleanup deleted %s (%d bytes)",
+                self._log.table,
+                counted(len(done.names), "file"),
+                done.size_bytes,
             )
         return True

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
-__all__ = ["LogCleanUp", "LogCompaction", "WriteMetrics", "WriteResult"]
+__all__ = ["LogCleanUp", "LogCompaction", "WriteMetrics", "WriteResult", "counted", "human_size"]
+
+Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +42,12 @@ class WriteResult:
 
     ``outcome`` is ``"committed"``, or ``"already_committed"`` where an equal replay of an
     ``app_id`` and ``checkpoint_id`` was found to be in the table (``version`` is then the version
-    that holds it, or None where the commit is no longer retained).
+    that holds it, or None where the commit is no longer retained). ``"empty"`` is a sink's checkpoint without
+    rows, which made no version; ``"ignored"`` what ``txlog.write(mode="ignore")`` found a table for.
     """
 
     version: int | None
-    outcome: str
+    outcome: Outcome
     attempts: int
     txn_id: str
     metrics: WriteMetrics = field(default_factory=WriteMetrics)
@@ -62,11 +66,11 @@ class WriteResult:
         parts = [f"version={self.version}", self.outcome.replace("_", " ")]
         if self.outcome == "committed":
             parts += [
-                _count(self.metrics.rows, "row"),
-                _count(self.metrics.files, "file"),
+                counted(self.metrics.rows, "row"),
+                counted(self.metrics.files, "file"),
                 human_size(self.metrics.bytes),
             ]
-        parts.append(_count(self.attempts, "attempt"))
+        parts.append(counted(self.attempts, "attempt"))
         return f"WriteResult({', '.join(parts)})"
 
     __repr__ = __str__
@@ -96,7 +100,7 @@ class LogCleanUp:
         }
 
     def __str__(self) -> str:
-        parts = [_count(len(self.names), "file"), human_size(self.size_bytes)]
+        parts = [counted(len(self.names), "file"), human_size(self.size_bytes)]
         if self.first_version is not None:
             parts.append(f"first version {self.first_version}")
         if self.dry_run:
@@ -127,12 +131,13 @@ class LogCompaction:
     def __str__(self) -> str:
         versions = f"versions {self.first_version} to {self.last_version}"
         sizes = f"{human_size(self.replaced_bytes)} as {human_size(self.size_bytes)}"
-        return f"LogCompaction({versions}, {_count(self.actions, 'action')}, {sizes})"
+        return f"LogCompaction({versions}, {counted(self.actions, 'action')}, {sizes})"
 
     __repr__ = __str__
 
 
-def _count(number: int, noun: str) -> str:
+def counted(number: int, noun: str) -> str:
+    """``1 row``, ``336,776 rows``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

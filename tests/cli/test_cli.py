@@ -67,7 +67,12 @@ def test_create_refuses_a_table_that_exists_unless_that_is_fine(table: Path) -> 
     assert again.stderr.startswith("TableExistsError: ")
     assert "--exist-ok" in again.stderr
     assert len(again.stderr.splitlines()) == 1
-    assert txlog("create", table, "--columns", "id bigint", "--exist-ok").exit_code == 0
+    columns = "id bigint not null, name string, day date"
+    assert txlog("create", table, "--columns", columns, "-p", "day", "--exist-ok").exit_code == 0
+    other = txlog("create", table, "--columns", "id string not null, day date", "--exist-ok")
+    assert other.exit_code == 1
+    assert "id  table bigint NOT NULL, asked for as string NOT NULL" in other.stderr
+    assert "it is partitioned by day, not by nothing" in other.stderr
     assert deltalake.DeltaTable(table).version() == 0
 
 
@@ -78,6 +83,7 @@ def test_columns_that_cannot_be_are_refused_and_nothing_is_made(tmp_path: Path, 
     refused = txlog("create", tmp_path / "t", "--columns", columns)
     assert refused.exit_code == 1
     assert refused.stderr.startswith("InvalidInputError: ")
+    assert "timestamp_ntz" in refused.stderr or columns not in ("id", "id foo", "id varchar(10)", "")
     assert not (tmp_path / "t").exists()
 
 
@@ -122,6 +128,16 @@ def test_append_creates_the_table_when_told_to(tmp_path: Path, csv_file: Path) -
     assert txlog("append", tmp_path / "new", csv_file, "--create").exit_code == 0
     assert deltalake.DeltaTable(tmp_path / "new").metadata().partition_columns == ["day"]
     assert len(rows_of(tmp_path / "new")) == 6
+
+
+@pytest.mark.parametrize("arguments", [["-p", "day,id"], ["-p", "day", "--partition-by", "id"], ["-p", "day, id"]])
+def test_partition_columns_are_given_as_a_comma_list_or_one_at_a_time(
+    tmp_path: Path, csv_file: Path, arguments: list[str]
+) -> None:
+    assert txlog("create", tmp_path / "t1", "--columns", "id int, x int, day date", *arguments).exit_code == 0
+    assert txlog("append", tmp_path / "t2", csv_file, "--create", *arguments).exit_code == 0
+    for name in ("t1", "t2"):
+        assert deltalake.DeltaTable(tmp_path / name).metadata().partition_columns == ["day", "id"]
 
 
 def test_append_is_exactly_once_with_an_app_id(table: Path, csv_file: Path) -> None:

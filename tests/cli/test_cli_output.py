@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -50,3 +53,28 @@ def test_a_dropped_replay_is_told_in_one_line_and_ends_the_program_well(table: s
 def test_the_files_to_append_are_explained(table: str) -> None:
     text = " ".join(_txlog("append", "--help").stdout.split())
     assert "what to append: .parquet, .csv" in text
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_an_interrupted_append_leaves_nothing_and_says_so_in_one_line(
+    table: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, as_json: bool
+) -> None:
+    rows = tmp_path / "rows.parquet"
+    pq.write_table(pa.table({"id": range(200_000)}), rows)
+    before = sorted(Path(table).rglob("*"))
+
+    def interrupted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        if batch.column("id")[0].as_py():
+            raise KeyboardInterrupt
+        return batch
+
+    monkeypatch.setattr("txlog.cli.data_files._lined_up", interrupted)
+    done = CliRunner().invoke(app, ["append", table, str(rows), *(["--json"] if as_json else [])])
+    assert done.exit_code == 130
+    assert sorted(Path(table).rglob("*")) == before
+    if as_json:
+        assert json.loads(done.stdout)["error"]["kind"] == "Interrupted"
+        assert done.stderr == ""
+    else:
+        assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
+        assert done.stderr.startswith("Interrupted: nothing is half done")

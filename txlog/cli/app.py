@@ -13,7 +13,7 @@ from txlog.cli import log_commands, show, sink_commands
 from txlog.cli.columns import parse_columns
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs
 
 __all__ = ["app"]
 
@@ -28,9 +28,6 @@ app = typer.Typer(
 
 Version = Annotated[int | None, typer.Option("--version", min=0, help="this version instead of the newest")]
 Timestamp = Annotated[str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")]
-PartitionBy = Annotated[
-    list[str] | None, typer.Option("--partition-by", "-p", metavar="COLUMN", help="a partition column; may be repeated")
-]
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
 ]
@@ -82,7 +79,7 @@ def create(
         table = txlog.Table.create(
             uri,
             _schema(columns, like, schema),
-            tuple(partition_by or ()),
+            names(partition_by),
             table_properties,
             exist_ok=exist_ok,
             storage_options=options,
@@ -326,4 +323,6 @@ def _append(
         reader = data.reader(advance)
         if table is not None and not partition_by:
             return table.append(reader, **arguments)
-        return txlog.write(uri, reader, partition_by=partition_by, storage_options=storage_options, **arguments)
+        return txlog.write(
+            uri, reader, partition_by=names(partition_by) or None, storage_options=storage_options, **arguments
+        )

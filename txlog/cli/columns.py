@@ -36,6 +36,11 @@ _PRIMITIVES: dict[str, Primitive] = {
     "VARCHAR": delta.STRING,
 }
 
+_TYPES = (
+    "bigint, int, smallint, tinyint, double, float, decimal(p,s), string, boolean, binary, date, timestamp,"
+    " timestamp_ntz, array<>, map<,> and struct<name: type>"
+)
+
 
 def parse_columns(text: str) -> Struct:
     """``"id bigint not null, tags array<string>"`` -> ``Struct``; raises ``InvalidInputError``."""
@@ -48,13 +53,16 @@ def parse_columns(text: str) -> Struct:
     except ParseError as error:
         near = (error.errors[0].get("highlight") or "its end") if error.errors else "its end"
         raise InvalidInputError(
-            f"the column list {text!r} cannot be read, near {near}: write 'name type, name type not null'"
+            f"the column list {text!r} cannot be read, near {near}: write 'name type, name type not null'; types are"
+            f" {_TYPES}"
         ) from None
     except TokenError as error:
         raise InvalidInputError(f"the column list {text!r} cannot be read: {error}") from None
     columns = statement.this.expressions if isinstance(statement.this, exp.Schema) else []
     if not columns or not all(isinstance(column, exp.ColumnDef) for column in columns):
-        raise InvalidInputError(f"the column list {text!r} is not of the form 'name type, name type not null'")
+        raise InvalidInputError(
+            f"the column list {text!r} is not of the form 'name type, name type not null'; types are {_TYPES}"
+        )
     return Struct(tuple(_column(column) for column in columns))
 
 
@@ -63,7 +71,7 @@ def _column(column: exp.ColumnDef) -> Field:
 
     name = str(column.name)
     if column.kind is None:
-        raise InvalidInputError(f"column {name!r} has no type")
+        raise InvalidInputError(f"column {name!r} has no type; types are {_TYPES}")
     nullable, metadata = True, {}
     for constraint in column.constraints:
         if isinstance(constraint.kind, exp.NotNullColumnConstraint):
@@ -92,10 +100,8 @@ def _type(kind: Any, column: str) -> DataType:
         return Struct(tuple(_column(member) for member in parameters))
     if name in _PRIMITIVES and not parameters:
         return _PRIMITIVES[name]
-    known = "bigint, int, smallint, tinyint, double, float, decimal(p,s), string, boolean, binary, date, timestamp,"
     raise InvalidInputError(
-        f"column {column!r}: {kind.sql(dialect='spark')} is not a type of Delta tables; there are {known}"
-        " timestamp_ntz, array<>, map<,> and struct<name: type>"
+        f"column {column!r}: {kind.sql(dialect='spark')} is not a type of Delta tables; types are {_TYPES}"
     )
 
 

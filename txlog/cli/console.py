@@ -80,7 +80,8 @@ class Output:
             name = type(error).__name__
             self._fail(name, str(error), {"kind": name, "message": str(error), "path": error.filename})
         except KeyboardInterrupt:
-            raise typer.Exit(INTERRUPTED) from None
+            message = "nothing is half done; `txlog history` shows whether a version landed"
+            self._fail("Interrupted", message, {"kind": "Interrupted", "message": message}, INTERRUPTED)
 
     @contextlib.contextmanager
     def _warnings(self) -> Iterator[None]:
@@ -95,12 +96,12 @@ class Output:
         finally:
             logger.removeHandler(handler)
 
-    def _fail(self, kind: str, message: str, data: Mapping[str, Any]) -> None:
+    def _fail(self, kind: str, message: str, data: Mapping[str, Any], exit_code: int = FAILED) -> None:
         if self.as_json:
             self.result({"error": data})
         else:
             self.stderr.print(Text.assemble((f"{kind}: ", "bold red"), message), soft_wrap=True)
-        raise typer.Exit(FAILED)
+        raise typer.Exit(exit_code)
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int, *, in_bytes: bool = False) -> Iterator[Advance]:

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from txlog.maintenance.files_summary import FilesSummary, SizeBin
-from txlog.result import human_size
+from txlog.result import counted, human_size
 
 __all__ = ["summary_facts", "summary_shown"]
 
@@ -28,7 +28,7 @@ def summary_shown(table: str, summary: FilesSummary) -> list[RenderableType]:
     lines = {
         "table": table,
         "version": str(summary.version),
-        "files": f"{_count(summary.files, 'file')}, {human_size(summary.size_bytes)}{_spread(summary)}",
+        "files": f"{counted(summary.files, 'file')}, {human_size(summary.size_bytes)}{_spread(summary)}",
         "small": _small(summary),
         "deleted rows": _deleted(summary),
         "removed": _removed(summary),
@@ -53,7 +53,7 @@ def _small(summary: FilesSummary) -> str:
     below = _whole(summary.small_below_bytes)
     if not summary.small_files:
         return f"none below {below}"
-    found = f"{_count(summary.small_files, 'file')} below {below}, {human_size(summary.small_bytes)}"
+    found = f"{counted(summary.small_files, 'file')} below {below}, {human_size(summary.small_bytes)}"
     if not summary.mergeable_files:
         return f"{found}; no two of them in one partition"
     return f"{found}; {summary.mergeable_files:,} could be merged with others of their partition"
@@ -62,13 +62,13 @@ def _small(summary: FilesSummary) -> str:
 def _deleted(summary: FilesSummary) -> str:
     if not summary.files_with_deleted_rows:
         return "none marked in live files"
-    return f"{_count(summary.deleted_rows, 'row')} marked in {_count(summary.files_with_deleted_rows, 'file')}"
+    return f"{counted(summary.deleted_rows, 'row')} marked in {counted(summary.files_with_deleted_rows, 'file')}"
 
 
 def _removed(summary: FilesSummary) -> str:
     if not summary.removed_files:
         return "no file that the log still tells of"
-    found = f"{_count(summary.removed_files, 'file')}, {human_size(summary.removed_bytes)}"
+    found = f"{counted(summary.removed_files, 'file')}, {human_size(summary.removed_bytes)}"
     return f"{found}; {summary.expired_files:,} past their retention, for vacuum to delete"
 
 
@@ -106,7 +106,7 @@ def _partitions(summary: FilesSummary) -> list[RenderableType]:
             Text(_named(found.values)), f"{found.files:,}", f"{found.small_files:,}", human_size(found.size_bytes)
         )
     more = len(summary.partitions) - _PARTITIONS_SHOWN
-    total = f"{_count(len(summary.partitions), 'partition')}"
+    total = counted(len(summary.partitions), "partition")
     return [table, Text(f"{total}, those with most files first; {more:,} not shown" if more > 0 else total)]
 
 
@@ -119,7 +119,3 @@ def _grid(lines: Mapping[str, str]) -> Table:
     for name, value in lines.items():
         grid.add_row(Text(name, style="bold"), Text(value))
     return grid
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -11,7 +11,7 @@ from rich.text import Text
 import txlog
 from txlog.cli.console import Output
 from txlog.cli.options import Json, Storage, Uri, pairs
-from txlog.result import LogCleanUp, LogCompaction, human_size
+from txlog.result import LogCleanUp, LogCompaction, counted, human_size
 
 __all__ = ["checkpoint", "clean_up_log", "compact_log"]
 
@@ -82,7 +82,7 @@ def _clean_up_shown(done: LogCleanUp) -> list[RenderableType]:
     if done.dry_run and len(done.names) > _NAMES_SHOWN:
         shown.append(Text(f"... and {len(done.names) - _NAMES_SHOWN:,} more"))
     verb = "would delete" if done.dry_run else "deleted"
-    count = f"{len(done.names):,} file{'' if len(done.names) == 1 else 's'}"
+    count = counted(len(done.names), "file")
     first = done.first_version
     since = "" if first is None else f"; the first version is {'then' if done.dry_run else 'now'} {first}"
     return [*shown, Text(f"{verb} {count}, {human_size(done.size_bytes)}{since}")]

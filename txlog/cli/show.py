@@ -17,7 +17,7 @@ from rich.text import Text
 
 from txlog.cli.operations import bytes_written, described, files_changed, rows_changed
 from txlog.protocol.schema import type_name
-from txlog.result import human_size
+from txlog.result import counted, human_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,11 +66,11 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
 
 
 def snapshot_shown(facts: Facts) -> list[RenderableType]:
-    rows = "an unknown number of rows" if facts["rows"] is None else _count(facts["rows"], "row")
+    rows = "an unknown number of rows" if facts["rows"] is None else counted(facts["rows"], "row")
     lines = {
         "table": facts["table"],
         "version": f"{facts['version']}, of {_time(facts['timestamp'])} UTC",
-        "holds": f"{rows}, {_count(facts['files'], 'file')}, {human_size(facts['size'])}",
+        "holds": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         "protocol": _protocol(facts["protocol"]),
         **{f"app {app_id}": f"committed up to {version}" for app_id, version in facts["app_versions"].items()},
@@ -131,7 +131,7 @@ def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
         )
         cells = (file["path"], partition, human_size(file["size"]), _number(file["rows"]), _time(file["modified"]))
         table.add_row(*map(Text, cells))
-    total = _count(found, "file") if len(files) == found else f"{len(files):,} of {_count(found, 'file')}"
+    total = counted(found, "file") if len(files) == found else f"{len(files):,} of {counted(found, 'file')}"
     return [table, Text(f"{total}, {human_size(sum(file['size'] for file in files))}")]
 
 
@@ -176,10 +176,10 @@ def verification_shown(verification: Verification) -> list[RenderableType]:
             )
         shown.append(table)
     errors = sum(finding.severity == "error" for finding in verification.findings)
-    verdict = ("sound", "green") if verification.is_sound else (_count(errors, "error"), "bold red")
+    verdict = ("sound", "green") if verification.is_sound else (counted(errors, "error"), "bold red")
     seen = (
-        f": version {verification.version}; looked at {_count(verification.commits, 'commit')},"
-        f" {_count(verification.checkpoints, 'checkpoint')}, {_count(verification.data_files, 'data file')}"
+        f": version {verification.version}; looked at {counted(verification.commits, 'commit')},"
+        f" {counted(verification.checkpoints, 'checkpoint')}, {counted(verification.data_files, 'data file')}"
     )
     return [*shown, Text.assemble(verdict, seen)]
 
@@ -205,10 +205,6 @@ def _table(*names: str, numbers: Sequence[str] = (), unbroken: Sequence[str] = (
         justify: Literal["left", "right"] = "right" if name in numbers else "left"
         table.add_column(name, justify=justify, overflow="fold", no_wrap=name in unbroken)
     return table
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _grid(lines: Mapping[str, str]) -> Table:

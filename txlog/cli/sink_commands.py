@@ -14,7 +14,7 @@ from rich.text import Text
 from txlog.cli.console import Output
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.engine import Engine
-from txlog.result import human_size
+from txlog.result import counted, human_size
 from txlog.sink.inspection import Application, StagedState, applications, clean_staging, staged_states
 from txlog.store.open import open_store
 
@@ -109,7 +109,7 @@ def _states_shown(found: Sequence[StagedState], verb: str) -> list[RenderableTyp
         for each in found
     ]
     names = ("app_id", "checkpoint", "state", "tasks", "rows", "size", "modified (UTC)")
-    return [_table(names, rows), Text(f"{verb}{len(found):,} checkpoint{'' if len(found) == 1 else 's'}")]
+    return [_table(names, rows), Text(f"{verb}{counted(len(found), 'checkpoint')}")]
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -> Table:
