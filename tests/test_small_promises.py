@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -77,3 +78,14 @@ def test_a_snapshots_time_is_that_of_history_and_of_time_travel_also_where_files
     times = [table.snapshot(version).timestamp_ms for version in range(3)]
     assert times == [1_700_000_300_000, 1_700_000_300_001, 1_700_000_300_002]
     assert times == [entry["timestamp"] for entry in reversed(table.history())]
+
+
+@pytest.mark.parametrize("data", [ROWS.slice(0, 0), [], iter(())], ids=["an empty table", "a list", "an iterator"])
+def test_an_append_without_rows_is_a_version_that_history_tells_of(table: txlog.Table, data: object) -> None:
+    result = table.append(data, user_metadata="nothing came")
+    assert (result.version, result.outcome, result.metrics.rows, result.metrics.files) == (1, "committed", 0, 0)
+    entry = deltalake.DeltaTable(table.uri).history(1)[0]
+    assert (entry["version"], entry["operation"], entry["userMetadata"]) == (1, "WRITE", "nothing came")
+    deltalake.write_deltalake(table.uri, ROWS.slice(0, 0), mode="append")
+    assert table.snapshot().version == 2, "deltalake makes one too"
+    assert table.snapshot().to_arrow().num_rows == 3

@@ -84,7 +84,7 @@ def test_two_of_one_version_are_equal_and_one_key(table: Table, tmp_path: Path) 
     assert table.snapshot(2) == again
     assert len({table.snapshot(2), again, table.snapshot(3)}) == 2
     assert table.snapshot(2) != "v2"
-    assert repr(again) == f"Snapshot({tmp_path / 't'}, version=2)"
+    assert repr(again) == f"Snapshot({tmp_path / 't'}, version=2, 3 columns, partitioned by day)"
 
 
 def test_its_properties_are_a_copy(table: Table) -> None:
@@ -120,6 +120,7 @@ def test_a_time_is_the_newest_version_at_or_before_it(timestamp: Any, version: i
         {"version": 2**62},
         {"timestamp": BEGIN - dt.timedelta(milliseconds=1)},
         {"timestamp": BEGIN + dt.timedelta(hours=3, milliseconds=1)},
+        {"timestamp": dt.date(2026, 11, 20)},
         {"timestamp": "1970-01-01"},
         {"timestamp": "9999-12-31"},
     ],

@@ -21,6 +21,7 @@ import txlog
 from txlog.engine import Engine
 from txlog.store.open import open_store
 from txlog.table import Table
+from txlog.unbuilt import ELSEWHERE, NOT_BUILT
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 
@@ -95,7 +96,98 @@ def test_a_table_that_exists_is_an_error_or_with_exist_ok_is_opened(tmp_path: Pa
     Table.create(tmp_path / "t", SCHEMA).append(rows_of(1))
     with pytest.raises(txlog.TableExistsError, match=r"Table\.open"):
         Table.create(tmp_path / "t", SCHEMA)
-    assert ids_of(Table.create(tmp_path / "t", pa.schema([("other", pa.int8())]), exist_ok=True)) == [1]
+    assert ids_of(Table.create(tmp_path / "t", SCHEMA, exist_ok=True)) == [1]
+
+
+HERE = pa.schema(
+    [pa.field("id", pa.int64(), nullable=False), ("day", pa.string()), ("s", pa.struct([("a", pa.int32())]))]
+)
+HERE_PROPERTIES = {"delta.appendOnly": "false", "team": "x"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "partition_by", "properties"),
+    [
+        (HERE, ["day"], HERE_PROPERTIES),
+        (HERE, ["DAY"], {}),
+        (pa.schema([pa.field("ID", pa.int64(), nullable=False), ("day", pa.string())]), ["day"], {"team": "x"}),
+    ],
+    ids=["the same", "the same whatever the case", "columns were added since"],
+)
+def test_exist_ok_opens_a_table_that_will_do(
+    schema: pa.Schema, partition_by: list[str], properties: dict[str, str], tmp_path: Path
+) -> None:
+    Table.create(tmp_path / "t", HERE, ["day"], HERE_PROPERTIES)
+    again = Table.create(tmp_path / "t", schema, partition_by, properties, exist_ok=True)
+    assert again.snapshot().version == 0
+
+
+@pytest.mark.parametrize(
+    ("schema", "partition_by", "properties", "told"),
+    [
+        (HERE.append(pa.field("new", pa.date32())), ["day"], {}, ["new  asked for as date, not in the table"]),
+        (HERE.set(0, pa.field("id", pa.int32(), False)), ["day"], {}, ["id  table bigint NOT NULL, asked for as int"]),
+        (HERE.set(0, pa.field("id", pa.int64())), ["day"], {}, ["id  table bigint NOT NULL, asked for as bigint"]),
+        (HERE.remove(0), ["day"], {}, ["id  table bigint NOT NULL, not asked for"]),
+        (
+            HERE.set(2, pa.field("s", pa.struct([("a", pa.int8())]))),
+            ["day"],
+            {},
+            ["s.a  table int, asked for as tinyint"],
+        ),
+        (HERE, [], {}, ["partitioned by day, not by nothing"]),
+        (HERE, ["day"], {"team": "y", "a": "b"}, ["team is 'x', not 'y'", "a is not set, not 'b'"]),
+        (HERE.set(1, pa.field("day", pa.date32())), ["id"], {}, ["day  table string, asked for as date", "not by id"]),
+    ],
+    ids=[
+        "a column more",
+        "a type",
+        "null allowed",
+        "a required column less",
+        "a member",
+        "partitions",
+        "values",
+        "all",
+    ],
+)
+def test_exist_ok_refuses_a_table_that_differs_and_says_how(
+    schema: pa.Schema, partition_by: list[str], properties: dict[str, str], told: list[str], tmp_path: Path
+) -> None:
+    Table.create(tmp_path / "t", HERE, ["day"], HERE_PROPERTIES)
+    with pytest.raises(txlog.SchemaMismatchError) as caught:
+        Table.create(tmp_path / "t", schema, partition_by, properties, exist_ok=True)
+    for text in told:
+        assert text in caught.value.message
+    assert caught.value.table == str(tmp_path / "t")
+    assert Table.open(tmp_path / "t").snapshot().version == 0
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"id": pa.int64()},
+        [("id", pa.int64())],
+        "id bigint",
+        pa.int64(),
+        pa.table({"id": [1]}),
+        None,
+        5,
+        "",
+        {},
+        pa.null(),
+    ],
+    ids=str,
+)
+def test_what_is_no_schema_is_refused_with_what_is_one(schema: Any, tmp_path: Path) -> None:
+    for use in (
+        lambda: Table.create(tmp_path / "t", schema),
+        lambda: Table.create(tmp_path / "u", SCHEMA).add_columns(schema),
+    ):
+        with pytest.raises(
+            txlog.InvalidInputError, match=r"give a pyarrow\.Schema.*Spark StructType.*Delta schema"
+        ) as caught:
+            use()
+        assert caught.value.table is not None
 
 
 @pytest.mark.parametrize(
@@ -788,13 +880,7 @@ def test_a_handle_shows_where_it_is(table: Table, tmp_path: Path) -> None:
 
 LATER: dict[str, Callable[[Table], Any]] = {
     "overwrite(where=...)": lambda table: table.overwrite(rows_of(1), where="id = 1"),  # type: ignore[arg-type]
-    "overwrite_partitions": lambda table: table.overwrite_partitions(rows_of(1)),
-    "delete": lambda table: table.delete(where="id = 1"),
-    "update": lambda table: table.update({"id": "1"}, where="id = 1"),
-    "upsert": lambda table: table.upsert(rows_of(1), keys=["id"]),
-    "optimize": lambda table: table.optimize(),
-    "vacuum": lambda table: table.vacuum(),
-    "restore": lambda table: table.restore(0),
+    **{name: lambda table, name=name: getattr(table, name)(rows_of(1)) for name in NOT_BUILT if name.isidentifier()},
 }
 
 
@@ -803,9 +889,90 @@ def test_what_is_not_built_yet_is_refused_by_name_with_a_way_out(name: str, tabl
     with pytest.raises(txlog.UnsupportedFeatureError) as caught:
         LATER[name](table)
     assert caught.value.features == (f"Table.{name}",)
-    assert caught.value.message.startswith(f"{name} is not in this release: ")
+    assert caught.value.kind == "UnsupportedFeatureError"
+    assert caught.value.message.startswith(f"{name} is not in this release. Until it is: ")
     assert caught.value.table == str(tmp_path / "t")
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     assert table.snapshot().version == 0
+
+
+ADVICE = [
+    "table.add_columns(schema)",
+    "table.set_properties(properties)",
+    "table.clean_up_log()",
+    "table.snapshot(version)",
+    "table.snapshot().table_id",
+    "table.snapshot().files()",
+    'table.snapshot().files()["path"]',
+    "table.snapshot().partition_columns",
+    "table.snapshot().properties",
+    "table.snapshot().protocol",
+    "table.snapshot().schema",
+    "table.snapshot().version",
+    "table.snapshot().to_arrow(columns, where)",
+    "table.snapshot().to_arrow().to_pandas()",
+    "table.snapshot().to_batches(columns, where)",
+    "polars.DataFrame(table.snapshot())",
+    "table.append(data)",
+    "table.overwrite(data)",
+    "snapshot.table_id",
+    "snapshot.timestamp_ms",
+    "snapshot.to_arrow(columns=[]).num_rows",
+    "snapshot.to_arrow().to_pandas()",
+    "snapshot.to_arrow().to_pydict()",
+    "snapshot.to_arrow().to_pylist()",
+    "snapshot.to_arrow(columns, where)",
+    "snapshot.to_batches(columns, where)",
+    "polars.DataFrame(snapshot)",
+]
+
+
+@pytest.mark.parametrize("advice", ADVICE)
+def test_what_a_refusal_advises_works(advice: str, table: Table) -> None:
+    table.append(rows_of(1))
+    given = {"columns": ["id"], "where": "id = 1", "version": 1, "properties": {"a": "b"}}
+    names = {"schema": pa.schema([("new", pa.int8())]), "data": rows_of(2), "polars": pl, **given}
+    eval(advice, {"table": table, "snapshot": table.snapshot(), **names})
+
+
+@pytest.mark.parametrize(("kind", "name"), [(kind, name) for kind, names in ELSEWHERE.items() for name in names])
+def test_what_other_libraries_call_otherwise_is_told_under_its_name_here(kind: str, name: str, table: Table) -> None:
+    owner = table if kind == "Table" else table.snapshot()
+    with pytest.raises(txlog.UnsupportedFeatureError, match=f"a {kind} has no {name}: ") as caught:
+        getattr(owner, name)
+    assert any(advice in caught.value.message for advice in ADVICE)
+    assert not hasattr(owner, name)
+    assert not hasattr(type(owner), name)
+
+
+def test_a_misspelt_name_is_an_attribute_error_like_any_other(table: Table) -> None:
+    with pytest.raises(AttributeError, match="'Table' object has no attribute 'apend'") as caught:
+        table.apend(rows_of(1))  # type: ignore[attr-defined]
+    assert not isinstance(caught.value, txlog.TxlogError)
+
+
+def test_whole_partitions_are_replaced_and_deleted_as_the_refusals_advise(tmp_path: Path) -> None:
+    rows = pa.table({"id": [1, 2, 3], "day": ["a", "b", "b"]})
+    txlog.write(tmp_path / "t", rows, partition_by=["day"])
+    table, where = Table.open(tmp_path / "t"), "day = 'b'"
+    advice = 'txn.remove(*txn.snapshot.files(where)["path"].to_pylist())'
+    assert f"{advice} and txn.append(rows)" in NOT_BUILT["overwrite_partitions"]
+    assert f"{advice}," in NOT_BUILT["delete"]
+    with table.transaction() as txn:
+        txn.remove(*txn.snapshot.files(where)["path"].to_pylist())
+        txn.append(pa.table({"id": [4], "day": ["b"]}))
+    assert ids_of(table) == [1, 4]
+    with table.transaction() as txn:
+        txn.remove(*txn.snapshot.files(where)["path"].to_pylist())
+    assert ids_of(table) == [1]
+
+
+def test_a_version_is_restored_as_the_refusal_advises(table: Table) -> None:
+    table.append(rows_of(1))
+    table.overwrite(rows_of(2, 3))
+    assert "table.overwrite(table.snapshot(version))" in NOT_BUILT["restore"]
+    table.overwrite(table.snapshot(1))
+    assert ids_of(table) == [1]
 
 
 # --- resolve ----------------------------------------------------------------------------------------------------------

@@ -6,12 +6,12 @@ where nothing changes. Pure but for the id and time of a new table. PROTOCOL.md,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from txlog import ambient
-from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from txlog.log.state import TableHead
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.column_mapping import (
@@ -24,12 +24,12 @@ from txlog.protocol.column_mapping import (
 )
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
 from txlog.protocol.properties import TableProperties, stored, validate
-from txlog.protocol.schema import Field, Struct, from_any, schema_to_json
+from txlog.protocol.schema import Field, Struct, fold_name, from_any, parse_schema, schema_to_json, type_name
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 
-__all__ = ["Definition", "new_table", "with_columns", "with_properties", "without_properties"]
+__all__ = ["Definition", "check_agrees", "new_table", "with_columns", "with_properties", "without_properties"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +101,46 @@ def with_columns(head: TableHead, new: Struct) -> Definition | None:
     protocol = upgraded_for(head.protocol, merged, metadata.configuration)
     _check(protocol or head.protocol, metadata, merged)
     return Definition(metadata, protocol)
+
+
+def check_agrees(head: TableHead, asked: Definition, properties: Mapping[str, str]) -> None:
+    """Whether the table of ``head`` may stand in for one that was to be created as ``asked``, with ``properties``.
+
+    It may have more properties, and nullable columns that were added since. Raises ``SchemaMismatchError`` listing
+    every difference.
+    """
+    found = [*_differences(head.schema, parse_schema(asked.metadata.schema_string))]
+    there, wanted = ([*map(fold_name, names)] for names in (head.partition_columns, asked.metadata.partition_columns))
+    if there != wanted:
+        by = ", ".join(asked.metadata.partition_columns) or "nothing"
+        found.append(f"it is partitioned by {', '.join(head.partition_columns) or 'nothing'}, not by {by}")
+    for key, value in stored(validate(properties)).items():
+        has = head.metadata.configuration.get(key)
+        if has != value:
+            found.append(f"{key} is {'not set' if has is None else repr(has)}, not {value!r}  -> table.set_properties")
+    if found:
+        raise SchemaMismatchError(
+            "\n  ".join(["the table that is here already differs from what was asked for", *found])
+        )
+
+
+def _differences(there: Struct, asked: Struct, prefix: str = "") -> Iterator[str]:
+    have = {fold_name(field.name): field for field in there.fields}
+    for field in asked.fields:
+        found, name = have.pop(fold_name(field.name), None), prefix + field.name
+        if found is None:
+            yield f"{name}  asked for as {_shown(field)}, not in the table  -> table.add_columns"
+        elif isinstance(found.type, Struct) and isinstance(field.type, Struct) and found.nullable == field.nullable:
+            yield from _differences(found.type, field.type, f"{name}.")
+        elif _shown(found).lower() != _shown(field).lower():
+            yield f"{name}  table {_shown(found)}, asked for as {_shown(field)}"
+    for field in have.values():
+        if not field.nullable:
+            yield f"{prefix}{field.name}  table {_shown(field)}, not asked for"
+
+
+def _shown(field: Field) -> str:
+    return f"{type_name(field.type)}{'' if field.nullable else ' NOT NULL'}"
 
 
 def _reconfigured(head: TableHead, configuration: dict[str, str]) -> Definition | None:

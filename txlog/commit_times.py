@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
 from txlog.commit_reader import CommitReader
@@ -21,6 +21,8 @@ from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.store.base import TableStore
 
 __all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
+
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,18 +162,21 @@ class CommitTimes:
 
 
 def milliseconds(timestamp: Any) -> int:
-    """A ``datetime`` or ISO 8601 text as ms since the epoch; without a zone it is UTC."""
+    """A ``datetime``, ``date`` (its first moment) or ISO 8601 text as ms since the epoch; without a zone it is UTC."""
     if isinstance(timestamp, str):
         try:
             # Python 3.10 reads no "Z".
             timestamp = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
         except ValueError:
             raise InvalidInputError(f"{timestamp!r} is no ISO 8601 time, such as 2026-11-20T18:30:00Z") from None
+    elif isinstance(timestamp, date) and not isinstance(timestamp, datetime):
+        timestamp = datetime(timestamp.year, timestamp.month, timestamp.day)
     if not isinstance(timestamp, datetime):
-        raise InvalidInputError(f"a timestamp is a datetime or ISO 8601 text, not {timestamp!r}")
+        raise InvalidInputError(f"a timestamp is a datetime, a date or ISO 8601 text, not {timestamp!r}")
     if timestamp.tzinfo is None:
         timestamp = timestamp.replace(tzinfo=timezone.utc)
-    return int(timestamp.timestamp() * 1000)
+    moment: datetime = timestamp
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _first_readable(listing: LogListing, first: int) -> int:
@@ -183,7 +188,7 @@ def _first_readable(listing: LogListing, first: int) -> int:
 
 def _utc(moment_ms: int) -> str:
     try:
-        moment = datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=moment_ms)
+        moment = _EPOCH + timedelta(milliseconds=moment_ms)
     except OverflowError:
         return f"{moment_ms} ms"
     return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
@@ -147,7 +147,19 @@ class Snapshot:
             return bind_predicate(where, self._head.schema)
 
     def __repr__(self) -> str:
-        return f"Snapshot({self._log.table}, version={self.version})"
+        count = len(self.delta_schema.fields)
+        parts = [self._log.table, f"version={self.version}", f"{count} column{'' if count == 1 else 's'}"]
+        if self.partition_columns:
+            parts.append(f"partitioned by {', '.join(self.partition_columns)}")
+        return f"Snapshot({', '.join(parts)})"
+
+    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from txlog.unbuilt import no_attribute
+
+            log = self.__dict__.get("_log")
+            raise no_attribute(self, name, log and log.table)
 
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, Snapshot) and (self._log.table, self.table_id, self.version) == (

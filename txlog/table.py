@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from datetime import date, datetime
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
-from txlog.alter import Definition, new_table, with_columns, with_properties, without_properties
+from txlog.alter import Definition, check_agrees, new_table, with_columns, with_properties, without_properties
 from txlog.commit_times import milliseconds
 from txlog.engine import Engine
 from txlog.errors import (
@@ -18,33 +19,32 @@ from txlog.errors import (
     ProtocolChangedError,
     TableExistsError,
     TxlogError,
-    UnsupportedFeatureError,
 )
 from txlog.hooks import CommitHooks
 from txlog.log.transaction import operation_parameters
 from txlog.protocol.schema import from_any
 from txlog.result import LogCleanUp, LogCompaction, WriteResult
 from txlog.sink.batch_write import OnProgress, write_batch
-from txlog.sink.planning import WriteOptions
+from txlog.sink.planning import SchemaMode, WriteOptions
 from txlog.snapshot import Snapshot
 from txlog.store.open import open_store
 from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
-from txlog.transaction import Transaction
+from txlog.transaction import IsolationLevel, Transaction
 
 __all__ = ["Table", "write"]
 
-_WRITE_MODES = ("append", "overwrite", "error", "ignore")
+WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 
 
 def write(
     uri: str | os.PathLike[str],
     data: Any,
-    mode: str = "append",
+    mode: WriteMode = "append",
     partition_by: Iterable[str] | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
-    schema_mode: str = "strict",
+    schema_mode: SchemaMode = "strict",
     properties: Mapping[str, str] | None = None,
     app_id: str | None = None,
     checkpoint_id: int | None = None,
@@ -64,8 +64,8 @@ def write(
 
     Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
     """
-    if mode not in _WRITE_MODES:
-        raise InvalidInputError(f"mode must be one of {', '.join(_WRITE_MODES)}, is {mode!r}")
+    if mode not in get_args(WriteMode):
+        raise InvalidInputError(f"mode must be one of {', '.join(get_args(WriteMode))}, is {mode!r}")
     engine = _engine(uri, storage_options, retry, credential_provider, hooks)
     _probe_new_location(engine)
     options = WriteOptions(
@@ -119,9 +119,12 @@ class Table:
     ) -> Table:
         """Create an empty table as version 0.
 
-        ``schema`` is a pyarrow, Spark or Delta schema. With ``exist_ok`` a table that is there already is opened as
-        it is. Raises ``TableExistsError``, ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError``
-        (a store that ignores the condition of a conditional put is refused).
+        ``schema`` is a pyarrow, Spark or Delta schema. With ``exist_ok`` a table that is there already is opened,
+        if it is what was asked for: it has these columns, this partitioning and these property values. It may have
+        more properties, and nullable columns that were added since. Raises ``TableExistsError``;
+        ``SchemaMismatchError`` listing how an existing table differs; ``InvalidInputError``,
+        ``UnsupportedFeatureError``, ``StorageError`` (a store that ignores the condition of a conditional put is
+        refused).
         """
         engine = _engine(uri, storage_options, retry, credential_provider, hooks)
         with TxlogError.located(engine.uri):
@@ -137,7 +140,9 @@ class Table:
                 pass  # a concurrent writer created it first
         if not exist_ok:
             raise TableExistsError("there is a table here already; Table.open opens it", table=engine.uri)
-        engine.log.reload()
+        head = engine.log.reload()
+        with TxlogError.located(engine.uri, head.version):
+            check_agrees(head, definition, properties or {})
         return cls(engine)
 
     @classmethod
@@ -181,10 +186,11 @@ class Table:
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def snapshot(self, version: int | None = None, timestamp: Any = None) -> Snapshot:
+    def snapshot(self, version: int | None = None, timestamp: datetime | date | str | None = None) -> Snapshot:
         """The newest version, or the one named, or the newest at or before ``timestamp``.
 
-        ``timestamp`` is a ``datetime`` (without zone: UTC) or ISO 8601 text. Raises ``NotFoundError`` for a version or
+        ``timestamp`` is a ``datetime`` or ISO 8601 text (without zone: UTC), or a ``date`` (its first moment in UTC).
+        Raises ``NotFoundError`` for a version or
         time outside of what the log retains, on both sides.
         """
         log = self._engine.log
@@ -216,7 +222,7 @@ class Table:
         self,
         data: Any,
         *,
-        schema_mode: str = "strict",
+        schema_mode: SchemaMode = "strict",
         app_id: str | None = None,
         checkpoint_id: int | None = None,
         fingerprint: str | None = None,
@@ -231,6 +237,9 @@ class Table:
         commit. ``app_id`` and ``checkpoint_id`` together make it exactly once: an equal replay answers
         ``"already_committed"``; ``fingerprint`` (such as source offsets) tells different work under one id apart.
         ``target_file_size`` is in bytes. ``on_progress`` is called with the rows taken so far.
+
+        Data without rows makes a version too, as with Spark's Delta and deltalake, so that history tells of the job;
+        a `Sink` and a stream, which ask for a commit every few seconds, leave empty checkpoints out.
 
         Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for rows that cannot
         be stored, ``ConflictError`` (nothing landed), ``CommitStateUnknownError`` (it may have; see `resolve`).
@@ -250,7 +259,7 @@ class Table:
         data: Any,
         where: None = None,
         *,
-        schema_mode: str = "strict",
+        schema_mode: SchemaMode = "strict",
         app_id: str | None = None,
         checkpoint_id: int | None = None,
         fingerprint: str | None = None,
@@ -263,7 +272,9 @@ class Table:
         Replacing only the rows a predicate names (``where``) is not in this release and is refused.
         """
         if where is not None:
-            self._refuse("overwrite(where=...)", "overwrite the whole table, or remove files in table.transaction()")
+            from txlog.unbuilt import not_built
+
+            raise not_built("overwrite(where=...)", self.uri)
         options = WriteOptions(
             mode="overwrite",
             schema_mode=schema_mode,
@@ -292,7 +303,7 @@ class Table:
 
     def transaction(
         self,
-        isolation: str | None = None,
+        isolation: IsolationLevel | None = None,
         *,
         operation: str = "WRITE",
         data_change: bool = True,
@@ -331,9 +342,9 @@ class Table:
         exists with another type.
         """
         head = self._engine.writable_head()
-        new = from_any(schema)
-        parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
         with TxlogError.located(self.uri, head.version):
+            new = from_any(schema)
+            parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
             definition = with_columns(head, new)
         return self._engine.commit_definition(head, definition, "ADD COLUMNS", parameters, user_metadata)
 
@@ -372,45 +383,18 @@ class Table:
 
         return resolve(self._engine, txn_id, version)
 
-    # --- named here, built later ----------------------------------------------------------------------------------
-
-    def overwrite_partitions(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("overwrite_partitions", "overwrite the whole table, or remove files in table.transaction()")
-
-    def delete(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("delete", "remove whole files in table.transaction()")
-
-    def update(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("update", "read and overwrite in table.transaction()")
-
-    def upsert(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("upsert", "use another Delta writer for it, in turns with this one")
-
-    def optimize(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("optimize", "use another Delta writer for it, in turns with this one")
-
-    def vacuum(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("vacuum", "use another Delta writer for it")
-
-    def restore(self, *_: Any, **__: Any) -> NoReturn:
-        """Not in this release."""
-        self._refuse("restore", "overwrite with the rows of table.snapshot(version)")
-
-    def _refuse(self, name: str, instead: str) -> NoReturn:
-        raise UnsupportedFeatureError(
-            f"{name} is not in this release: {instead}", table=self.uri, features=(f"Table.{name}",)
-        )
-
     # --- as a value ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         return f"Table({self.uri})"
+
+    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            from txlog.unbuilt import no_attribute
+
+            engine = self.__dict__.get("_engine")
+            raise no_attribute(self, name, engine and engine.uri)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"store": self._engine.store, "retry": self._engine.retry}

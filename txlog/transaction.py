@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -31,7 +31,9 @@ from txlog.snapshot import Snapshot
 if TYPE_CHECKING:
     from txlog.log.predicates import Predicate
 
-__all__ = ["Transaction"]
+__all__ = ["IsolationLevel", "Transaction"]
+
+IsolationLevel: TypeAlias = Literal["Serializable", "WriteSerializable", "SnapshotIsolation"]
 
 
 class Transaction:
@@ -45,7 +47,7 @@ class Transaction:
         self,
         engine: Engine,
         *,
-        isolation: str | None = None,
+        isolation: IsolationLevel | None = None,
         operation: str = "WRITE",
         data_change: bool = True,
         user_metadata: str | None = None,

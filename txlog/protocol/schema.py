@@ -431,18 +431,18 @@ _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, 
 def from_any(schema: Any) -> Struct:
     """A schema as callers hold one: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON.
 
-    Also anything with ``__arrow_c_schema__``. Raises InvalidInputError, UnsupportedFeatureError.
+    Also what has ``__arrow_c_schema__``. Raises InvalidInputError, UnsupportedFeatureError.
     """
     if isinstance(schema, Struct):
         return schema
-    if isinstance(schema, pa.Schema):
-        return from_arrow(schema)
-    if hasattr(schema, "__arrow_c_schema__"):
-        return from_arrow(pa.schema(schema))
-    value = schema.jsonValue() if hasattr(schema, "jsonValue") else schema
-    if not isinstance(value, (str, bytes, dict)):
-        raise InvalidInputError(f"a schema is a pyarrow, Spark or Delta schema, not {type(schema).__name__}")
     try:
-        return _struct_from_json(orjson.loads(value) if isinstance(value, (str, bytes)) else value, "", 0)
+        if not isinstance(schema, pa.Schema) and not hasattr(schema, "__arrow_c_schema__"):
+            value = schema.jsonValue() if hasattr(schema, "jsonValue") else schema
+            return _struct_from_json(orjson.loads(value) if isinstance(value, (str, bytes)) else value, "", 0)
+        arrow = pa.schema(schema)
     except ValueError as error:
-        raise InvalidInputError(f"the schema given is not a Delta schema: {error}") from None
+        raise InvalidInputError(
+            f"this {type(schema).__name__} is no schema ({error}): give a pyarrow.Schema, such as"
+            ' pyarrow.schema({"id": pyarrow.int64()}), a Spark StructType, or the JSON of a Delta schema'
+        ) from None
+    return from_arrow(arrow)

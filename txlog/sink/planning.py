@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
@@ -23,10 +24,13 @@ from txlog.sink.conform import conformer_for
 from txlog.sink.write_job import WriteJob
 from txlog.sink.write_plan import WritePlan
 
-__all__ = ["WriteOptions", "plan_write"]
+__all__ = ["SchemaMode", "WriteOptions", "plan_write"]
+
+SchemaMode: TypeAlias = Literal["strict", "merge"]
+"""Whether data must fit the table's columns, or may bring new ones with it."""
 
 _MODES = ("append", "overwrite")
-_SCHEMA_MODES = ("strict", "merge")
+_SCHEMA_MODES = get_args(SchemaMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +162,10 @@ def _check(options: WriteOptions) -> None:
         raise UnsupportedFeatureError(
             'schema_mode="overwrite" is not in this release; "merge" adds columns', features=("overwriteSchema",)
         )
-    if options.schema_mode not in _SCHEMA_MODES:
-        raise InvalidInputError(f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {options.schema_mode!r}")
+    if options.schema_mode not in get_args(SchemaMode):
+        raise InvalidInputError(
+            f"schema_mode must be one of {', '.join(get_args(SchemaMode))}, is {options.schema_mode!r}"
+        )
     check_identity(options.app_id, options.checkpoint_id)
     check_text("user_metadata", options.user_metadata)
     check_text("fingerprint", options.fingerprint)

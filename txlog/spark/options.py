@@ -139,21 +139,25 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     return StreamOptions(parse_write_options(given.rest, KNOWN_OF_STREAMS), app_id, skip, checkpoint_location)
 
 
+_REPLACE = (
+    "overwrite the whole table, or replace whole partitions from Python: in one table.transaction() remove their files"
+    " and append the new rows"
+)
 UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
-    "replaceWhere": (lambda value: True, "delete the rows first, or overwrite the whole table"),
+    "replaceWhere": (lambda value: True, _REPLACE),
     "overwriteSchema": (lambda value: _flag(value), "write to a new path, or add columns with mergeSchema"),
     "partitionOverwriteMode": (
         lambda value: _choice("static", "dynamic")(value) == "dynamic",
-        "'static' overwrites the whole table",
+        f"'static' overwrites the whole table; {_REPLACE}",
     ),
     "dataChange": (lambda value: not _flag(value), "leave it out: every write of this release changes data"),
     "versionAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "optimizeWrite": (lambda value: _flag(value), "repartition the DataFrame before the write"),
     "clusterBy": (lambda value: True, "leave it out"),
-    "replaceOn": (lambda value: True, "overwrite the whole table"),
-    "replaceUsing": (lambda value: True, "overwrite the whole table"),
-    "checkpointLocation": (lambda value: True, "use foreachBatch with the options txnAppId and txnVersion"),
+    "replaceOn": (lambda value: True, _REPLACE),
+    "replaceUsing": (lambda value: True, _REPLACE),
+    "checkpointLocation": (lambda value: True, "it is an option of streams: df.writeStream.format('txlog')"),
 }
 """Options of Delta that a later release builds: name -> (is this value such a use?, what to do meanwhile)."""
 
@@ -219,7 +223,7 @@ def _path(given: str | None) -> str:
         )
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
         return given
-    return os.path.abspath(given)
+    return os.path.abspath(os.path.expanduser(given) if given.startswith("~/") else given)
 
 
 def _transaction(app_id: str | None, version: int | None) -> tuple[str, int] | None:
