@@ -19,7 +19,10 @@ from pathlib import Path
 from benchmarks import machine
 from benchmarks.measure import ROOT, Bench
 
-BENCHMARKS = ("append", "opening", "writers", "bulk", "spark_write", "spark_append", "stream", "sustained", "log_scale")
+BENCHMARKS = (
+    *("append", "opening", "writers", "bulk", "spark_write", "spark_append"),
+    *("stream", "stream_growth", "sustained", "log_scale"),
+)
 README = Path(__file__).with_name("README.md")
 OUTPUT = ROOT / ".benchmarks"
 

@@ -27,31 +27,33 @@ PARQUET_TARGET, DELTA_TARGET = 1.3, 8.0
 
 
 def run(bench: Bench) -> str:
-    batches, rounds, long_run = bench.scale((40, 2, 1_000), (5, 1, 10))
+    batches, rounds = bench.scale((40, 2), (5, 1))
     found: dict[str, list[float]] = {name: [] for name in SINKS}
     with session(bench) as spark:
-        spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(long_run + _warm_up(bench) + 100))
         for turn in range(rounds):
             names = list(SINKS)
             for name in names[turn:] + names[:turn]:
                 # Delta's default suits clusters; two is what suits this machine.
                 spark.conf.set(SNAPSHOT_PARTITIONS, "2" if name == "delta, tuned" else "50")
-                took_ms = _batches(bench, spark, name, batches, turn)
+                took_ms = batches_of(bench, spark, name, batches, turn)
                 bench.say(f"{name}: p50 {statistics.median(took_ms):.0f} ms")
                 found[name] += took_ms
-        bench.say(f"{long_run:,} batches of each of two queries")
-        growth = {name: _batches(bench, spark, name, long_run, rounds) for name in ("noop", "txlog")}
-    return f"{_report(found, rounds, _warm_up(bench))}\n\n{_report_growth(growth)}"
+    return _report(found, rounds, _warm_up(bench))
 
 
-def _batches(bench: Bench, spark: SparkSession, name: str, batches: int, turn: int) -> list[float]:
+def batches_of(bench: Bench, spark: SparkSession, name: str, batches: int, turn: int = 0) -> list[float]:
     """Milliseconds of each of ``batches`` micro-batches of a new query into a new table."""
     warm_up = _warm_up(bench)
+    spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(batches + warm_up + 100))
     target = bench.folder("stream")
     bench.folder("stream-checkpoint")
     query = start_query(spark, SINKS[name], target)
     try:
-        wait_for(query, lambda: (query.lastProgress or {}).get("batchId", -1) >= batches + warm_up)
+        wait_for(
+            query,
+            lambda: last_batch(query) >= batches + warm_up,
+            lambda: bench.say(f"{name}: batch {last_batch(query):,} of {batches + warm_up:,}"),
+        )
         counted = [progress for progress in query.recentProgress if warm_up <= progress["batchId"] < batches + warm_up]
     finally:
         query.stop()
@@ -74,10 +76,19 @@ def start_query(spark: SparkSession, sink: str, target: Path, interval: str = "0
     return writer.trigger(processingTime=interval).start(str(target))
 
 
-def wait_for(query: Any, done: Callable[[], bool]) -> None:
+def last_batch(query: Any) -> int:
+    return int((query.lastProgress or {}).get("batchId", -1))
+
+
+def wait_for(query: Any, done: Callable[[], bool], tell: Callable[[], object] = lambda: None) -> None:
+    """Until ``done``; every half minute ``tell`` says how far it is."""
+    told_s = time.monotonic()
     while not done():
         if not query.isActive:
             raise RuntimeError(f"the query ended: {query.exception()}")
+        if time.monotonic() - told_s > 30:
+            told_s = time.monotonic()
+            tell()
         time.sleep(0.25)
 
 
@@ -110,14 +121,3 @@ def _report(found: dict[str, list[float]], rounds: int, warm_up: int) -> str:
         f" {middle['delta'] / middle['txlog']:.1f}; with `{SNAPSHOT_PARTITIONS}` tuned from 50 to 2 for this machine,"
         f" {middle['delta, tuned'] / middle['txlog']:.1f})."
     )
-
-
-def _report_growth(growth: dict[str, list[float]]) -> str:
-    batches = len(growth["txlog"])
-    tenth = max(1, batches // 10)
-    header = ["sink", *(f"batches {start:,}-{start + tenth - 1:,}" for start in range(0, batches, tenth))]
-    lines = [
-        [name, *(f"{statistics.median(took_ms[at : at + tenth]):.0f}" for at in range(0, batches, tenth))]
-        for name, took_ms in growth.items()
-    ]
-    return f"Over {batches:,} batches of one query, the p50 of each tenth in ms:\n\n{markdown_table(header, lines)}"

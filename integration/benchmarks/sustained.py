@@ -6,6 +6,7 @@ process of the stream and every writer uses. The log is kept to what five minute
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import statistics
@@ -18,7 +19,7 @@ import pyarrow as pa
 
 from benchmarks.measure import Bench, markdown_table, p99
 from benchmarks.spark import session
-from benchmarks.stream import start_query, wait_for
+from benchmarks.stream import last_batch, start_query, wait_for
 
 TITLE = "Structured Streaming, sustained"
 
@@ -33,6 +34,7 @@ class Window:
     batches_ms: list[float] = field(default_factory=list)
     appends_ms: list[float] = field(default_factory=list)
     log_files: int = 0
+    log_mb: float = 0.0
     python_mb: float = 0.0
     jvm_mb: float = 0.0
     writers_mb: float = 0.0
@@ -54,21 +56,25 @@ def run(bench: Bench) -> str:
         query = start_query(spark, "txlog", path, "1 second")
         for writer in writers:
             writer.start()
-        wait_for(query, lambda: (query.lastProgress or {}).get("batchId", -1) >= 1)
+        wait_for(query, lambda: last_batch(query) >= 1)
         for _ in range(10 * WRITERS):
-            told.get()  # by then everybody has begun
-        seen = [_watch(path, query, writers, told, length_s / windows) for _ in range(windows)]
+            told.get(timeout=60)  # by then everybody has begun
+        seen = []
+        for number in range(windows):
+            seen.append(_watch(path, query, writers, told, length_s / windows))
+            bench.say(f"{number + 1} of {windows}: {_told(seen[-1])}")
         ends.set()
         appended = sum(_drain(told, writers))
         query.stop()
-    last_batch = table.snapshot().transaction_version(query.id)
-    assert last_batch is not None
-    batches = last_batch + 1
+    newest = table.snapshot().transaction_version(query.id)
+    assert newest is not None
+    batches = newest + 1
     rows = table.snapshot().to_arrow(columns=["value"]).num_rows
-    lost = 100 * batches + appended - rows
+    if rows != 100 * batches + appended:
+        raise RuntimeError(f"{rows:,} rows of {batches:,} batches of 100 and {appended:,} appends")
     for number, window in enumerate(seen):
         bench.record(window=number, **vars(window))
-    return _report(seen, length_s, batches, appended, lost, table.snapshot().version)
+    return _report(seen, length_s, batches, appended, table.snapshot().version)
 
 
 def _append(path: str, ends: Any, told: Any) -> None:
@@ -89,7 +95,7 @@ def _append(path: str, ends: Any, told: Any) -> None:
 def _watch(path: Path, query: Any, writers: list[Any], told: Any, length_s: float) -> Window:
     """One window: its latencies, and what there is at its end."""
     window = Window()
-    first = (query.lastProgress or {"batchId": -1})["batchId"] + 1
+    first = last_batch(query) + 1
     end_s = time.monotonic() + length_s
     while time.monotonic() < end_s:
         time.sleep(0.5)
@@ -97,12 +103,17 @@ def _watch(path: Path, query: Any, writers: list[Any], told: Any, length_s: floa
             window.appends_ms.append(told.get())
         if not query.isActive:
             raise RuntimeError(f"the query ended: {query.exception()}")
+        if not all(writer.is_alive() for writer in writers):
+            raise RuntimeError("a writer ended by itself")
     window.batches_ms = [
         float(progress["durationMs"]["addBatch"])
         for progress in query.recentProgress
         if progress["batchId"] >= first and progress["durationMs"].get("addBatch")
     ]
-    window.log_files = len(os.listdir(path / "_delta_log"))
+    for entry in os.scandir(path / "_delta_log"):
+        with contextlib.suppress(FileNotFoundError):  # cleaned up meanwhile
+            window.log_mb += entry.stat().st_size / 1e6
+            window.log_files += 1
     for process_id, name in _processes(os.getpid()):
         if "java" in name:
             window.jvm_mb += _memory_mb(process_id)
@@ -153,26 +164,33 @@ def _memory_mb(process_id: int) -> float:
     return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1e3
 
 
-def _report(seen: list[Window], length_s: int, batches: int, appended: int, lost: int, version: int) -> str:
+def _report(seen: list[Window], length_s: int, batches: int, appended: int, version: int) -> str:
     part_s = length_s / len(seen)
     lines = [
         (
             f"{number * part_s:.0f}-{(number + 1) * part_s:.0f} s",
             _latency(window.batches_ms),
             _latency(window.appends_ms),
-            window.log_files,
+            f"{window.log_files} / {window.log_mb:.1f}",
             f"{window.python_mb:.0f}",
             f"{window.writers_mb:.0f}",
             f"{window.jvm_mb:.0f}",
         )
         for number, window in enumerate(seen)
     ]
-    header = ["", "micro-batch p50 / p99, ms", "append p50 / p99, ms", "files in the log"]
+    header = ["", "micro-batch p50 / p99, ms", "append p50 / p99, ms", "log, files / MB"]
     table = markdown_table([*header, "Spark's Python, MB", "four writers, MB", "JVM, MB"], lines)
     return (
         f"{table}\n\n{length_s} s: {batches:,} micro-batches and {appended:,} appends of {WRITERS} processes, version"
-        f" {version:,} at the end; {lost} rows lost or double. A micro-batch's time is that of its rows and its commit"
+        f" {version:,} at the end; every row is there once. A micro-batch's time is that of its rows and its commit"
         " (`durationMs.addBatch`); memory is each process's proportional share."
+    )
+
+
+def _told(window: Window) -> str:
+    return (
+        f"micro-batches {_latency(window.batches_ms)} ms, appends {_latency(window.appends_ms)} ms,"
+        f" log {window.log_files} files, Python {window.python_mb:.0f} MB, JVM {window.jvm_mb:.0f} MB"
     )
 
 

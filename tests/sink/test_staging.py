@@ -77,6 +77,31 @@ def test_a_store_that_never_answers_is_an_error_in_time(scripted: TableStore, sc
     assert sum(clock.slept_s) == pytest.approx(2, abs=0.5)
 
 
+def test_a_listing_that_shows_a_seal_and_misses_the_one_before_it_is_made_again(
+    scripted: TableStore, scripted_log: Any
+) -> None:
+    """As that of a directory may, into which both were put while it was read, and a third before it was read again."""
+    scripted_log.inner.lists_itself_completely = False
+    staging = staging_of(scripted)
+
+    def put(checkpoint_id: int) -> None:
+        staging.stage(committable(checkpoint_id=checkpoint_id))
+        staging.seal(sealed(committable(checkpoint_id=checkpoint_id)))
+
+    def without_the_first(real: Any, start: str) -> list[ObjectMeta]:
+        put(1)
+        put(2)
+        return [meta for meta in real(start) if f"{1:020}" not in meta.name]
+
+    def and_a_third(real: Any, start: str) -> Any:
+        put(4)
+        return real(start)
+
+    scripted_log.script["list_from"] = [without_the_first, and_a_third]
+    assert [each.checkpoint_id for each in staging.checkpoints("app")] == [1, 2]
+    assert [each.checkpoint_id for each in staging.checkpoints("app")] == [1, 2, 4]
+
+
 def test_what_is_visible_and_not_durable_is_not_acknowledged(scripted: TableStore, scripted_log: Any) -> None:
     scripted_log.inner.before_sync = lambda name: False
     with pytest.raises(txlog.StorageError, match="could not be synced"):

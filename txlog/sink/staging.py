@@ -191,7 +191,13 @@ class Staging:
         if self._store is None:
             return ()
         start = "" if app_id is None else f"{key_of(app_id)}."
-        return checkpoints_of(meta for meta in self._store.list_from(start) if meta.name.startswith(start))
+        found = checkpoints_of(meta for meta in self._store.list_from(start) if meta.name.startswith(start))
+        if self._store.lists_itself_completely or not any(each.is_sealed for each in found):
+            return found
+        # A directory that changes while it is listed can show a seal and miss an earlier one. By now that is there.
+        shown = {each.key: each.checkpoint_id for each in found}
+        again = checkpoints_of(meta for meta in self._store.list_from(start) if meta.name.startswith(start))
+        return tuple(each for each in again if each.checkpoint_id <= shown.get(each.key, -1))
 
     def manifest(self, staged: StagedCheckpoint) -> Manifest:
         """The seal of a checkpoint. Raises NotFoundError where somebody deleted it, InvalidInputError, StorageError."""
