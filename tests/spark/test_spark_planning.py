@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 import txlog
+from txlog.post_commit import PostCommit
 from txlog.sink.task_committer import write_task
 from txlog.sink.write_job import WriteJob
 from txlog.spark import open_tables
@@ -114,6 +115,22 @@ def test_a_complete_mode_batch_without_a_task_still_empties_the_table(
     snapshot = txlog.Table.open(options.path).snapshot()
     assert snapshot.num_files == 0
     assert snapshot.transaction_version("the query") == 4
+
+
+def test_what_follows_a_commit_is_waited_for_once_by_a_worker_of_a_stream_and_always_by_one_of_a_write(
+    options: WriteOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark may end the process of a write at once; one that commits a second batch of a stream stays for the third."""
+    waited: list[int] = []
+    monkeypatch.setattr(PostCommit, "drain", lambda self: waited.append(1))
+    parsed = parse_stream_options({"path": options.path, "txnAppId": "a stream of this test alone"})
+    for batch_id in range(3):
+        job, _ = plan(parsed.write, SCHEMA, overwrite=True)
+        TxlogStreamWriter(parsed, job).commit([], batch_id)
+    assert (len(waited), txlog.Table.open(options.path).snapshot().version) == (1, 3)
+    for _ in range(2):
+        write(options, plan(options, SCHEMA, overwrite=False)[0])
+    assert len(waited) == 3
 
 
 def test_an_append_batch_without_a_task_makes_no_version(options: WriteOptions) -> None:

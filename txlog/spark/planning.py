@@ -31,6 +31,9 @@ __all__ = ["answer_known", "commit", "commit_batch", "confirm_replay", "plan"]
 
 logger = logging.getLogger("txlog")
 
+_streams: set[str] = set()
+"""The streams of which this process has committed a batch."""
+
 _OTHER_INPUT = (
     "its checkpointLocation was rewound or replaced. Nothing was written. For a new source give the stream a new"
     " txnAppId; to drop the batches up to the last committed one, set skipCommittedBatches=true"
@@ -58,10 +61,12 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
     return job, GlobalCommitter(engine).replay_of(job) is not None
 
 
-def commit(options: WriteOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
+def commit(
+    options: WriteOptions, job: WriteJob, committables: Sequence[Committable], *, lives_on: bool = False
+) -> WriteResult | None:
     """One version with the files of every task; None where no task had a row and ``skipEmpty`` is set.
 
-    Waits for a Delta checkpoint that is due: Spark may end this process.
+    Waits for a Delta checkpoint that is due, unless this process ``lives_on``: Spark may end it.
     """
     if options.skip_empty and _adds_nothing(job, committables):
         return None
@@ -70,7 +75,8 @@ def commit(options: WriteOptions, job: WriteJob, committables: Sequence[Committa
     try:
         return GlobalCommitter(engine).commit(job, committables)
     finally:
-        engine.post_commit.drain()
+        if not lives_on:
+            engine.post_commit.drain()
 
 
 def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
@@ -88,7 +94,10 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
         return known
     if _adds_nothing(job, committables):
         return None
-    return commit(options.write, job, committables)
+    # A worker that Spark uses again is there for as long as the stream is: no batch need wait for what follows another.
+    lives_on = job.app_id in _streams
+    _streams.add(job.app_id)
+    return commit(options.write, job, committables, lives_on=lives_on)
 
 
 def answer_known(
