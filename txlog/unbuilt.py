@@ -6,7 +6,7 @@ In: the name of an attribute that a `Table` or `Snapshot` lacks. Out: the error 
 
 from __future__ import annotations
 
-from txlog.errors import UnsupportedFeatureError
+from txlog import errors
 
 __all__ = ["no_attribute", "not_built"]
 
@@ -69,10 +69,8 @@ ELSEWHERE = {
 """What is there under another name, by the class that it is looked for on."""
 
 
-class _Unbuilt(UnsupportedFeatureError, AttributeError):
-    @property
-    def kind(self) -> str:
-        return UnsupportedFeatureError.__name__
+class UnsupportedFeatureError(errors.UnsupportedFeatureError, AttributeError):
+    """The library's own, for an attribute."""
 
 
 def not_built(name: str, table: str | None) -> UnsupportedFeatureError:
@@ -91,4 +89,4 @@ def no_attribute(owner: object, name: str, table: str | None) -> Exception:
 
 
 def _refusal(kind: str, name: str, message: str, table: str | None) -> UnsupportedFeatureError:
-    return _Unbuilt(message, table=table, features=(f"{kind}.{name}",))
+    return UnsupportedFeatureError(message, table=table, features=(f"{kind}.{name}",))

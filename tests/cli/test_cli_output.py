@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
+import txlog
 from txlog.cli.app import app
+from txlog.cli.show import history_shown
 
 
 def _txlog(*arguments: str) -> Result:
@@ -78,3 +82,17 @@ def test_an_interrupted_append_leaves_nothing_and_says_so_in_one_line(
     else:
         assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
         assert done.stderr.startswith("Interrupted: nothing is half done")
+
+
+def test_a_history_fits_a_terminal_of_80_columns_and_leaves_out_what_nobody_told(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    for number in range(3):
+        table.append(pa.table({"id": range(10 ** (2 * number))}))
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(history_shown(table.history()))
+    lines = console.export_text().splitlines()
+    assert len(lines) == 5, "a line for each commit"
+    assert "note" not in lines[0]
+    assert all("txlog/0" in line for line in lines[1:])
+    table.append(pa.table({"id": [1]}), user_metadata="by hand")
+    assert "by hand" in _txlog("history", table.uri).stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
@@ -167,3 +168,13 @@ def test_a_forked_child_works_or_is_refused_but_never_hangs(parent: str, answer:
     from_child, from_parent = ran.stdout.splitlines()
     assert from_child.startswith(answer)
     assert from_parent == "0 WRITTEN"
+
+
+def test_where_no_credentials_were_given_the_error_says_so_and_where_to_give_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    options = {"metadata_endpoint": "http://127.0.0.1:9", "region": "eu-west-1", "max_retries": 0, "timeout": 2}
+    with pytest.raises(StorageError, match=r"No credentials were given.*storage_options.*txlog/store/README\.md"):
+        open_store("s3://bucket/t", options).log.read("x.json")

@@ -33,9 +33,9 @@ def checkpoint(uri: Uri, storage_options: Storage = None, as_json: Json = False)
 
 
 def compact_log(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
-    """Write one file in place of the commits since the last checkpoint.
+    """Write one file that stands for many commits.
 
-    Readers that know log compaction read it instead of them; the commits stay.
+    Readers that know log compaction read it instead of the commits since the last checkpoint, which stay.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
@@ -53,7 +53,7 @@ def clean_up_log(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Delete the versions that the table's log retention no longer keeps.
+    """Delete versions that are past the log retention.
 
     delta.logRetentionDuration says how long that is, 30 days unless it is set. What time travel within it needs stays.
     """

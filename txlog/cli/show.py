@@ -40,6 +40,9 @@ __all__ = [
 
 Facts = dict[str, Any]
 
+_ALWAYS_TOLD = 3  # version, time and operation of a commit
+_BY_WIDTH = 12  # of a writer's name that is not broken: ours, and most of others
+
 
 # --- a version ----------------------------------------------------------------------------------------------
 
@@ -93,19 +96,28 @@ def _protocol(protocol: Mapping[str, Any]) -> str:
 
 def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
     names = ("version", "time (UTC)", "operation", "rows", "files", "size", "by", "note")
-    table = _table(*names, numbers=("rows", "files", "size"), unbroken=("time (UTC)", "size"))
-    for entry in entries:
-        cells = (
+    rows = [
+        (
             str(entry["version"]),
             _time(entry["timestamp"]),
             described(entry),
             rows_changed(entry),
             files_changed(entry),
             bytes_written(entry),
-            entry.get("engineInfo"),
-            entry.get("userMetadata"),
+            str(entry.get("engineInfo") or ""),
+            str(entry.get("userMetadata") or ""),
         )
-        table.add_row(*(Text("" if cell is None else str(cell)) for cell in cells))
+        for entry in entries
+    ]
+    # What no commit tells would only take room from the rest.
+    told = [at for at in range(len(names)) if at < _ALWAYS_TOLD or any(row[at] for row in rows)]
+    numbers, unbroken = ("version", "rows", "files", "size"), ("version", "time (UTC)", "size")
+    table = _table(*(names[at] for at in told), numbers=numbers, unbroken=unbroken)
+    for column in table.columns:
+        if column.header == "by":
+            column.min_width = min(_BY_WIDTH, max(len(row[names.index("by")]) for row in rows))
+    for row in rows:
+        table.add_row(*(Text(row[at]) for at in told))
     return table
 
 

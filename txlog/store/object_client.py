@@ -117,6 +117,11 @@ class ObjectClient:
             )
         if type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError"):
             return ". Check the credentials and what they may do, then run it again."
+        if _INSTANCE_ROLE.search(str(error)):
+            return (
+                ". No credentials were given, so the machine's own were asked for, in vain: give some in the"
+                " environment or in storage_options (txlog/store/README.md), or a credential_provider."
+            )
         return ". Check the endpoint and the network, then run it again."
 
     def _enter(self, *, repeats: bool) -> Any:
@@ -182,6 +187,7 @@ class ObjectClient:
 
 
 _ERROR_BODY = re.compile(r"(<\?xml[^>]*>\s*)?<Error>.*?(</Error>|\Z)", re.DOTALL)
+_INSTANCE_ROLE = re.compile(r"/latest/(api/token|meta-data)|/metadata/identity|/computeMetadata/")
 _CODE = re.compile(r"<(Code|Message)>([^<]*)</\1>")
 
 
