@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.errors import CommitStateUnknownError
+from txlog.log.predicates import col
 from txlog.sink.committable import Committable, PendingFile
 from txlog.sink.sink import Sink
 from txlog.table import Table
@@ -55,7 +56,7 @@ def append_what_was_read(session: Session, *, part: str = "a", serializable: boo
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind, attempt.is_serializable = False, serializable
         attempt.reads.add(part)
-        attempt.read_files.update(session.read(txn, f"part = '{part}'"))
+        attempt.read_files.update(session.read(txn, col("part") == part))
         txn.add(session.new_file(part))
 
     _commit(session, session.table(), fill, isolation="Serializable" if serializable else None)
@@ -82,7 +83,7 @@ def delete_files(session: Session, *, part: str = "a") -> None:
 
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind = False
-        paths = txn.snapshot.files(f"part = '{part}'").column("path").to_pylist()
+        paths = txn.snapshot.files(col("part") == part).column("path").to_pylist()
         attempt.read_files.update(paths)
         if paths:
             txn.remove(*paths)
@@ -97,7 +98,7 @@ def rewrite(session: Session, *, part: str = "a") -> None:
 
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind, attempt.changes_data = False, False
-        paths = txn.snapshot.files(f"part = '{part}'").column("path").to_pylist()
+        paths = txn.snapshot.files(col("part") == part).column("path").to_pylist()
         attempt.read_files.update(paths)
         if paths:
             txn.remove(*paths)

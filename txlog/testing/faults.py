@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txlog import ambient
 from txlog.errors import InvalidInputError, StorageError
@@ -44,8 +44,7 @@ class Crashed(BaseException):
     """The process died at a store call. No ``except Exception`` catches it, and no later call of it does anything."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoreCall:
+class StoreCall(NamedTuple):
     """One call: the ``number``-th of its operation, from 1. ``fault`` is what was done to it, None if nothing."""
 
     operation: str
@@ -133,7 +132,7 @@ class _Intercepted:
             step = self._decide(call)
         self._before(call)
         if isinstance(step, Fault):
-            self.trace[place] = replace(call, fault=step)
+            self.trace[place] = call._replace(fault=step)
             try:
                 return FAULTS[step.kind](self, step, operation, real, name, *arguments)
             except Crashed:

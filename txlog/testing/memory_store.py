@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from txlog import ambient
@@ -191,6 +192,7 @@ def memory_table_store(uri: str = "memory://table") -> TableStore:
     return TableStore(uri, MemoryLogStore(), MemoryFileStore(), MemoryLogStore())
 
 
+@lru_cache(maxsize=4096)  # an explorer asks of the same few names a million times
 def _check(path: str) -> str:
     if "\0" in path or any(segment in ("", ".", "..") for segment in path.split("/")) or path.startswith("."):
         raise StorageError(f"{path!r} is not a plain relative path; nothing was touched", path=path)

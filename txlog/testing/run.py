@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import greenlet
 
 from txlog import ambient
+from txlog.protocol.log_names import LAST_CHECKPOINT
 from txlog.sink.sink import Sink
 from txlog.store.base import TableStore
 from txlog.testing.faults import Fault, InFlightPut, StoreCall
@@ -119,8 +120,8 @@ class Run:
         try:
             for number, actor in enumerate(self.scenario.actors, start=1):
                 self._begin(actor, Clock(number))
-            while self._alive():
-                self._step()
+            while alive := self._alive():
+                self._step(alive)
             self._epilogue()
         finally:
             for life in self.lives:
@@ -140,12 +141,11 @@ class Run:
     def _store_of(self, name: str) -> MemoryLogStore:
         return self.world.staging if _is_staged(name) else self.world.log
 
-    def _step(self) -> None:
+    def _step(self, alive: list[Session]) -> None:
         self.steps += 1
         if self.steps > _STEPS_MAX:
-            raise StoryTooLong(f"{self.steps} steps: {', '.join(life.actor.name for life in self._alive())}")
+            raise StoryTooLong(f"{self.steps} steps: {', '.join(life.actor.name for life in alive)}")
         self._prune()
-        alive = self._alive()
         if self._current in alive:  # going on with the same one is the uneventful choice
             alive.remove(self._current)
             alive.insert(0, self._current)
@@ -216,17 +216,20 @@ class Run:
 
     def _commutes(self, life: Session, call: StoreCall) -> bool:
         """Whether no other actor can change the answer, nor see that the call was made."""
-        others = [other.actor for other in self.lives if other is not life and not other.is_dead]
-        deletes = any(other.deletes for other in others)
         if _is_staged(call.name):  # whoever commits a checkpoint deletes what was staged of it
-            return not others and call.operation in ("read", "head", "list_from")
-        if call.operation == "make_durable":
-            return not deletes
-        if call.operation not in ("read", "head", "put_if_absent"):
-            return False
-        if call.name == "_last_checkpoint":
-            return not deletes and not any(other.checkpoints for other in others)
-        return not deletes and call.name in self.world.log.objects
+            alone = all(other is life or other.is_dead for other in self.lives)
+            return alone and call.operation in ("read", "head", "list_from")
+        is_hint = call.name == LAST_CHECKPOINT
+        if call.operation != "make_durable":
+            if call.operation not in ("read", "head", "put_if_absent"):
+                return False
+            if not is_hint and call.name not in self.world.log.objects:
+                return False
+        for other in self.lives:
+            actor = other.actor
+            if (actor.deletes or (is_hint and actor.checkpoints)) and other is not life and not other.is_dead:
+                return False
+        return True
 
     def _answer(self, call: StoreCall, fault: Fault | None) -> int:
         """What the call will answer, as a number: with the history it decides everything the actor does next."""

@@ -24,6 +24,7 @@ from txlog.testing.invariants import Attempt, InvariantBroken
 from txlog.testing.world import BASE_MS, FILE_BYTES, opened
 
 if TYPE_CHECKING:
+    from txlog.log.predicates import Predicate
     from txlog.snapshot import Snapshot
     from txlog.testing.run import Run
     from txlog.transaction import Transaction
@@ -108,7 +109,7 @@ class Session:
         stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
         return AddFile(path, {"part": part}, len(FILE_BYTES), self.clock.now_ms(), data_change, stats)
 
-    def read(self, txn: Transaction, where: str | None = None) -> list[str]:
+    def read(self, txn: Transaction, where: Predicate | None = None) -> list[str]:
         """Depend on what ``where`` names (all, if None), as `Transaction.read` does; the paths of its files.
 
         Their rows are not read: what they hold is no matter of the log, and takes most of the time.
