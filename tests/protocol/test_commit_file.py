@@ -73,8 +73,25 @@ def test_a_foreign_commit_cut_inside_a_line_is_torn(files: bool) -> None:
 @pytest.mark.parametrize("files", [True, False])
 def test_a_tail_of_zeros_after_a_power_cut_is_torn(files: bool) -> None:
     whole = body(PROTOCOL, ADD)
-    with pytest.raises(CorruptLogError):
+    with pytest.raises(CorruptLogError, match="torn"):
         parse_commit(whole[:-20] + bytes(20), 7, files=files)
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (bytes(40), "is 40 zero bytes"),
+        (b'{"add":{"pa', "is cut off after 11 bytes"),
+        (b'{"add":{"pa\0\0\0', "is cut off after 11 bytes, zeros follow"),
+        (b'{"add":{"pa\n', "is not JSON"),
+        (b"garbage", "is not JSON"),
+        (b"PAR1\x15\x04", "is not JSON"),
+    ],
+    ids=["zeros", "cut off", "cut off and zeros", "a whole bad line", "text", "another file"],
+)
+def test_a_line_that_does_not_parse_is_told_for_what_it_is(data: bytes, told: str) -> None:
+    with pytest.raises(CorruptLogError, match=told):
+        parse_commit(data, 7)
 
 
 def test_too_many_lines_are_refused_like_too_few() -> None:

@@ -158,10 +158,22 @@ def parse_actions(
                 raise ActionError(f"is {len(line)} bytes long, more than the limit of {limits.line_bytes}")
             yield action_from_json(orjson.loads(line))
         except orjson.JSONDecodeError as error:
-            where = "is torn (its write was cut short)" if number > last else "is not JSON"
-            raise _corrupt(f"line {number} of {name} {where}: {error}", name, number, version, table) from None
+            what = _what_stands_there(line, is_last=number == len(lines))
+            raise _corrupt(f"line {number} of {name} {what}: {error}", name, number, version, table) from None
         except ActionError as error:
             raise _corrupt(f"line {number} of {name}: {error}", name, number, version, table) from None
+
+
+def _what_stands_there(line: bytes, *, is_last: bool) -> str:
+    """A line that does not parse, in words: what befell the disk, a write, or the hand of somebody."""
+    text = line.rstrip(b"\0")
+    if not text:
+        return f"is {len(line)} zero bytes (the disk lost it, as in a power cut)"
+    if text != line:
+        return f"is cut off after {len(text)} bytes, zeros follow (torn: the disk lost the rest)"
+    if is_last and line.lstrip().startswith(b"{"):
+        return f"is cut off after {len(line)} bytes (torn: its write did not come to its end)"
+    return "is not JSON (no write that was cut short leaves this: was the file edited or replaced?)"
 
 
 def _check_size(found: int, limit: int, unit: str, name: str, version: int | None, table: str | None) -> None:
