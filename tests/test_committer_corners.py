@@ -1,0 +1,208 @@
+"""The corners of the commit protocol: each test fails for one small mistake that all the others pass over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from txlog.engine import Engine
+from txlog.errors import (
+    CommitStateUnknownError,
+    ConcurrentTransactionError,
+    CorruptLogError,
+    MetadataChangedError,
+    ProtocolChangedError,
+    StorageError,
+)
+from txlog.protocol.log_names import commit_name
+from txlog.result import WriteResult
+from txlog.sink.batch_write import write_batch
+from txlog.sink.planning import WriteOptions
+from txlog.store.base import PutOutcome
+from txlog.table import Table
+
+ROWS = pa.table({"id": pa.array([1], pa.int64())})
+
+
+def append(engine: Engine, **options: Any) -> WriteResult:
+    return write_batch(engine, ROWS, WriteOptions(create=True, **options))
+
+
+@pytest.fixture
+def table(scripted_log: Any, open_engine: Callable[..., Engine], clock: Any) -> Engine:
+    """A handle on a table with versions 0 and 1, the store's probe behind it."""
+    engine = open_engine(total_timeout=60)
+    append(engine)
+    append(engine)
+    scripted_log.calls.clear()
+    return engine
+
+
+def lose_to_what_is_cleaned_up(scripted_log: Any, other: Engine, step: Callable[[], object]) -> Any:
+    """A put that loses version 2; ``step`` is version 3, of which only a checkpoint of version 4 is left."""
+
+    def put(real: Any, name: str, body: bytes) -> PutOutcome:
+        append(other)
+        step()
+        append(other)
+        other.log.write_checkpoint(other.log.head())
+        del scripted_log.inner.objects[commit_name(3)]
+        return real(name, body)  # type: ignore[no-any-return]
+
+    return put
+
+
+# --- doubt ------------------------------------------------------------------------------------------------------
+
+
+def test_a_doubt_that_a_foreign_commit_ended_does_not_come_back_at_the_next_version(
+    table: Engine, open_engine: Any, scripted_log: Any
+) -> None:
+    """A put was lost, somebody else took the version: what fails at the next one has failed for certain."""
+
+    def lost(real: Any, name: str, body: bytes) -> PutOutcome:
+        return PutOutcome.UNKNOWN
+
+    def somebody_else_was_first(real: Any, name: str, body: bytes) -> PutOutcome:
+        append(open_engine())
+        return real(name, body)  # type: ignore[no-any-return]
+
+    def refused(real: Any, name: str, body: bytes) -> PutOutcome:
+        raise StorageError("no space left on device")
+
+    scripted_log.script["put_if_absent"] = [lost, somebody_else_was_first, None, None, refused]
+    with pytest.raises(StorageError, match="no space left") as raised:
+        append(table)
+    assert not isinstance(raised.value, CommitStateUnknownError)
+    assert raised.value.version == 3
+
+
+def test_a_commit_found_by_reading_on_top_of_a_version_that_is_gone_is_not_acknowledged(
+    table: Engine, scripted_log: Any
+) -> None:
+    def clean_up_land_and_lose_the_answer(real: Any, name: str, body: bytes) -> PutOutcome:
+        del scripted_log.inner.objects[commit_name(1)]
+        real(name, body)
+        return PutOutcome.UNKNOWN
+
+    scripted_log.script["put_if_absent"] = [clean_up_land_and_lose_the_answer]
+    with pytest.raises(CommitStateUnknownError, match="version 1"):
+        append(table)
+
+
+# --- winners that were cleaned up -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        ({"owner": "else"}, MetadataChangedError),
+        ({"delta.enableDeletionVectors": "true"}, ProtocolChangedError),
+    ],
+)
+def test_a_definition_that_changed_in_a_commit_that_was_cleaned_up_is_noticed(
+    table: Engine, open_engine: Any, scripted_log: Any, properties: dict[str, str], error: type[Exception]
+) -> None:
+    other = open_engine()
+    change = lose_to_what_is_cleaned_up(scripted_log, other, lambda: Table(other).set_properties(properties))
+    scripted_log.script["put_if_absent"] = [change]
+    with pytest.raises(error):
+        append(table)
+
+
+@pytest.mark.parametrize(("theirs", "outcome"), [(7, "already_committed"), (8, "ConcurrentTransactionError")])
+def test_a_twin_whose_commit_was_cleaned_up_is_noticed(
+    table: Engine, open_engine: Any, scripted_log: Any, theirs: int, outcome: str
+) -> None:
+    """The same checkpoint: ours is a replay. A later one: nothing proves that ours landed."""
+    other = open_engine()
+    twin = lose_to_what_is_cleaned_up(scripted_log, other, lambda: append(other, app_id="orders", checkpoint_id=theirs))
+    scripted_log.script["put_if_absent"] = [twin]
+    if outcome == "already_committed":
+        result = append(table, app_id="orders", checkpoint_id=7)
+        assert (result.outcome, result.version) == (outcome, None)
+    else:
+        with pytest.raises(ConcurrentTransactionError):
+            append(table, app_id="orders", checkpoint_id=7)
+    assert Table(open_engine()).snapshot().transaction_version("orders") == theirs
+
+
+# --- what is below us -----------------------------------------------------------------------------------------
+
+
+def test_the_winner_of_a_race_is_made_durable_before_the_next_is_linked(
+    table: Engine, open_engine: Any, scripted_log: Any
+) -> None:
+    def lose_a_race(real: Any, name: str, body: bytes) -> PutOutcome:
+        append(open_engine())
+        scripted_log.calls.clear()
+        return real(name, body)  # type: ignore[no-any-return]
+
+    scripted_log.script["put_if_absent"] = [lose_a_race]
+    assert append(table).version == 3
+    synced = scripted_log.calls.index(("make_durable", commit_name(2)))
+    assert synced < scripted_log.calls.index(("put_if_absent", commit_name(3)))
+
+
+@pytest.mark.parametrize("application", [{}, {"app_id": "orders", "checkpoint_id": 7}], ids=["itself", "a twin"])
+def test_what_is_found_below_other_winners_is_made_durable_before_it_is_acknowledged(
+    table: Engine, open_engine: Any, scripted_log: Any, application: dict[str, Any]
+) -> None:
+    def land_below_another(real: Any, name: str, body: bytes) -> PutOutcome:
+        if application:
+            append(open_engine(), **application)
+        else:
+            real(name, body)
+        append(open_engine())
+        scripted_log.calls.clear()
+        return PutOutcome.ALREADY_EXISTS
+
+    scripted_log.script["put_if_absent"] = [land_below_another]
+    assert append(table, **application).version == 2
+    assert commit_name(2) in scripted_log.names("make_durable")
+
+
+def test_a_checkpoint_of_an_older_version_is_no_substitute_for_the_version_below_ours(
+    table: Engine, open_engine: Any, scripted_log: Any
+) -> None:
+    table.log.write_checkpoint(table.log.head())
+    append(table)
+    assert table.log.reload().segment.checkpoint is not None
+    del scripted_log.inner.objects[commit_name(2)]
+    with pytest.raises(StorageError, match="version 2, which it builds on, is gone"):
+        append(table)
+    assert commit_name(3) not in scripted_log.inner.objects
+
+
+def test_a_store_that_could_not_be_tried_at_the_first_commit_is_tried_at_the_second(
+    table: Engine, open_engine: Any, scripted_log: Any
+) -> None:
+    """In a copy that has its head as a checkpoint alone there is no commit to try it with."""
+    table.log.write_checkpoint(table.log.head())
+    del scripted_log.inner.objects[commit_name(1)]
+    copy = open_engine()
+    scripted_log.calls.clear()
+    append(copy)
+    assert scripted_log.names("put_if_absent") == [commit_name(2)]
+    append(copy)
+    assert scripted_log.names("put_if_absent") == [commit_name(2), commit_name(2), commit_name(3)]
+
+
+def test_commits_of_a_table_made_anew_during_our_put_are_not_taken_for_winners(
+    table: Engine, open_engine: Any, scripted_log: Any, clock: Any
+) -> None:
+    def made_anew(real: Any, name: str, body: bytes) -> PutOutcome:
+        scripted_log.inner.objects.clear()
+        clock.elapsed_s += 1
+        other = open_engine()
+        for _ in range(4):
+            append(other)
+        return real(name, body)  # type: ignore[no-any-return]
+
+    scripted_log.script["put_if_absent"] = [made_anew]
+    with pytest.raises(CorruptLogError, match="replaced while it was open"):
+        append(table)
+    assert Table(open_engine()).snapshot().version == 3
