@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import pyarrow as pa
@@ -206,3 +208,45 @@ def test_commits_of_a_table_made_anew_during_our_put_are_not_taken_for_winners(
     with pytest.raises(CorruptLogError, match="replaced while it was open"):
         append(table)
     assert Table(open_engine()).snapshot().version == 3
+
+
+# --- what follows a commit ------------------------------------------------------------------------------------
+
+
+def checkpoints(scripted_log: Any) -> list[str]:
+    return sorted(name for name in scripted_log.inner.objects if name.endswith(".checkpoint.parquet"))
+
+
+def test_one_piece_of_work_follows_commits_at_a_time(table: Engine, scripted_log: Any) -> None:
+    """A busy writer does not heap up checkpoints behind one that takes long: the next begins when it is done."""
+    go_on, begun = threading.Event(), threading.Event()
+
+    def slow_checkpoint(real: Any, name: str, body: bytes) -> PutOutcome:
+        if "checkpoint" in name:
+            begun.set()
+            assert go_on.wait(60)
+        return real(name, body)  # type: ignore[no-any-return]
+
+    Table(table).set_properties({"delta.checkpointInterval": "1"})
+    table.post_commit.drain()
+    before = checkpoints(scripted_log)
+    scripted_log.script["put_if_absent"] = [slow_checkpoint] * 10
+    append(table)
+    assert begun.wait(60)
+    for _ in range(3):
+        append(table)
+    go_on.set()
+    table.post_commit.drain()
+    assert len(checkpoints(scripted_log)) == len(before) + 1
+
+
+def test_a_fork_does_not_wait_for_the_work_of_its_parent(table: Engine, scripted_log: Any) -> None:
+    """It took the object along, and not the thread that would ever finish."""
+    Table(table).set_properties({"delta.checkpointInterval": "1"})
+    table.post_commit.drain()
+    before = checkpoints(scripted_log)
+    table.post_commit._running = Future()
+    table.post_commit._process_id -= 1
+    append(table)
+    table.post_commit.drain()
+    assert len(checkpoints(scripted_log)) == len(before) + 1

@@ -149,6 +149,12 @@ def test_a_reason_names_the_winner_the_file_the_predicate_and_what_we_did() -> N
     ]
 
 
+def test_whoever_creates_the_table_conflicts_with_every_write_to_it() -> None:
+    """Also where the commit that created it is not among those that are looked at, or says nothing of the protocol."""
+    ours = propose(PROTOCOL, METADATA, read_version=-1)
+    assert [reason.rule for reason in find_conflicts(ours, commit(NEW, version=1))] == ["ProtocolChangedError"]
+
+
 def test_every_rule_is_the_name_of_an_error() -> None:
     assert all(issubclass(getattr(errors, rule), errors.ConflictError) for rule in RULES)
 

@@ -59,6 +59,16 @@ def test_a_checkpoint_from_before_a_deliberate_reset_proves_nothing() -> None:
     assert check_replay("orders", 7, None, last, retained) == Fresh()
 
 
+def test_the_first_checkpoint_behind_a_deliberate_reset_proves_nothing_either() -> None:
+    retained = [commit(10, 5), commit(11, 3), commit(12, 6)]
+    assert check_replay("orders", 5, None, SetTransaction("orders", 6, 1), retained) == Rewound("orders", 5, 6)
+
+
+def test_a_checkpoint_that_another_writer_committed_twice_is_no_reset() -> None:
+    retained = [commit(10, 5), commit(11, 6), commit(12, 6)]
+    assert check_replay("orders", 5, None, SetTransaction("orders", 6, 1), retained) == AlreadyCommitted(10)
+
+
 def test_a_rewound_checkpoint_says_what_to_do() -> None:
     told = str(Rewound("orders", 4, 7))
     assert "checkpoint 4" in told
