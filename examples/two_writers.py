@@ -33,5 +33,6 @@ if __name__ == "__main__":
 
     snapshot = txlog.Table.open(uri).snapshot()
     rows = snapshot.to_arrow().group_by(["writer", "batch"]).aggregate([([], "count_all")])
-    print(f"version {snapshot.version}: {rows.num_rows} batches of {set(rows['count_all'].to_pylist())} rows each")
+    sizes = ", ".join(map(str, sorted(set(rows["count_all"].to_pylist()))))
+    print(f"version {snapshot.version}: {rows.num_rows} batches of {sizes} rows each")
     assert rows.num_rows == 2 * BATCHES

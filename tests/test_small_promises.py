@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -89,3 +90,12 @@ def test_an_append_without_rows_is_a_version_that_history_tells_of(table: txlog.
     deltalake.write_deltalake(table.uri, ROWS.slice(0, 0), mode="append")
     assert table.snapshot().version == 2, "deltalake makes one too"
     assert table.snapshot().to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("name", txlog.__all__)
+def test_every_public_name_explains_itself_and_so_does_each_of_its_methods(name: str) -> None:
+    public = getattr(txlog, name)
+    assert inspect.getdoc(public)
+    members = inspect.getmembers(public, lambda member: inspect.isroutine(member) or isinstance(member, property))
+    silent = [member for member, value in members if not member.startswith("_") and not inspect.getdoc(value)]
+    assert not [member for member in silent if not hasattr(Exception, member)]

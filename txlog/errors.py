@@ -130,10 +130,12 @@ class ConflictError(TxlogError):
 
     @property
     def winner_version(self) -> int | None:
+        """The version of the commit that the first reason names."""
         return self.reasons[0].winner_version if self.reasons else None
 
     @property
     def winner_operation(self) -> str | None:
+        """What that commit did, in its writer's words: ``"MERGE"``."""
         return self.reasons[0].winner_operation if self.reasons else None
 
 

@@ -44,6 +44,9 @@ class WriteResult:
     ``app_id`` and ``checkpoint_id`` was found to be in the table (``version`` is then the version
     that holds it, or None where the commit is no longer retained). ``"empty"`` is a sink's checkpoint without
     rows, which made no version; ``"ignored"`` what ``txlog.write(mode="ignore")`` found a table for.
+
+    ``attempts`` counts the commits that were sent, ``txn_id`` is in the commit's ``commitInfo.txnId``; ``metrics``
+    tell what was written and waited for.
     """
 
     version: int | None

@@ -26,7 +26,11 @@ __all__ = ["Snapshot"]
 
 
 class Snapshot:
-    """One version of a table. Made by ``Table.snapshot``."""
+    """One version of a table, which does not move when the table does. Made by `Table.snapshot`.
+
+    ``polars.DataFrame(snapshot)``, ``pyarrow.table(snapshot)`` and whatever else takes an Arrow stream read all of it;
+    `to_arrow` and `to_batches` read the columns and rows that are asked for. Thread-safe.
+    """
 
     def __init__(self, log: DeltaLog, head: TableHead) -> None:
         self._log = log
@@ -36,6 +40,7 @@ class Snapshot:
 
     @property
     def version(self) -> int:
+        """The number of the commit that made it, from 0."""
         return self._head.version
 
     @property
@@ -58,18 +63,22 @@ class Snapshot:
 
     @property
     def delta_schema(self) -> Struct:
+        """The same columns as `schema`, in Delta's own types."""
         return self._head.schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
+        """The names of the columns that the table is partitioned by, in order; empty where it is not."""
         return self._head.partition_columns
 
     @property
     def properties(self) -> Mapping[str, str]:
+        """The table properties that are set, such as ``delta.appendOnly``; a copy."""
         return dict(self._head.metadata.configuration)
 
     @property
     def protocol(self) -> Protocol:
+        """What readers and writers must know: versions and features. PROTOCOL.md, "Protocol Evolution"."""
         return self._head.protocol
 
     @property
@@ -89,10 +98,12 @@ class Snapshot:
 
     @property
     def num_files(self) -> int:
+        """How many data files are live; loads the list of them."""
         return int(self._files.num_rows)
 
     @property
     def size_bytes(self) -> int:
+        """The size of all live data files; loads the list of them."""
         import pyarrow.compute as pc
 
         return int(pc.sum(self._files.column("size")).as_py() or 0)
@@ -112,12 +123,18 @@ class Snapshot:
     def to_batches(
         self, columns: Sequence[str] | None = None, where: str | Predicate | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Stream the rows, a bounded batch at a time. ``where`` is exact, with SQL's treatment of null."""
+        """Stream the rows, a bounded batch at a time; ``columns`` None means all.
+
+        ``where`` is a condition in SQL (``"day = '2026-11-20' and amount > 100"``): exact, with SQL's treatment of
+        null. Files and row groups that cannot hold a matching row are not read. Raises ``InvalidInputError`` for a
+        column or condition that does not fit, ``NotFoundError`` for a data file that is gone, ``CorruptLogError`` for
+        one that is damaged, ``StorageError``.
+        """
         predicate = self._predicate(where)
         return self._scan(columns, predicate).batches(self.files(predicate))
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """The rows as one Arrow table."""
+        """The rows as one Arrow table; arguments and errors as for `to_batches`."""
         predicate = self._predicate(where)
         scan = self._scan(columns, predicate)
         return pa.Table.from_batches(scan.batches(self.files(predicate)), schema=scan.schema())

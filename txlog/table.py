@@ -157,7 +157,10 @@ class Table:
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
+        ``storage_options`` are those of the store, by the keys that deltalake takes (txlog/store/README.md lists them);
+        ``credential_provider`` is one of ``obstore.auth``. ``retry`` says how long a commit keeps trying;
         ``hooks`` (see `CommitHooks`) are told of each commit, lost race and conflict of this handle.
+
         Raises ``TableNotFoundError``, ``UnsupportedFeatureError`` naming a reader feature this release lacks,
         ``CorruptLogError``, ``StorageError``, and ``InvalidInputError`` for an unknown storage option.
         """

@@ -100,13 +100,16 @@ class Committable:
 
     @property
     def num_rows(self) -> int:
+        """The rows of all its files."""
         return sum(file.num_rows for file in self.files)
 
     @property
     def size_bytes(self) -> int:
+        """The size of all its files."""
         return sum(file.size_bytes for file in self.files)
 
     def adds(self, *, data_change: bool = True) -> tuple[AddFile, ...]:
+        """Its files as ``add`` actions, as the log will name them."""
         return tuple(file.to_add(data_change=data_change) for file in self.files)
 
     def to_bytes(self) -> bytes:

@@ -139,16 +139,16 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     return StreamOptions(parse_write_options(given.rest, KNOWN_OF_STREAMS), app_id, skip, checkpoint_location)
 
 
-_REPLACE = (
-    "overwrite the whole table, or replace whole partitions from Python: in one table.transaction() remove their files"
-    " and append the new rows"
+_PARTITIONS = (
+    "to replace whole partitions from Python, in one table.transaction() remove their files and append the new rows"
 )
+_REPLACE = f"overwrite the whole table; or, {_PARTITIONS}"
 UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "replaceWhere": (lambda value: True, _REPLACE),
     "overwriteSchema": (lambda value: _flag(value), "write to a new path, or add columns with mergeSchema"),
     "partitionOverwriteMode": (
         lambda value: _choice("static", "dynamic")(value) == "dynamic",
-        f"'static' overwrites the whole table; {_REPLACE}",
+        f"'static' overwrites the whole table; {_PARTITIONS}",
     ),
     "dataChange": (lambda value: not _flag(value), "leave it out: every write of this release changes data"),
     "versionAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),

@@ -54,11 +54,12 @@ class ProbeReport:
 def probe_store(
     store: TableStore | str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
 ) -> ProbeReport:
-    """Create one key three times and let 16 threads race for another, beside the table's log; then remove both.
+    """Find out whether two writers can share a store: does it refuse to create what is there already?
 
-    On a disk the folders that were made for it go too.
-
-    ``store`` may be a table's URI. Raises StorageError where the store cannot be written to at all.
+    Creates one key three times and lets 16 threads race for another, beside the table's log, then removes both, on a
+    disk also the folders that were made for it. ``store`` may be the URI of a table, which need not exist. The report
+    names every problem; ``report.require_safe()`` raises them. Raises ``StorageError`` where the store cannot be
+    written to at all.
     """
     if not isinstance(store, TableStore):
         from txlog.store.open import open_store
