@@ -208,7 +208,7 @@ def test_show_tells_a_version_in_text_and_in_json(table: Path, csv_file: Path) -
         assert said in text
     facts = json.loads(txlog("show", table, "--json").stdout)
     assert (facts["version"], facts["rows"], facts["files"], facts["partition_columns"]) == (1, 3, 2, ["day"])
-    assert facts["size"] == sum(path.stat().st_size for path in table.rglob("*.parquet"))
+    assert facts["size_bytes"] == sum(path.stat().st_size for path in table.rglob("*.parquet"))
     assert facts["columns"][0] == {"name": "id", "type": "bigint", "nullable": False}
     assert json.loads(txlog("show", table, "--version", "0", "--json").stdout)["rows"] == 0
 

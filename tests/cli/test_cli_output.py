@@ -96,3 +96,42 @@ def test_a_history_fits_a_terminal_of_80_columns_and_leaves_out_what_nobody_told
     assert all("txlog/0" in line for line in lines[1:])
     table.append(pa.table({"id": [1]}), user_metadata="by hand")
     assert "by hand" in _txlog("history", table.uri).stdout
+
+
+KEYS = {
+    "show": "app_versions columns files id partition_columns properties protocol rows size_bytes table timestamp"
+    " version",
+    "show --files-summary": "deleted_rows expired_files files files_with_deleted_rows largest_bytes median_bytes"
+    " mergeable_files partitions removed_bytes removed_files size_bytes sizes small_below_bytes small_bytes small_files"
+    " smallest_bytes table version",
+    "files": "modified_ms partition path rows size_bytes",
+    "verify": "checkpoints commits data_files findings sound table version",
+    "probe-store": "problems racers round_trip_s safe table winners",
+    "checkpoint": "table version",
+    "compact-log": "compaction table",
+    "clean-up-log": "dry_run files first_version names size_bytes table",
+    "sinks": "app_id checkpoint_id rows timestamp version",
+}
+
+
+@pytest.mark.parametrize("command", KEYS)
+def test_the_keys_of_a_commands_json_do_not_change_unseen(table: str, command: str) -> None:
+    name, *options = command.split()
+    answer = json.loads(_txlog(name, table, *options, "--json").stdout)
+    assert sorted(answer[0] if isinstance(answer, list) else answer) == KEYS[command].split()
+
+
+@pytest.mark.parametrize("command", [command for command in KEYS if command != "probe-store"])
+def test_an_error_of_any_command_is_a_json_document_too(tmp_path: Path, command: str) -> None:
+    name, *options = command.split()
+    failed = _txlog(name, str(tmp_path / "nowhere"), *options, "--json")
+    assert (failed.exit_code, failed.stderr) == (1, "")
+    assert json.loads(failed.stdout)["error"]["kind"] == "TableNotFoundError"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_an_append_to_no_table_says_which_command_makes_one(tmp_path: Path) -> None:
+    (tmp_path / "in.csv").write_text("id\n1\n")
+    failed = _txlog("append", str(tmp_path / "t"), str(tmp_path / "in.csv"))
+    assert failed.exit_code == 1
+    assert "txlog append --create" in failed.stderr

@@ -163,7 +163,8 @@ def show_table(
         if files_summary:
             _show_files_summary(out, uri, snapshot.version, pairs(storage_options, "--storage-option"))
             return
-        facts = show.snapshot_facts(table.uri, snapshot)
+        with out.waiting("counting rows"):
+            facts = show.snapshot_facts(table.uri, snapshot)
         out.result(facts, *show.snapshot_shown(facts))
 
 
@@ -190,7 +191,8 @@ def history(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        entries = txlog.Table.open(uri, storage_options=options).history(limit)
+        with out.waiting("reading commits"):
+            entries = txlog.Table.open(uri, storage_options=options).history(limit)
         out.result(entries, show.history_shown(entries))
 
 
@@ -208,7 +210,8 @@ def files(
     table_at = _at(version, timestamp, storage_options)
     out = Output(as_json)
     with out.reporting():
-        found = table_at(uri)[1].files(where)
+        with out.waiting("listing files"):
+            found = table_at(uri)[1].files(where)
         facts = show.file_facts(found.slice(0, limit))
         out.result(facts, *show.files_shown(facts, found.num_rows))
 

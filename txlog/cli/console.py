@@ -38,7 +38,11 @@ INTERRUPTED = 130
 PIPE_WIDTH = 400
 
 # What the library advises in the words of Python, in those of the command line.
-_OPTION_FOR = {'schema_mode="merge"': "--merge-schema", "Table.open opens it": "--exist-ok accepts it"}
+_OPTION_FOR = {
+    'schema_mode="merge"': "--merge-schema",
+    "Table.open opens it": "--exist-ok accepts it",
+    "or create the table": "or create the table, by txlog create or txlog append --create",
+}
 
 # What fills up the last column of a table: spaces at the end of a line, perhaps before its last color code.
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)

@@ -55,7 +55,7 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
         "timestamp": snapshot.timestamp_ms,
         "id": snapshot.table_id,
         "files": snapshot.num_files,
-        "size": snapshot.size_bytes,
+        "size_bytes": snapshot.size_bytes,
         "rows": _total(_rows_of(snapshot.files())),
         "partition_columns": list(snapshot.partition_columns),
         "columns": [
@@ -73,7 +73,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
     lines = {
         "table": facts["table"],
         "version": f"{facts['version']}, of {_time(facts['timestamp'])} UTC",
-        "holds": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size'])}",
+        "holds": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         "protocol": _protocol(facts["protocol"]),
         **{f"app {app_id}": f"committed up to {version}" for app_id, version in facts["app_versions"].items()},
@@ -129,7 +129,7 @@ def file_facts(files: pa.Table) -> list[Facts]:
     names = ("path", "partitionValues", "size", "modificationTime")
     columns = [files.column(name).to_pylist() for name in names]
     return [
-        {"path": path, "partition": dict(partition), "size": size, "rows": rows, "modified": modified}
+        {"path": path, "partition": dict(partition), "size_bytes": size, "rows": rows, "modified_ms": modified}
         for path, partition, size, modified, rows in zip(*columns, _rows_of(files), strict=True)
     ]
 
@@ -141,10 +141,11 @@ def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
         partition = ", ".join(
             f"{name}={'null' if value is None else value}" for name, value in file["partition"].items()
         )
-        cells = (file["path"], partition, human_size(file["size"]), _number(file["rows"]), _time(file["modified"]))
+        sizes = human_size(file["size_bytes"]), _number(file["rows"])
+        cells = (file["path"], partition, *sizes, _time(file["modified_ms"]))
         table.add_row(*map(Text, cells))
     total = counted(found, "file") if len(files) == found else f"{len(files):,} of {counted(found, 'file')}"
-    return [table, Text(f"{total}, {human_size(sum(file['size'] for file in files))}")]
+    return [table, Text(f"{total}, {human_size(sum(file['size_bytes'] for file in files))}")]
 
 
 def _rows_of(files: pa.Table) -> list[int | None]:
@@ -197,7 +198,8 @@ def verification_shown(verification: Verification) -> list[RenderableType]:
 
 
 def probe_facts(report: ProbeReport) -> Facts:
-    return {**asdict(report), "safe": report.is_safe}
+    facts = asdict(report)
+    return {"table": facts.pop("uri"), **facts, "safe": report.is_safe}
 
 
 def probe_shown(report: ProbeReport) -> list[RenderableType]:

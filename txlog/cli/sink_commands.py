@@ -87,8 +87,8 @@ def _state_facts(state: StagedState) -> dict[str, Any]:
         "tasks": state.tasks,
         "rows": state.rows,
         "files": state.files,
-        "size": state.size_bytes,
-        "modified": state.modified_ms,
+        "size_bytes": state.size_bytes,
+        "modified_ms": state.modified_ms,
         "names": list(state.staged.names),
     }
 
