@@ -152,8 +152,8 @@ def staging_sink(session: Session, *, app_id: str = "app") -> None:
     add, attempt_number = session.new_file(), session.clock.incarnation * 16 + session.clock.number
     session.files.make_durable([add.path])
     file = PendingFile(add.path, add.size, 1, add.modification_time, dict(add.partition_values), add.stats)
-    table_id = table.snapshot().table_id
-    door.stage(Committable(app_id, 1, session.clock.key(), 0, attempt_number, table_id, 0, (file,)))
+    seen = table.snapshot()
+    door.stage(Committable(app_id, 1, session.clock.key(), 0, attempt_number, seen.table_id, seen.version, (file,)))
     if door.prepare(1, {0: attempt_number}) is not None:
         session.run.ledger.sealed.add((app_id, 1))
     with session.attempt((app_id, 1)) as attempt:
@@ -297,6 +297,8 @@ _ANYBODY: tuple[Program, ...] = (
     rewrite,
     sink,
     partial(sink, app_id="other"),
+    partial(staging_sink, app_id="staged"),
+    partial(recover, app_id="staged"),
     checkpoint,
     maintain,
     append_and_maintain,
