@@ -6,7 +6,7 @@ table. Floating-point columns are read once, since a footer does not tell whethe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
@@ -36,8 +36,8 @@ def adds_of(
     """One ``add`` per path. Raises ``InvalidInputError`` for a path that is given twice or is in the table already,
     or whose directory does not name every partition column; ``SchemaMismatchError``; ``NotFoundError``;
     ``UnsupportedFeatureError`` where the table maps its columns."""
-    if isinstance(paths, str):
-        raise InvalidInputError(f"paths must be a list of paths, is the text {paths!r}", table=store.uri)
+    if isinstance(paths, str) or not isinstance(paths, Iterable):
+        raise InvalidInputError(f"paths must be a list of paths, is {paths!r}", table=store.uri)
     if is_mapped(snapshot.delta_schema):
         raise UnsupportedFeatureError(
             "the table maps its columns (delta.columnMapping.mode), so that files made elsewhere do not name them as it"

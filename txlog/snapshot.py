@@ -6,7 +6,7 @@ is committed later. It is an Arrow stream itself, so polars, duckdb, pandas and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -149,8 +149,8 @@ class Snapshot:
         from txlog.protocol.features import check_can_read
         from txlog.scan import Scan
 
-        if isinstance(columns, str):
-            raise InvalidInputError(f"columns are a list of names, not the text {columns!r}", table=self._log.table)
+        if isinstance(columns, str) or not isinstance(columns, Iterable | None):
+            raise InvalidInputError(f"columns are a list of names, not {columns!r}", table=self._log.table)
         with TxlogError.located(self._log.table, self.version):
             check_can_read(self._head.protocol, self._head.metadata)
         return Scan(self._log.store, self._head, None if columns is None else tuple(columns), predicate)

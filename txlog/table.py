@@ -107,7 +107,7 @@ class Table:
         cls,
         uri: str | os.PathLike[str],
         schema: Any,
-        partition_by: Iterable[str] = (),
+        partition_by: Iterable[str] | None = None,
         properties: Mapping[str, str] | None = None,
         *,
         exist_ok: bool = False,
@@ -128,7 +128,7 @@ class Table:
         """
         engine = _engine(uri, storage_options, retry, credential_provider, hooks)
         with TxlogError.located(engine.uri):
-            definition = Definition(*new_table(schema, _names(partition_by), properties))
+            definition = Definition(*new_table(schema, _names(partition_by or ()), properties))
         if not engine.log.exists():
             _probe_new_location(engine)
             try:
@@ -434,4 +434,10 @@ def _create_parameters(definition: Definition) -> dict[str, str]:
 def _names(names: Iterable[str]) -> tuple[str, ...]:
     if isinstance(names, str):
         raise InvalidInputError(f"give a list of names, not the text {names!r}: [{names!r}]")
-    return tuple(names)
+    try:
+        found = tuple(names)
+    except TypeError:
+        raise InvalidInputError(f"give a list of names, not {names!r}") from None
+    if not all(isinstance(name, str) for name in found):
+        raise InvalidInputError(f"a name is a text: give a list of those, not {names!r}")
+    return found

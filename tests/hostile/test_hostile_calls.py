@@ -102,6 +102,13 @@ TYPES: dict[str, Call] = {
     "snapshot: a text": lambda table: table.snapshot("1"),  # type: ignore[arg-type]
     "set_transaction: a number for app_id": _within(lambda txn: txn.set_transaction(1, 1)),
     "set_transaction: a negative version": _within(lambda txn: txn.set_transaction("a", -1)),
+    "partition_by: a number": lambda table: txlog.Table.create(f"{table.uri}/new", ROWS.schema, 5),  # type: ignore[arg-type]
+    "partition_by: numbers": lambda table: txlog.write(f"{table.uri}/new", ROWS, partition_by=[5]),  # type: ignore[list-item]
+    "properties: a list": lambda table: txlog.Table.create(f"{table.uri}/new", ROWS.schema, properties=["a"]),  # type: ignore[arg-type]
+    "properties of a write: a list": lambda table: txlog.write(f"{table.uri}/new", ROWS, properties=["a"]),  # type: ignore[arg-type]
+    "properties to unset: a number": lambda table: table.unset_properties(5),  # type: ignore[arg-type]
+    "files to take in: a number": lambda table: table.add_files(5),  # type: ignore[arg-type]
+    "columns: a number": lambda table: table.snapshot().to_arrow(5),  # type: ignore[arg-type]
     "add: a path": _within(lambda txn: txn.add("part-0.parquet")),
     "add: a path that leaves the table": lambda table: _add(table, path="../x"),
     "add: no value for a partition column": lambda table: _add(table, partition_values={}),

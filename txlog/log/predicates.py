@@ -231,7 +231,9 @@ def bind_predicate(where: str | Predicate, schema: Struct) -> Predicate:
 
         return parse_predicate(where, schema)
     if not isinstance(where, Predicate):
-        raise InvalidInputError(f"a predicate is SQL text or built from col(), got {type(where).__name__}")
+        raise InvalidInputError(
+            f"a predicate is SQL text, or built from txlog.log.predicates.col, got {type(where).__name__}"
+        )
     return bind(where, schema)
 
 

@@ -94,6 +94,8 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
     keys are the user's own. Booleans and integers are taken as well as text. Raises InvalidInputError naming the
     key, the value and what was expected.
     """
+    if not isinstance(properties, Mapping):
+        raise InvalidInputError(f"properties are a mapping of texts, not {properties!r}")
     checked: dict[str, str] = {}
     for given, value in properties.items():
         key = _known_spelling(given)

@@ -177,6 +177,8 @@ def _check(options: WriteOptions) -> None:
             raise InvalidInputError(f"{name} must be a whole number, is {size!r}")
     if options.fingerprint is not None and options.app_id is None:
         raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
+    if not isinstance(options.properties, Mapping):
+        raise InvalidInputError(f"properties are a mapping of texts, not {options.properties!r}")
     for name, value in options.properties.items():
         if not isinstance(value, str):
             raise InvalidInputError(f"property {name!r} must be text, is {value!r}")
