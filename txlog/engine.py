@@ -79,10 +79,11 @@ class Engine:
         return asked or Isolation(head.properties.isolation_level)
 
     def replay_of(
-        self, head: TableHead, app_id: str, checkpoint_id: int, fingerprint: str | None = None
+        self, head: TableHead, app_id: str, checkpoint_id: int, fingerprint: str | None = None, *, quietly: bool = False
     ) -> AlreadyCommitted | None:
         """Whether this checkpoint of the application is in the table already; None where it is new.
 
+        Warns of one that is dropped, except ``quietly``: for who only asks ahead.
         Raises ``InvalidInputError`` for one that is older than the last and that no retained commit proves, and for
         one that was committed with another fingerprint.
         """
@@ -94,9 +95,9 @@ class Engine:
             raise InvalidInputError(str(found), table=self.uri, version=head.version)
         if found.version is not None:
             self.store.log.make_durable(commit_name(found.version))
-        logger.warning(
-            "%s: replay dropped: checkpoint %d of %r is in v%s already", self.uri, checkpoint_id, app_id, found.version
-        )
+        if not quietly:
+            where = (self.uri, checkpoint_id, app_id, found.version)
+            logger.warning("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
         return found
 
     def commit(self, proposal: Proposal, head: TableHead | None, metrics: WriteMetrics | None = None) -> WriteResult:

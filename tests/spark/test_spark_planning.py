@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +19,7 @@ from txlog.sink.write_job import WriteJob
 from txlog.spark import open_tables
 from txlog.spark.open_tables import open_table
 from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
-from txlog.spark.planning import commit, plan
+from txlog.spark.planning import commit, confirm_replay, plan
 from txlog.spark.stream import TxlogStreamWriter
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
@@ -167,3 +168,19 @@ def test_the_same_number_from_another_folder_or_with_other_offsets_is_no_replay(
             empty_batch(folder, query_id, offsets)
     empty_batch("second", "query 2", "v1 {}", skipCommittedBatches="true")
     assert txlog.Table.open(options.path).snapshot().version == 1
+
+
+def test_a_rerun_of_a_named_write_is_told_once_although_two_processes_see_it(
+    options: WriteOptions, caplog: pytest.LogCaptureFixture
+) -> None:
+    named = replace(options, transaction=("orders", 7))
+    job, is_replay = plan(named, SCHEMA, overwrite=False)
+    write(named, job)
+    assert not is_replay
+    caplog.clear()
+    again, is_replay = plan(named, SCHEMA, overwrite=False)
+    assert is_replay
+    assert confirm_replay(named, again).outcome == "already_committed"
+    assert [record.getMessage() for record in caplog.records if "replay" in record.getMessage()] == [
+        f"{open_table(named).uri}: replay dropped: checkpoint 7 of 'orders' is in v1 already"
+    ]

@@ -50,14 +50,15 @@ class GlobalCommitter:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    def replay_of(self, job: WriteJob) -> WriteResult | None:
+    def replay_of(self, job: WriteJob, *, quietly: bool = False) -> WriteResult | None:
         """The answer for a checkpoint that is in the table already, before any row of it is written again.
 
+        Warns of it, except ``quietly``: for who plans a write whose end will tell.
         Raises ``InvalidInputError`` for a checkpoint older than the last that no retained commit proves, or one
         committed with another fingerprint.
         """
         head = None if job.app_id is None else self._engine.head_if_exists()
-        return None if head is None else self._replay(job, head)
+        return None if head is None else self._replay(job, head, quietly=quietly)
 
     def commit(self, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
         """One commit for one checkpoint. ``committables`` are one per task; none is a checkpoint without rows.
@@ -144,10 +145,10 @@ class GlobalCommitter:
             self._engine.tell_conflict(error)
             raise
 
-    def _replay(self, job: WriteJob, head: TableHead) -> WriteResult | None:
+    def _replay(self, job: WriteJob, head: TableHead, *, quietly: bool = False) -> WriteResult | None:
         if job.app_id is None or job.checkpoint_id is None:
             return None
-        found = self._engine.replay_of(head, job.app_id, job.checkpoint_id, job.fingerprint)
+        found = self._engine.replay_of(head, job.app_id, job.checkpoint_id, job.fingerprint, quietly=quietly)
         return WriteResult(found.version, "already_committed", 0, job.job_id) if found else None
 
     # --- the commit ---------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
     else:
         _require_same_properties(engine, head, options)
     job = _planned(engine, columns, options, overwrite)
-    return job, GlobalCommitter(engine).replay_of(job) is not None
+    return job, GlobalCommitter(engine).replay_of(job, quietly=True) is not None
 
 
 def commit(
