@@ -53,6 +53,8 @@ class Lane:
         self.waiting_bytes = 0
         self.waiting_rows = 0
         self.ordinal = ordinal
+        self.file_bytes = 0
+        """Encoded bytes of the file in progress, as far as they are written."""
         self._layout = layout
         self._directory = directory
         self._partition_values = partition_values
@@ -97,7 +99,8 @@ class Lane:
             before_bytes = self._writer.size_bytes
             with encoding:
                 self._writer.write(piece)
-            self._last_write_bytes = self._writer.size_bytes - before_bytes
+            self.file_bytes = self._writer.size_bytes
+            self._last_write_bytes = self.file_bytes - before_bytes
             self._row_bytes = self._last_write_bytes / piece.num_rows
             if self._is_full(self._writer):
                 self.finish()
@@ -110,6 +113,7 @@ class Lane:
             return
         self.finished.append(self._writer.finish())
         self._writer = None
+        self.file_bytes = 0
 
     def abort(self) -> None:
         """Remove what this lane wrote, pending files too: no commit can name them yet. Never raises."""

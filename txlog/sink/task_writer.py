@@ -5,8 +5,9 @@
 Rows wait in lanes, one a partition, until there is enough for a large row group or the budget asks for room; then the
 largest lanes go first. What waits, what is being routed and what the encoders hold never exceeds
 ``plan.memory_budget_bytes`` by more than one batch of input; on top come Arrow's working space for the row groups
-being encoded (about their own size) and, for small files, their encoded bytes. Data that fits into one small write
-starts no thread.
+being encoded (about their own size) and, for small files, their encoded bytes. Object stores gather parts of 8 MiB:
+where those of all open files come to another ``memory_budget_bytes``, the files unused for longest are finished, and
+what was sent but not yet acknowledged is at most 4 parts a file. Data that fits into one small write starts no thread.
 """
 
 from __future__ import annotations
@@ -242,15 +243,24 @@ class TaskWriter:
         pool.submit(lane.queue, job, size_bytes)
 
     def _mark_open(self, lane: Lane, pool: EncoderPool) -> None:
-        """``lane`` is about to have an open file. At the bound, the files unused for longest are finished first."""
-        if lane not in self._open and len(self._open) >= _files_at_once(self._plan.max_open_files):
+        """``lane`` is about to have an open file. At the bounds, the files unused for longest are finished first."""
+        is_new = lane not in self._open
+        self._open.pop(lane, None)
+        is_one_too_many = is_new and len(self._open) >= _files_at_once(self._plan.max_open_files)
+        if is_one_too_many or self._gathers_too_much():
             oldest = list(itertools.islice(self._open, max(1, len(self._open) // 8)))
             for victim in oldest:
                 del self._open[victim]
                 pool.submit(victim.queue, victim.finish)
             pool.wait_for(victim.queue for victim in oldest)
-        self._open.pop(lane, None)
         self._open[lane] = None
+
+    def _gathers_too_much(self) -> bool:
+        """Whether the open files hold more in unfinished parts, besides the rows, than the budget."""
+        part_bytes, budget = self._layout.files.part_bytes, self._plan.memory_budget_bytes
+        if len(self._open) * part_bytes <= budget:
+            return False
+        return sum(lane.file_bytes % part_bytes for lane in self._open) > budget
 
     def _finish_lanes(self) -> None:
         self._join_flat_remainder()

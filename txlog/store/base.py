@@ -115,7 +115,13 @@ class OutputFile(Protocol):
 
 
 class FileStore(Protocol):
-    """I/O on one table's data files. Paths are checked to stay below the table's root."""
+    """I/O on one table's data files. Paths are checked to stay below the table's root.
+
+    ``part_bytes``: what an open file gathers in memory before it sends it on; 0 where bytes go to the store at once.
+    """
+
+    @property
+    def part_bytes(self) -> int: ...
 
     def create(self, path: str) -> OutputFile:
         """Begin a new file; its final name must be new. Raises StorageError."""

@@ -31,6 +31,8 @@ _logger = logging.getLogger("txlog")
 class LocalFileStore:
     """`FileStore` of the table at directory ``root``. Directories are made as files need them."""
 
+    part_bytes = 0
+
     def __init__(self, root: str) -> None:
         self._root = root
         self._lock = threading.Lock()

@@ -145,6 +145,8 @@ class ObjectLogStore:
 class ObjectFileStore:
     """`FileStore` of the table at the client's location."""
 
+    part_bytes = _UPLOAD_PART_BYTES
+
     def __init__(self, client: ObjectClient) -> None:
         self._client = client
 

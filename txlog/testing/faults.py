@@ -212,6 +212,10 @@ class FaultyFileStore(_Intercepted):
         super().__init__(faults)
         self.inner = inner
 
+    @property
+    def part_bytes(self) -> int:
+        return self.inner.part_bytes
+
     def create(self, path: str) -> OutputFile:
         output: OutputFile = self._call("create", self.inner.create, path)
         return _FaultyOutputFile(self, path, output)

@@ -110,6 +110,8 @@ class MemoryLogStore:
 class MemoryFileStore:
     """`FileStore` over a dict. ``durable`` holds the paths that `make_durable` was called with after publishing."""
 
+    part_bytes = 0
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.objects: dict[str, tuple[bytes, int]] = {}
