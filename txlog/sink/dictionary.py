@@ -74,8 +74,10 @@ def _pays(slices: list[pa.Array], num_rows: int) -> bool:
     if pa.types.is_boolean(kind) or not sampled:
         return False
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
-    in_slices = sum(pc.count_distinct(values).as_py() for values in slices)
     overall = pc.count_distinct(pa.chunked_array(slices)).as_py()
+    if overall > 0.9 * sampled:
+        return False  # nearly every value is another one: what the slices share is no longer of interest
+    in_slices = sum(pc.count_distinct(values).as_py() for values in slices)
     distinct = _expected_distinct(sampled, in_slices, overall, num_rows)
     width = sum(values.nbytes for values in slices) / sampled
     return distinct <= num_rows * (_TEXT_SHARE if is_text else _NUMBER_SHARE) and (
