@@ -404,6 +404,63 @@ def test_the_open_file_bound_is_strict_while_rows_come_in() -> None:
     writer.abort()
 
 
+class UploadingStore(MemoryFileStore):
+    """Gathers parts, as an object store's uploads do, and knows the most bytes that waited in unfinished ones."""
+
+    part_bytes = 64 * KIB
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.uploads: set[Upload] = set()
+        self.gathered_most = 0
+
+    def create(self, path: str) -> MemoryOutputFile:
+        upload = Upload(self, path)
+        with self.lock:
+            self.uploads.add(upload)
+        return upload
+
+    def look(self) -> None:
+        gathered = sum(upload.sink.tell() % self.part_bytes for upload in self.uploads)
+        self.gathered_most = max(self.gathered_most, gathered)
+
+
+class Upload(MemoryOutputFile):
+    def __init__(self, files: UploadingStore, path: str) -> None:
+        super().__init__(files, path)
+        self.store = files
+
+    def publish(self) -> Any:
+        with self.store.lock:
+            self.store.look()
+            self.store.uploads.remove(self)
+            return super().publish()
+
+
+def test_what_uploads_gather_in_memory_is_bounded_like_the_rows() -> None:
+    table, budget = wide(40_000, 100), 512 * KIB
+    files = UploadingStore()
+    plan = table_plan(table, ("p",), memory_budget_bytes=budget)
+    with TaskWriter(files, plan, TASK) as writer:
+        for batch in table.to_batches(max_chunksize=1_000):
+            writer.write(batch)
+    pending = writer.close()
+    assert sum(file.num_rows for file in pending) == 40_000
+    assert sum(file.size_bytes for file in pending) > 4 * budget  # else nothing would have had to give way
+    assert budget / 2 < files.gathered_most <= 2 * budget
+
+
+def test_a_task_with_one_core_writes_one_file_where_two_encoders_write_two() -> None:
+    table = wide(60_000, 2)
+    for encoders in (1, 2):
+        plan = table_plan(table, (), memory_budget_bytes=3 << 20)
+        with TaskWriter(MemoryFileStore(), plan, TASK, encoders=encoders) as writer:
+            for batch in table.to_batches(max_chunksize=5_000):
+                writer.write(batch)
+        assert [file.num_rows > 0 for file in writer.close()] == [True] * encoders
+        assert sum(file.num_rows for file in writer.close()) == 60_000
+
+
 def test_a_process_with_few_file_handles_opens_fewer_files(monkeypatch: pytest.MonkeyPatch) -> None:
     import resource
 

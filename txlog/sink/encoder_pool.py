@@ -16,7 +16,7 @@ from typing import TypeAlias
 __all__ = ["ENCODERS", "EncoderPool", "JobQueue"]
 
 ENCODERS = min(2, os.cpu_count() or 1)
-"""Row groups encoded at once: more would starve the thread that routes, and Spark runs a task per core anyway."""
+"""Row groups encoded at once, unless told otherwise: more would starve the thread that routes."""
 
 _THREADS = 8
 """More than encoders, since publishing a file is mostly waiting for a disk or for a store."""
@@ -37,10 +37,10 @@ class JobQueue:
 class EncoderPool:
     """Runs jobs on a few threads. One thread submits and waits; jobs must not submit."""
 
-    def __init__(self) -> None:
+    def __init__(self, encoders: int = ENCODERS) -> None:
         from concurrent.futures import ThreadPoolExecutor
 
-        self.encoding = threading.Semaphore(ENCODERS)
+        self.encoding = threading.Semaphore(encoders)
         self._changed = threading.Condition()
         self._error: BaseException | None = None
         self._held_bytes = 0

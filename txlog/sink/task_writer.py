@@ -56,10 +56,14 @@ class TaskWriter:
 
     Nothing is readable in the table before a commit names the files that `close` returns. A killed task leaves
     in-progress files (hidden, swept by vacuum) and files that were full already (pending, orphans for vacuum).
+
+    ``encoders``: row groups encoded at once. Without partitions it is also the number of files written in turns, so
+    that a task that has one core to itself writes one file and not two of half the size.
     """
 
-    def __init__(self, files: FileStore, plan: WritePlan, task: TaskIdentity) -> None:
+    def __init__(self, files: FileStore, plan: WritePlan, task: TaskIdentity, *, encoders: int = ENCODERS) -> None:
         self._plan = plan
+        self._encoders = encoders
         self._conformer: Conformer | None = None
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
         self._layout = _layout(files, plan, task)
@@ -210,7 +214,7 @@ class TaskWriter:
 
     def _flat_lane(self) -> Lane:
         """Without partitions, as many lanes as encoders take turns, row group by row group."""
-        turn = self._flat_turn % ENCODERS
+        turn = self._flat_turn % self._encoders
         lane = self._lanes.get(turn)
         if lane is None:
             lane = self._lanes[turn] = Lane(self._layout, len(self._lanes), "", {})
@@ -295,7 +299,7 @@ class TaskWriter:
 
     def _started_pool(self) -> EncoderPool:
         if self._pool is None:
-            self._pool = EncoderPool()
+            self._pool = EncoderPool(self._encoders)
         return self._pool
 
     def _dictionary_for(self, table: pa.Table) -> tuple[str, ...]:

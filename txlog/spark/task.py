@@ -16,6 +16,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.errors import InvalidInputError
 from txlog.sink.committable import Committable
+from txlog.sink.encoder_pool import ENCODERS
 from txlog.sink.task_committer import TaskCommitter
 from txlog.sink.task_writer import TaskWriter
 from txlog.sink.write_job import WriteJob
@@ -65,7 +66,8 @@ def write_in_task(
     """Write and seal one task's rows. Raises SchemaMismatchError, InvalidInputError, StorageError."""
     task = job.task(context.partitionId(), context.taskAttemptId())
     files = open_store(options.path, options.storage_options).files
-    with TaskWriter(files, job.plan, task) as writer:
+    # the cores that Spark counts for this task: what it has beyond them is another task's
+    with TaskWriter(files, job.plan, task, encoders=min(ENCODERS, context.cpus())) as writer:
         for batch in batches:
             writer.write(batch)
         pending = writer.close()
