@@ -35,6 +35,7 @@ def session(bench: Bench) -> Iterator[SparkSession]:
     os.environ.update(spark_environment())
     places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else every new worker would compile this checkout anew
     from pyspark.sql import SparkSession
 
     settings = {**SETTINGS, "spark.sql.warehouse.dir": str(bench.scratch / "warehouse")}
