@@ -211,10 +211,7 @@ class FaultyFileStore(_Intercepted):
     def __init__(self, inner: FileStore, faults: str | Decide = "") -> None:
         super().__init__(faults)
         self.inner = inner
-
-    @property
-    def part_bytes(self) -> int:
-        return self.inner.part_bytes
+        self.part_bytes = inner.part_bytes
 
     def create(self, path: str) -> OutputFile:
         output: OutputFile = self._call("create", self.inner.create, path)
