@@ -6,6 +6,8 @@ What a test measures it records as a property named ``measured``; the summary of
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import hypothesis
 import pyarrow as pa
 import pytest
+import typer.testing
 
 from txlog import ambient
 from txlog.engine import Engine
@@ -29,6 +32,12 @@ hypothesis.settings.register_profile(
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 hypothesis.settings.load_profile("txlog")
+
+
+def pytest_collection_finish() -> None:
+    """What the collection made stays to the end: no later round of the garbage collector need look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -57,6 +66,14 @@ class ScriptedClock(ambient.Ambient):
 
     def uniform(self, low: float, high: float) -> float:
         return high
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _command_line_is_built_once() -> Iterator[None]:
+    """Typer's runner makes the commands anew for each call of one, which takes longer than most calls."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(typer.testing, "_get_command", functools.cache(typer.testing._get_command))
+        yield
 
 
 @pytest.fixture

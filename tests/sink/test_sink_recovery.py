@@ -500,6 +500,15 @@ def new_store() -> TableStore:
     return store
 
 
+def copy_of(store: TableStore) -> TableStore:
+    """Another table in memory that holds the same."""
+    copied = memory_table_store()
+    for name in ("log", "files", "staging"):
+        original, copy = getattr(store, name), getattr(copied, name)
+        copy.objects, copy.durable = original.objects.copy(), original.durable.copy()
+    return copied
+
+
 def ends_with_the_next(store: TableStore) -> None:
     rival = sink_of(store)
     rival.commit(1)
@@ -524,11 +533,12 @@ OURS: dict[str, Callable[[txlog.Sink], str]] = {
 @pytest.mark.parametrize("ours", OURS)
 def test_whenever_another_committer_comes_one_wins_and_the_other_learns_it(ours: str, rival: str) -> None:
     """The other acts as a whole before each of our calls to the log and to the staging in turn."""
+    one_sealed = new_store()
+    sealed(sink_of(one_sealed), 1, 1, 3)
     outcomes = set()
     at = 0
     while True:
-        store = new_store()
-        sealed(sink_of(store), 1, 1, 3)
+        store = copy_of(one_sealed)
         moments = Moments(at, lambda store=store: RIVALS[rival](store))  # type: ignore[misc]
         meddled = TableStore(store.uri, Meddled(store.log, moments), store.files, Meddled(store.staging, moments))
         try:
@@ -551,11 +561,12 @@ def test_whenever_another_committer_comes_one_wins_and_the_other_learns_it(ours:
 
 
 def test_a_checkpoint_that_is_discarded_meanwhile_lands_whole_or_not_at_all() -> None:
+    one_sealed = new_store()
+    sealed(sink_of(one_sealed), 1, 1, 3)
     landed = set()
     at = 0
     while True:
-        store = new_store()
-        sealed(sink_of(store), 1, 1, 3)
+        store = copy_of(one_sealed)
         moments = Moments(at, lambda store=store: sink_of(store).discard(1))  # type: ignore[misc]
         meddled = TableStore(store.uri, Meddled(store.log, moments), store.files, Meddled(store.staging, moments))
         try:
