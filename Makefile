@@ -7,8 +7,7 @@ INSTALLED := $(VENV)/.installed
 # Spark's workers must run this environment's Python, and its JVM may have to come from it too.
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
-# Nothing of the unit tests outlives them: their files need no disk, where there is a folder in memory.
-UNIT_TESTS = $(if $(wildcard /dev/shm/.),PYTEST_DEBUG_TEMPROOT=/dev/shm )$(BIN)/python -m pytest tests -n auto --dist worksteal
+UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 
 # Compiled once and not in each of the thousands of processes that the tests start, whatever the caller's habits.
 export PYTHONDONTWRITEBYTECODE =
@@ -36,14 +35,14 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a m
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
-	@echo "$(BIN)/mypy, whose findings come last, and beside it"; \
+	@echo "$(BIN)/mypy, which tells what it found after the tests, and $(UNIT_TESTS)"; \
 	$(BIN)/mypy >$(VENV)/mypy.txt 2>&1 & mypy=$$!; \
-	echo "$(UNIT_TESTS)"; $(UNIT_TESTS); tests=$$?; \
-	wait $$mypy; types=$$?; echo mypy:; cat $(VENV)/mypy.txt; \
+	$(UNIT_TESTS); tests=$$?; \
+	wait $$mypy; types=$$?; echo "mypy: $$(cat $(VENV)/mypy.txt)"; \
 	exit $$((tests | types))
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
-	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup
+	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
 
 simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
 	$(BIN)/python integration/simulate.py $(ARGS)

@@ -9,15 +9,38 @@ from fault_tools import memory_folder  # noqa: F401
 from servers import *  # noqa: F403
 from spark_fixtures import *  # noqa: F403
 
-OWN_SESSIONS = ("test_examples", "test_java_home", "test_spark_stream")
+PROGRAMS = ("test_examples", "test_java_home", "test_spark_stream")
+
+# The groups that take longest, the longest first: what is left for the end is short.
+LONGEST = (
+    "spark",
+    "programs",
+    "test_simulation",
+    "test_crash_requests",
+    "test_races",
+    "test_power_cut",
+    "test_many_examples",
+    "test_crash_points",
+    "test_sink_crash",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For ``-n 2 --dist loadgroup``: all that needs a JVM in one process, each other module where there is room."""
+    """For ``-n 2 --dist loadgroup --no-loadscope-reorder``: each module where there is room, but for Spark.
+
+    All that shares a session is in one process, and all that starts programs with a JVM of their own in one, so that
+    two are there at the most.
+    """
     for item in items:
-        module = item.path.stem
-        needs_spark = "spark_session" in getattr(item, "fixturenames", ()) or module in OWN_SESSIONS
-        item.add_marker(pytest.mark.xdist_group("spark" if needs_spark else module))
+        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
+    order = {group: number for number, group in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(_group_of(item), len(order)))
+
+
+def _group_of(item: pytest.Item) -> str:
+    if "spark_session" in getattr(item, "fixturenames", ()):
+        return "spark"
+    return "programs" if item.path.stem in PROGRAMS else item.path.stem
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

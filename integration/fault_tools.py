@@ -52,7 +52,10 @@ PRELOADED = (
     "pyarrow.parquet",
     "tenacity",
     "txlog.checkpoint_reader",
+    "txlog.checkpoint_writer",
     "txlog.log.checkpoint",
+    "txlog.log.checkpoint_v2",
+    "txlog.log.clean_up",
     "txlog.log.files",
     "txlog.maintenance.verify",
     "txlog.scan",
@@ -63,11 +66,14 @@ PRELOADED = (
     "txlog.store.open",
     "txlog.table",
     "txlog.transaction",
+    "txlog.upkeep.log_clean_up",
+    "txlog.upkeep.version_checksum",
+    "unittest.mock",
 )
 """Imported once, by the server that every process of these tests is forked from: none of it was used before."""
 
 WITHOUT_A_DISK = Path("/dev/shm")
-IMAGE_BYTES = 24 << 20
+IMAGE_BYTES = 12 << 20
 _processes = threading.Lock()
 
 

@@ -111,7 +111,7 @@ def any_s3_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
         with start_server(request.param, tmp_path_factory.mktemp(request.param)) as server:
             yield server
     except ServerUnavailable as error:
-        pytest.skip(str(error))
+        pytest.skip(f"NOT TESTED: against {request.param}: {error}")
 
 
 @pytest.fixture

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a JVM: code that runs once is not worth optimising. Much less CPU for short jobs."""
 ROOT = Path(__file__).parent.parent
 
 _missing: dict[str, str] = {}
@@ -83,8 +85,7 @@ def _builder(folder: Path, *, with_delta: bool) -> SparkSession.Builder:
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.memory": "2g",
-        # Code that runs once is not worth optimising: much less CPU for a suite of short jobs.
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": SHORT_LIVED,
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.maxResultSize": "8m",

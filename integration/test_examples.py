@@ -8,6 +8,7 @@ from pathlib import Path
 
 import java_home
 import pytest
+from spark_fixtures import SHORT_LIVED
 
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
 
@@ -21,7 +22,7 @@ def test_an_example_runs_and_prints_its_result(example: Path, tmp_path: Path) ->
     run = subprocess.run(
         [sys.executable, str(example)],
         cwd=tmp_path,
-        env=java_home.spark_environment(),
+        env={**java_home.spark_environment(), "JDK_JAVA_OPTIONS": SHORT_LIVED},
         capture_output=True,
         text=True,
         timeout=240,

@@ -7,28 +7,23 @@ where it is broken, refused: nothing is left out.
 from __future__ import annotations
 
 import datetime
-import io
 import json
 import os
 import shutil
-import tarfile
 from collections.abc import Callable
 from decimal import Decimal as Number
 from pathlib import Path
 from typing import Any
 
 import deltalake
+import golden as golden_tables
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from rows import as_rows, in_schema
 
 import txlog
 from txlog.protocol.schema import Decimal, Primitive, Struct
-
-CHECKOUT = Path(__file__).resolve().parents[1]
-GOLDEN = Path(os.environ.get("TXLOG_GOLDEN", CHECKOUT.parent / "shared" / "golden"))
 
 BROKEN: dict[str, type[txlog.TxlogError]] = {
     "crc-malformed": txlog.TableNotFoundError,  # a checksum file and nothing else
@@ -126,21 +121,15 @@ ROWS_THAT_STAND_HERE: dict[str, list[dict[str, Any]]] = {
     ]
 }
 
-pytestmark = pytest.mark.skipif(
-    not GOLDEN.is_dir(), reason=f"GOLDEN TABLES NOT FOUND at {GOLDEN}: set TXLOG_GOLDEN to the folder of .tar.zst files"
-)
+pytestmark = golden_tables.needed
 
 GoldenTable = Callable[[str], Path]
-
-
-def _archives() -> list[str]:
-    return sorted(archive.name.removesuffix(".tar.zst") for archive in GOLDEN.glob("*.tar.zst"))
 
 
 def _with_expected_rows() -> list[str]:
     """The tables that bring their rows along and are in scope. An archive nobody listed above is one of them."""
     special = {*BROKEN, *WITHOUT_DATA_FILES, *SPELLED_TWICE, *ROWS_ONLY_DELTALAKE_KNOWS, *ROWS_THAT_STAND_HERE}
-    return [name for name in _archives() if name not in {entry.split("/")[0] for entry in special}]
+    return [name for name in golden_tables.NAMES if name not in {entry.split("/")[0] for entry in special}]
 
 
 @pytest.fixture(scope="session")
@@ -150,12 +139,7 @@ def golden(tmp_path_factory: pytest.TempPathFactory) -> GoldenTable:
 
     def unpacked(entry: str) -> Path:
         name, _, part = entry.partition("/")
-        root = folder / name
-        if not root.exists():
-            with (GOLDEN / f"{name}.tar.zst").open("rb") as packed:
-                body = zstandard.ZstdDecompressor().stream_reader(packed).read()
-            with tarfile.open(fileobj=io.BytesIO(body)) as tar:
-                tar.extractall(folder, filter="data")
+        root = golden_tables.unpack(name, folder)
         if part:
             return root / part
         return root / "delta" if (root / "delta").exists() else root
@@ -180,7 +164,7 @@ def _read(table: Path, version: int | None = None) -> pa.Table:
 
 def test_every_archive_is_judged() -> None:
     listed = {*BROKEN, *WITHOUT_DATA_FILES, *SPELLED_TWICE, *ROWS_ONLY_DELTALAKE_KNOWS, *ROWS_THAT_STAND_HERE}
-    assert {entry.split("/")[0] for entry in listed} <= set(_archives())
+    assert {entry.split("/")[0] for entry in listed} <= set(golden_tables.NAMES)
     assert len(_with_expected_rows()) > 40
 
 

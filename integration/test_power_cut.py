@@ -29,9 +29,10 @@ Record = Callable[[str, object], None]
 
 
 @pytest.fixture
-def image(tmp_path: Path) -> Path:
+def image(memory_folder: Path) -> Path:
+    """In memory: what has reached the image is what counts, and not what has reached a disk below it."""
     require_loop_mounts(WHAT)
-    return new_image(tmp_path / "image")
+    return new_image(memory_folder / "image")
 
 
 @pytest.fixture
@@ -40,9 +41,9 @@ def disk(image: Path, tmp_path: Path) -> Iterator[Path]:
         yield disk
 
 
-def _after_the_cut(image: Path, tmp_path: Path, name: str) -> Path:
+def _after_the_cut(image: Path, name: str) -> Path:
     """A copy of what is on the medium now."""
-    return Path(shutil.copyfile(image, tmp_path / f"picture-{name}"))
+    return Path(shutil.copyfile(image, image.with_name(f"picture-{name}")))
 
 
 def _assert_nothing_is_lost(picture: Path, job: Job, acknowledged: int, where: str) -> None:
@@ -70,7 +71,7 @@ def test_a_power_cut_at_any_step_takes_nothing_that_was_acknowledged(
     try:
         while stopped_or_ended(child):
             steps += 1
-            picture = _after_the_cut(image, tmp_path, str(steps))
+            picture = _after_the_cut(image, str(steps))
             shows = (hashlib.sha1(picture.read_bytes()).digest(), crash_job.acknowledged(job))
             if shows not in seen:
                 _assert_nothing_is_lost(picture, job, shows[1], f"before step {steps}, {_last_line(told)}")
@@ -82,7 +83,7 @@ def test_a_power_cut_at_any_step_takes_nothing_that_was_acknowledged(
         child.kill()
     assert child.exitcode == 0
     assert crash_job.acknowledged(job) == len(ACTS) - 1
-    _assert_nothing_is_lost(_after_the_cut(image, tmp_path, "end"), job, len(ACTS) - 1, "after the last step")
+    _assert_nothing_is_lost(_after_the_cut(image, "end"), job, len(ACTS) - 1, "after the last step")
     record_property("measured", f"power cut: at each of {steps} steps, which left {len(seen) + 1} different disks")
     assert len(seen) > len(ACTS) * 3, "the pictures do not show what happens"
 
@@ -97,7 +98,7 @@ def test_a_writer_that_does_not_sync_is_caught_by_the_same_picture(image: Path, 
     job = Job(str(disk / "t"), str(tmp_path / "ledger"))
     careless = process(_run_without_sync, job)
     assert end_of(careless) == 0
-    picture = _after_the_cut(image, tmp_path, "careless")
+    picture = _after_the_cut(image, "careless")
     assert crash_job.acknowledged(job) == len(ACTS) - 1 == crash_job.judged(job)
     with pytest.raises((AssertionError, txlog.TxlogError)):
         _assert_nothing_is_lost(picture, job, len(ACTS) - 1, "after the last step")
@@ -112,7 +113,7 @@ def test_what_others_do_not_sync_is_lost_beside_what_we_acknowledged(image: Path
     deltalake.write_deltalake(str(disk / "theirs"), rows)
     (disk / "plain").write_bytes(b"written, not synced")
     assert deltalake.DeltaTable(str(disk / "theirs")).version() == 0
-    picture = _after_the_cut(image, tmp_path, "both")
+    picture = _after_the_cut(image, "both")
     with mounted_image(picture, tmp_path / "after") as after:
         there = Job(str(after / "t"), "")
         assert crash_job.judged(there) == len(ACTS) - 1

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 import pytest
 from java_home import spark_environment
 from pyspark import cloudpickle
+from spark_fixtures import SHORT_LIVED
 from spark_helpers import as_rows, commit_info, commits, own_rows, refused
 
 import txlog
@@ -405,7 +406,11 @@ class Driver:
         places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
         self.process = subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(DRIVER), str(source), str(path), str(checkpoint)],
-            env={**spark_environment(), "PYTHONPATH": os.pathsep.join(filter(None, places))},
+            env={
+                **spark_environment(),
+                "PYTHONPATH": os.pathsep.join(filter(None, places)),
+                "JDK_JAVA_OPTIONS": SHORT_LIVED,
+            },
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import functools
 import gc
 import os
+import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis
@@ -24,6 +26,8 @@ from txlog.store.retry import RetryPolicy
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
+IN_MEMORY = Path("/dev/shm")
+
 # A slow machine is no failure, so no example has a deadline.
 hypothesis.settings.register_profile(
     "txlog",
@@ -32,6 +36,12 @@ hypothesis.settings.register_profile(
     suppress_health_check=list(hypothesis.HealthCheck),
 )
 hypothesis.settings.load_profile("txlog")
+
+
+def pytest_configure() -> None:
+    """Nothing of these tests is to outlive them, so their files need no disk, and no wait for one, where memory is."""
+    if IN_MEMORY.is_dir() and os.access(IN_MEMORY, os.W_OK) and shutil.disk_usage(IN_MEMORY).free > 1 << 30:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(IN_MEMORY))
 
 
 def pytest_collection_finish() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import os
-import tarfile
 from pathlib import Path
 from typing import Any
 
 import deltalake
+import golden
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,8 +21,6 @@ from txlog.protocol.actions import SetTransaction
 from txlog.protocol.paths import resolve_data_path
 from txlog.store.local import local_table_store
 
-GOLDEN = Path(os.environ.get("TXLOG_GOLDEN", Path(__file__).resolve().parents[2] / "shared" / "golden"))
-NAMES = sorted(path.name.removesuffix(".tar.zst") for path in GOLDEN.glob("*.tar.zst"))
 REFUSED = {
     "crc-malformed": TableNotFoundError,  # a checksum file and nothing else
     "data-reader-absolute-paths-escaped-chars": CorruptLogError,  # no metaData at all
@@ -37,25 +34,16 @@ REFUSED = {
 SPELLED_TWICE = {"canonicalized-paths-normal-a", "canonicalized-paths-normal-b"}
 REFUSED_BY_PROTOCOL_VERSION = {"deltalog-invalid-protocol-version"}
 
-pytestmark = pytest.mark.skipif(not NAMES, reason=f"no golden tables at {GOLDEN}; TXLOG_GOLDEN names another folder")
+pytestmark = golden.needed
 
 
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """Unpacks one golden table, once, and gives its folder (that of the Delta table, and that of the archive)."""
-    import zstandard
-
     target = tmp_path_factory.mktemp("golden")
 
     def unpack(name: str) -> list[Path]:
-        if not (target / name).exists():
-            with (
-                open(GOLDEN / f"{name}.tar.zst", "rb") as file,
-                zstandard.ZstdDecompressor().stream_reader(file) as stream,
-                tarfile.open(fileobj=stream, mode="r|") as archive,
-            ):
-                archive.extractall(target, filter="data")
-        root = target / name
+        root = golden.unpack(name, target)
         return sorted({log.parent for log in root.rglob("_delta_log")} or {root / "delta"})
 
     return unpack
@@ -66,7 +54,9 @@ def loaded(root: Path) -> tuple[DeltaLog, TableHead]:
     return log, log.head()
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - REFUSED.keys() - SPELLED_TWICE - REFUSED_BY_PROTOCOL_VERSION))
+@pytest.mark.parametrize(
+    "name", sorted(set(golden.NAMES) - REFUSED.keys() - SPELLED_TWICE - REFUSED_BY_PROTOCOL_VERSION)
+)
 def test_a_golden_table_has_the_live_files_that_deltalake_sees(name: str, unpacked: Any) -> None:
     for root in unpacked(name):
         log, head = loaded(root)
@@ -84,14 +74,14 @@ def test_a_golden_table_has_the_live_files_that_deltalake_sees(name: str, unpack
         )
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) & REFUSED.keys()))
+@pytest.mark.parametrize("name", sorted(set(golden.NAMES) & REFUSED.keys()))
 def test_a_broken_golden_table_is_refused(name: str, unpacked: Any) -> None:
     for root in unpacked(name):
         with pytest.raises(REFUSED[name]):
             loaded(root)
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) & SPELLED_TWICE))
+@pytest.mark.parametrize("name", sorted(set(golden.NAMES) & SPELLED_TWICE))
 def test_two_spellings_of_a_path_are_one_file(name: str, unpacked: Any) -> None:
     (root,) = unpacked(name)
     log, head = loaded(root)
@@ -103,7 +93,7 @@ def rows_expected(root: Path) -> int | None:
     return sum(pq.read_metadata(file).num_rows for file in files) if files else None
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", golden.NAMES)
 def test_live_files_hold_as_many_rows_as_spark_expects(name: str, unpacked: Any) -> None:
     if name in REFUSED:
         return
@@ -119,7 +109,7 @@ def test_live_files_hold_as_many_rows_as_spark_expects(name: str, unpacked: Any)
         assert rows == expected
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - REFUSED.keys()))
+@pytest.mark.parametrize("name", sorted(set(golden.NAMES) - REFUSED.keys()))
 def test_every_version_is_the_plain_fold_of_its_commits(name: str, unpacked: Any) -> None:
     for root in unpacked(name):
         log, head = loaded(root)
@@ -171,7 +161,9 @@ def test_statistics_survive_checkpoints_that_keep_them_typed_only(unpacked: Any)
     assert seen == 10
 
 
-@pytest.mark.parametrize("name", sorted(set(NAMES) - REFUSED.keys() - REFUSED_BY_PROTOCOL_VERSION - SPELLED_TWICE))
+@pytest.mark.parametrize(
+    "name", sorted(set(golden.NAMES) - REFUSED.keys() - REFUSED_BY_PROTOCOL_VERSION - SPELLED_TWICE)
+)
 def test_deltalake_reads_our_checkpoint_of_a_golden_table(name: str, unpacked: Any, tmp_path: Path) -> None:
     for number, root in enumerate(unpacked(name)):
         log, head = loaded(root)

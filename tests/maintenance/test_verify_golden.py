@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tarfile
 from pathlib import Path
 
+import golden
 import pytest
 
 from txlog.errors import TableNotFoundError
 from txlog.maintenance.verify import verify_table
 from txlog.store.local import local_table_store
 
-GOLDEN = Path(os.environ.get("TXLOG_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden"))
-NAMES = sorted(path.name.removesuffix(".tar.zst") for path in GOLDEN.glob("*.tar.zst"))
 WITHOUT_A_LOG = {"crc-malformed", "no-delta-log-folder"}
 BROKEN = {
     "crc-full": {"checksum-differs"},  # made by hand: applications and domains that the only commit does not have
@@ -32,20 +29,12 @@ LOG_ONLY = {
     "with_checkpoint_no_last_checkpoint",
 }
 
-pytestmark = pytest.mark.skipif(not NAMES, reason=f"no golden tables at {GOLDEN}; TXLOG_GOLDEN names another folder")
+pytestmark = golden.needed
 
 
-def unpack(name: str, target: Path) -> list[Path]:
-    import zstandard
-
-    with zstandard.open(GOLDEN / f"{name}.tar.zst", "rb") as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
-        archive.extractall(target, filter="data")
-    return sorted(log.parent for log in target.rglob("_delta_log"))
-
-
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in WITHOUT_A_LOG])
+@pytest.mark.parametrize("name", [name for name in golden.NAMES if name not in WITHOUT_A_LOG])
 def test_a_golden_table_is_sound_or_named_for_what_is_wrong(name: str, tmp_path: Path) -> None:
-    tables = unpack(name, tmp_path)
+    tables = sorted(log.parent for log in golden.unpack(name, tmp_path).rglob("_delta_log"))
     assert tables
     for table in tables:
         verification = verify_table(local_table_store(str(table)))
@@ -53,8 +42,7 @@ def test_a_golden_table_is_sound_or_named_for_what_is_wrong(name: str, tmp_path:
         assert errors == BROKEN.get(name, {"missing-file"} if name in LOG_ONLY else set())
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name in WITHOUT_A_LOG])
+@pytest.mark.parametrize("name", [name for name in golden.NAMES if name in WITHOUT_A_LOG])
 def test_a_folder_without_a_log_is_no_table(name: str, tmp_path: Path) -> None:
-    unpack(name, tmp_path)
     with pytest.raises(TableNotFoundError):
-        verify_table(local_table_store(str(tmp_path / name)))
+        verify_table(local_table_store(str(golden.unpack(name, tmp_path))))

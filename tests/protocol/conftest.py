@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import tarfile
-from pathlib import Path
 from typing import Any
 
+import golden
 import orjson
 import pytest
 
@@ -14,20 +12,15 @@ import pytest
 @pytest.fixture(scope="session")
 def golden_lines() -> list[tuple[str, dict[str, Any]]]:
     """(table name, decoded line) of every well-formed commit line of every golden table; skips where there is none."""
-    checkout = Path(__file__).resolve().parents[2]
-    folder = Path(os.environ.get("TXLOG_GOLDEN", checkout.parent / "shared" / "golden"))
-    if not folder.is_dir():
-        pytest.skip(f"GOLDEN TABLES NOT FOUND at {folder}: set TXLOG_GOLDEN to the folder of .tar.zst archives")
-    zstandard = pytest.importorskip("zstandard")
+    if not golden.NAMES:
+        pytest.skip(golden.needed.kwargs["reason"])
     lines: list[tuple[str, dict[str, Any]]] = []
-    for archive in sorted(folder.glob("*.tar.zst")):
-        with archive.open("rb") as packed, zstandard.ZstdDecompressor().stream_reader(packed) as body:
-            name = archive.name.removesuffix(".tar.zst")
-            with tarfile.open(fileobj=body, mode="r|") as tar:
-                for member in tar:
-                    in_log = "/_delta_log/" in member.name and member.name.endswith(".json")
-                    if in_log and (file := tar.extractfile(member)) is not None:
-                        lines.extend((name, line) for line in map(_decoded, file.read().splitlines()) if line)
+    for name in golden.NAMES:
+        with golden.opened(name) as archive:
+            for member in archive:
+                in_log = "/_delta_log/" in member.name and member.name.endswith(".json")
+                if in_log and (file := archive.extractfile(member)) is not None:
+                    lines.extend((name, line) for line in map(_decoded, file.read().splitlines()) if line)
     return lines
 
 

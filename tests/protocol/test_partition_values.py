@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import deltalake
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -319,7 +320,6 @@ DELTALAKE_VALUES = {
 
 @pytest.mark.parametrize("kind", DELTALAKE_VALUES, ids=str)
 def test_we_read_the_partition_values_deltalake_wrote_as_deltalake_does(kind: DataType, tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
     values = pa.array(DELTALAKE_VALUES[kind], type_to_arrow(kind))
     deltalake.write_deltalake(str(tmp_path), pa.table({"n": range(len(values)), "p": values}), partition_by=["p"])
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path)))

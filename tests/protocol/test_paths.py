@@ -8,6 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -260,7 +261,6 @@ PARTITION_COLUMNS = {
 
 @pytest.mark.parametrize("name", PARTITION_COLUMNS)
 def test_deltalake_reads_every_partition_as_we_encode_it(name: str, tmp_path: Path) -> None:
-    deltalake = pytest.importorskip("deltalake")
     values = PARTITION_COLUMNS[name]
     write_partitioned_table(tmp_path, values)
     query = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(tmp_path)))

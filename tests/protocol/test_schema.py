@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import deltalake
 import orjson
 import pyarrow as pa
 import pytest
@@ -111,7 +112,6 @@ def test_every_golden_schema_has_an_arrow_form_that_reads_back(
 
 
 def test_arrow_types_of_a_table_are_those_deltalake_reads_it_as() -> None:
-    deltalake = pytest.importorskip("deltalake")
     theirs = pa.schema(deltalake.Schema.from_json(NESTED_TEXT))
     ours = to_arrow(parse_schema(NESTED_TEXT))
     assert [f.name for f in ours] == [f.name for f in theirs]
@@ -122,7 +122,6 @@ def test_arrow_types_of_a_table_are_those_deltalake_reads_it_as() -> None:
 
 
 def test_deltalake_reads_our_schema_text_as_its_own() -> None:
-    deltalake = pytest.importorskip("deltalake")
     text = schema_to_json(parse_schema(NESTED_TEXT))
     assert json.loads(deltalake.Schema.from_json(text).to_json()) == NESTED
 
@@ -301,7 +300,8 @@ def test_from_any_takes_each_form_in_which_callers_hold_a_schema() -> None:
 
 
 def test_from_any_takes_a_spark_schema_by_its_json() -> None:
-    types = pytest.importorskip("pyspark.sql.types")
+    from pyspark.sql import types
+
     spark = types.StructType(
         [
             types.StructField("i", types.IntegerType(), False, {"comment": "c"}),

@@ -10,13 +10,12 @@ import decimal
 import io
 import json
 import math
-import os
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import deltalake
+import golden
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -519,32 +518,14 @@ def zone(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def golden_tables(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Unpacks one golden table and gives its folder."""
-    folder = Path(os.environ.get("TXLOG_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden"))
-    if not folder.is_dir():
-        pytest.skip(f"GOLDEN TABLES NOT FOUND at {folder}: set TXLOG_GOLDEN to the folder of .tar.zst archives")
-    zstandard = pytest.importorskip("zstandard")
-    unpacked = tmp_path_factory.mktemp("golden")
-
-    def table(name: str) -> Path:
-        with (
-            (folder / f"{name}.tar.zst").open("rb") as packed,
-            zstandard.ZstdDecompressor().stream_reader(packed) as body,
-            tarfile.open(fileobj=body, mode="r|") as tar,
-        ):
-            tar.extractall(unpacked, filter="data")
-        return next(path.parent for path in (unpacked / name).glob("**/_delta_log"))
-
-    return table
-
-
-@pytest.fixture(scope="module")
-def spark_files(golden_tables: Callable[[str], Path]) -> Callable[[str], list[tuple[Path, Struct, dict[str, Any]]]]:
+def spark_files(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str], list[tuple[Path, Struct, dict[str, Any]]]]:
     """(data file, schema of data files, Spark's statistics) of every file a golden table added with rows."""
+    folder = tmp_path_factory.mktemp("golden")
 
     def files(name: str) -> list[tuple[Path, Struct, dict[str, Any]]]:
-        table = golden_tables(name)
+        table = next(log.parent for log in golden.unpack(name, folder).glob("**/_delta_log"))
         lines = [
             json.loads(line, parse_float=D)
             for log in sorted((table / "_delta_log").glob("*.json"))
@@ -561,10 +542,11 @@ def spark_files(golden_tables: Callable[[str], Path]) -> Callable[[str], list[tu
     return files
 
 
-GOLDEN = ["stats-writing-all-types", "timestamp-truncation-stats", "data-skipping-basic-stats-all-types"]
+TABLES = ["stats-writing-all-types", "timestamp-truncation-stats", "data-skipping-basic-stats-all-types"]
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@golden.needed
+@pytest.mark.parametrize("name", TABLES)
 def test_statistics_are_those_that_spark_wrote_for_the_same_rows(name: str, spark_files: Any) -> None:
     files = spark_files(name)
     assert files
@@ -587,7 +569,8 @@ def leaves_of_type(schema: Struct, wanted: Any) -> set[tuple[str, ...]]:
     return {path for path, data_type in leaf_paths(schema) if data_type == wanted}
 
 
-@pytest.mark.parametrize("name", GOLDEN)
+@golden.needed
+@pytest.mark.parametrize("name", TABLES)
 def test_footers_that_spark_wrote_give_sparks_bounds_but_for_timestamps_without_statistics(
     name: str, spark_files: Any
 ) -> None:

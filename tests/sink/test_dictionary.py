@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,7 +11,10 @@ import pytest
 from txlog.sink.dictionary import dictionary_columns
 
 ROWS = 200_000
-random = np.random.default_rng(3)
+
+
+def random() -> np.random.Generator:
+    return np.random.default_rng(3)
 
 
 def words(numbers: np.ndarray) -> pa.Array:
@@ -19,21 +24,21 @@ def words(numbers: np.ndarray) -> pa.Array:
 @pytest.mark.parametrize(
     ("values", "pays"),
     [
-        pytest.param(words(random.integers(0, 20_000, ROWS)), True, id="text-drawn-from-20000"),
-        pytest.param(words(np.arange(ROWS)), False, id="unique-text"),
-        pytest.param(words(np.arange(ROWS) // 2), False, id="text-in-pairs"),
-        pytest.param(words(np.arange(ROWS) // 100), True, id="sorted-text-in-runs"),
-        pytest.param(pa.array(random.integers(0, 1000, ROWS)), True, id="numbers-drawn-from-1000"),
-        pytest.param(pa.array(np.arange(ROWS)), False, id="unique-numbers"),
-        pytest.param(pa.array(np.maximum(np.arange(ROWS) - 30_000, 0)), False, id="a-long-run-then-unique"),
-        pytest.param(pa.array(random.random(ROWS)), False, id="floats"),
-        pytest.param(pa.array(random.random(ROWS) > 0.5), False, id="booleans"),
-        pytest.param(pa.nulls(ROWS, pa.string()), True, id="only-nulls"),
-        pytest.param(words(np.arange(ROWS) % 4000), True, id="short-text-drawn-from-4000"),
+        pytest.param(lambda: words(random().integers(0, 20_000, ROWS)), True, id="text-drawn-from-20000"),
+        pytest.param(lambda: words(np.arange(ROWS)), False, id="unique-text"),
+        pytest.param(lambda: words(np.arange(ROWS) // 2), False, id="text-in-pairs"),
+        pytest.param(lambda: words(np.arange(ROWS) // 100), True, id="sorted-text-in-runs"),
+        pytest.param(lambda: pa.array(random().integers(0, 1000, ROWS)), True, id="numbers-drawn-from-1000"),
+        pytest.param(lambda: pa.array(np.arange(ROWS)), False, id="unique-numbers"),
+        pytest.param(lambda: pa.array(np.maximum(np.arange(ROWS) - 30_000, 0)), False, id="a-long-run-then-unique"),
+        pytest.param(lambda: pa.array(random().random(ROWS)), False, id="floats"),
+        pytest.param(lambda: pa.array(random().random(ROWS) > 0.5), False, id="booleans"),
+        pytest.param(lambda: pa.nulls(ROWS, pa.string()), True, id="only-nulls"),
+        pytest.param(lambda: words(np.arange(ROWS) % 4000), True, id="short-text-drawn-from-4000"),
     ],
 )
-def test_a_dictionary_is_used_where_it_pays(values: pa.Array, pays: bool) -> None:
-    assert dictionary_columns(pa.table({"c": values})) == (("c",) if pays else ())
+def test_a_dictionary_is_used_where_it_pays(values: Callable[[], pa.Array], pays: bool) -> None:
+    assert dictionary_columns(pa.table({"c": values()})) == (("c",) if pays else ())
 
 
 def test_a_dictionary_that_grows_too_large_is_not_begun() -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tarfile
 from pathlib import Path
 from typing import Any
 
+import golden
 import orjson
 import pyarrow as pa
 import pytest
@@ -24,7 +23,6 @@ from txlog.store.base import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_compaction import compact_log
 
-GOLDEN = Path(os.environ.get("TXLOG_GOLDEN", Path(__file__).resolve().parents[3] / "shared" / "golden"))
 SCHEMA = '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}}]}'
 PROTOCOL: dict[str, Any] = {
     "minReaderVersion": 3,
@@ -200,19 +198,9 @@ def test_a_table_that_may_not_be_written_is_left_alone() -> None:
         log.compact()
 
 
+@golden.needed
 def test_ours_says_what_golden_files_say_of_the_same_commits(tmp_path: Path) -> None:
-    archive = GOLDEN / "compacted-log-files-table.tar.zst"
-    if not archive.exists():
-        pytest.skip(f"no golden tables at {GOLDEN}; TXLOG_GOLDEN names another folder")
-    import zstandard
-
-    with (
-        open(archive, "rb") as file,
-        zstandard.ZstdDecompressor().stream_reader(file) as stream,
-        tarfile.open(fileobj=stream, mode="r|") as tar,
-    ):
-        tar.extractall(tmp_path, filter="data")
-    folder = next(tmp_path.rglob("_delta_log"))
+    folder = next(golden.unpack("compacted-log-files-table", tmp_path).rglob("_delta_log"))
     for first, last in ((0, 5), (6, 10), (6, 15)):
         theirs = (folder / compacted_name(first, last)).read_bytes()
         commits = [parse_commit((folder / commit_name(v)).read_bytes(), v) for v in range(first, last + 1)]
