@@ -107,8 +107,8 @@ def test_partition_values_of_a_mapped_table_go_by_physical_names(tmp_path: Path)
     ("changes", "messages"),
     [
         ({}, []),
-        ({"numFiles": 7}, [f"it counts 7 files of {FILES * 5} bytes, and the log has {FILES} of {FILES * 5}"]),
-        ({"tableSizeBytes": 7}, [f"it counts {FILES} files of 7 bytes, and the log has {FILES} of {FILES * 5}"]),
+        ({"numFiles": 7}, [f"it counts 7 files of {FILES * 5:,} bytes, and the log has {FILES:,} of {FILES * 5:,}"]),
+        ({"tableSizeBytes": 7}, [f"it counts {FILES:,} files of 7 bytes, and the log has {FILES:,} of {FILES * 5:,}"]),
         ({"setTransactions": [{"appId": "a", "version": 4}]}, ["application 'a' is at 4, in the log at None"]),
         ({"domainMetadata": [{"domain": "d", "configuration": "", "removed": False}]},
          ["its domain metadata is not that of the log"]),

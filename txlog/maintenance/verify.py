@@ -313,8 +313,8 @@ class _Verifier:
         files = self.state.files
         if (found.totals.num_files, found.totals.size_bytes) != (len(files), files.size_bytes):
             differences.append(
-                f"it counts {counted(found.totals.num_files, 'file')} of {found.totals.size_bytes} bytes,"
-                f" and the log has {len(files)} of {files.size_bytes}"
+                f"it counts {counted(found.totals.num_files, 'file')} of {found.totals.size_bytes:,} bytes,"
+                f" and the log has {len(files):,} of {files.size_bytes:,}"
             )
         for message in differences[:EXAMPLES_MAX]:
             self._found("checksum-differs", message, version=version, path=name)
