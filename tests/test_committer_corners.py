@@ -210,6 +210,22 @@ def test_commits_of_a_table_made_anew_during_our_put_are_not_taken_for_winners(
     assert Table(open_engine()).snapshot().version == 3
 
 
+@pytest.mark.parametrize(
+    ("retention", "age_s", "anew"),
+    [("1 hours", 800, False), ("1 hours", 1000, True), ("30 days", 3500, False), ("30 days", 3700, True)],
+)
+def test_a_head_is_loaded_anew_before_what_follows_it_can_have_been_cleaned_up(
+    table: Engine, scripted_log: Any, clock: Any, retention: str, age_s: float, anew: bool
+) -> None:
+    """After a quarter of the log's retention, and after an hour at most."""
+    Table(table).set_properties({"delta.logRetentionDuration": f"interval {retention}"})
+    table.post_commit.drain()
+    scripted_log.calls.clear()
+    clock.elapsed_s += age_s
+    table.log.head()
+    assert bool(scripted_log.names("list_from")) is anew
+
+
 # --- what follows a commit ------------------------------------------------------------------------------------
 
 
