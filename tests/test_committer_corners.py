@@ -226,6 +226,28 @@ def test_a_head_is_loaded_anew_before_what_follows_it_can_have_been_cleaned_up(
     assert bool(scripted_log.names("list_from")) is anew
 
 
+def test_a_table_that_went_back_to_an_older_state_of_its_own_is_an_error(
+    table: Engine, scripted_log: Any, clock: Any
+) -> None:
+    """As of a copy that was put in its place: what was acknowledged since is gone, and nothing is built on that."""
+    append(table)
+    del scripted_log.inner.objects[commit_name(2)]
+    clock.elapsed_s += 7200
+    with pytest.raises(CorruptLogError, match="replaced while it was open"):
+        append(table)
+    assert commit_name(2) not in scripted_log.inner.objects
+
+
+def test_a_slow_thread_does_not_take_the_handle_back_to_an_older_head(table: Engine, open_engine: Any) -> None:
+    """It learns of its own commit when the handle has seen what came after."""
+    known = table.log.head()
+    append(open_engine())
+    append(open_engine())
+    assert table.log.head().version == 3
+    assert table.log.advance(known, table.log.read_commit(2)).version == 2
+    assert table.log.head(refresh=False).version == 3
+
+
 # --- what follows a commit ------------------------------------------------------------------------------------
 
 
