@@ -226,6 +226,20 @@ def test_a_head_is_loaded_anew_before_what_follows_it_can_have_been_cleaned_up(
     assert bool(scripted_log.names("list_from")) is anew
 
 
+def test_a_head_is_as_old_as_the_question_for_it_and_not_as_the_answer(
+    table: Engine, scripted_log: Any, clock: Any
+) -> None:
+    def slow(real: Any, name: str) -> bytes:
+        try:
+            return real(name)  # type: ignore[no-any-return]
+        finally:
+            clock.elapsed_s += 100
+
+    scripted_log.script["read"] = [slow]
+    table.log.head()
+    assert table.log.head_age_s() >= 100
+
+
 def test_a_table_that_went_back_to_an_older_state_of_its_own_is_an_error(
     table: Engine, scripted_log: Any, clock: Any
 ) -> None:
