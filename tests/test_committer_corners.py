@@ -240,6 +240,26 @@ def test_a_head_is_as_old_as_the_question_for_it_and_not_as_the_answer(
     assert table.log.head_age_s() >= 100
 
 
+def test_a_checkpoint_of_a_version_that_the_handle_does_not_know_yet_is_not_where_it_starts_from(
+    table: Engine, open_engine: Any
+) -> None:
+    append(open_engine())
+    append(open_engine())
+    table.log.write_checkpoint(table.log.head_at(3))
+    known = table.log.head(refresh=False)
+    assert (known.version, table.log.files(known).num_rows) == (1, 2)
+    assert table.log.files(table.log.head()).num_rows == 4
+
+
+def test_a_checkpoint_of_an_older_version_takes_the_handle_back_to_nothing(table: Engine) -> None:
+    append(table)
+    table.log.write_checkpoint(table.log.head())
+    table.log.write_checkpoint(table.log.head_at(1))
+    known = table.log.head(refresh=False)
+    assert known.segment.checkpoint is not None
+    assert (known.segment.checkpoint.version, table.log.files(known).num_rows) == (2, 3)
+
+
 def test_a_table_that_went_back_to_an_older_state_of_its_own_is_an_error(
     table: Engine, scripted_log: Any, clock: Any
 ) -> None:
