@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -19,6 +20,7 @@ from txlog.errors import (
     ProtocolChangedError,
     StorageError,
 )
+from txlog.log.state import Totals
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.sink.batch_write import write_batch
@@ -258,6 +260,25 @@ def test_a_checkpoint_of_an_older_version_takes_the_handle_back_to_nothing(table
     known = table.log.head(refresh=False)
     assert known.segment.checkpoint is not None
     assert (known.segment.checkpoint.version, table.log.files(known).num_rows) == (2, 3)
+
+
+@pytest.mark.parametrize(("counted_at", "told"), [(0, None), (1, None), (2, (3, 30)), (3, (3, 30)), (4, None)])
+def test_totals_are_carried_on_over_commits_that_tell_what_they_changed_and_no_others(
+    table: Engine, open_engine: Any, scripted_log: Any, counted_at: int, told: tuple[int, int] | None
+) -> None:
+    """Of version 2 nobody knows how many files it added, and version 4 is not known to the handle."""
+    for _ in range(2):
+        append(table)
+    for version in (2, 3):
+        name = commit_name(version)
+        body, modified_ms = scripted_log.inner.objects[name]
+        net = b'"net":[0,0]' if version == 3 else b'"other":[0,0]'
+        scripted_log.inner.objects[name] = (re.sub(rb'"net":\[\d+,\d+\]', net, body), modified_ms)
+    log = open_engine().log
+    assert log.head().totals is None
+    log.learn_totals(counted_at, Totals(3, 30))
+    totals = log.head(refresh=False).totals
+    assert (totals and (totals.num_files, totals.size_bytes)) == told
 
 
 def test_a_table_that_went_back_to_an_older_state_of_its_own_is_an_error(
