@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
+import txlog.spark
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.transaction import Isolation
-from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
+from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS, WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.store.retry import RetryPolicy
 
@@ -231,3 +233,9 @@ def test_a_fingerprint_belongs_to_a_named_batch() -> None:
     assert (named.transaction, named.fingerprint) == (("orders", 4), "offsets 0-10")
     with pytest.raises(InvalidInputError, match="txnFingerprint belongs"):
         parsed(txnfingerprint="offsets 0-10")
+
+
+@pytest.mark.parametrize("name", [*KNOWN, *KNOWN_OF_STREAMS])
+def test_every_option_stands_on_the_page_of_options(name: str) -> None:
+    page = (Path(txlog.spark.__file__).parent / "README.md").read_text()
+    assert f"`{name}`" in page[page.index("## Every option") :]
