@@ -25,7 +25,6 @@ def test_an_example_runs_and_prints_its_result(example: Path, tmp_path: Path) ->
         env={**java_home.spark_environment(), "JDK_JAVA_OPTIONS": SHORT_LIVED},
         capture_output=True,
         text=True,
-        timeout=240,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.strip()

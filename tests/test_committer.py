@@ -466,15 +466,7 @@ def test_a_twin_that_commits_the_same_checkpoint_first_makes_ours_a_replay(
 def test_waits_between_lost_races_grow_with_full_jitter(
     table: Engine, open_engine: Any, scripted_log: Any, clock: Any
 ) -> None:
-    other = open_engine()
-
-    def lose(real: Any, name: str, body: bytes) -> PutOutcome:
-        scripted_log.script["put_if_absent"], rest = [], scripted_log.script["put_if_absent"]
-        append(other)
-        scripted_log.script["put_if_absent"] = rest
-        return real(name, body)  # type: ignore[no-any-return]
-
-    scripted_log.script["put_if_absent"] = [lose] * 4
+    scripted_log.script["put_if_absent"] = [losing_races(open_engine, scripted_log)] * 4
     assert append(table).attempts == 5
     assert len(clock.slept_s) == 4
     ratios = [later / earlier for earlier, later in itertools.pairwise(clock.slept_s)]

@@ -117,6 +117,7 @@ class _Echo(BaseHTTPRequestHandler):
     """A server that answers each request with all that it was sent, as S3 does with a bad token."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for an acknowledgement
     status = 403
 
     def _answer(self) -> None:

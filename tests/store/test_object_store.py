@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from txlog.errors import NotFoundError, StorageError
+from txlog.errors import StorageError
 from txlog.store.base import FileStore, LogStore, PutOutcome, TableStore
 from txlog.store.open import open_store
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
@@ -39,33 +39,6 @@ def test_log_store_contract(store: TableStore, check: Callable[[LogStore], None]
 @pytest.mark.parametrize("check", FILE_STORE_CONTRACT, ids=lambda check: check.__name__)
 def test_file_store_contract(store: TableStore, check: Callable[[FileStore], None]) -> None:
     check(store.files)
-
-
-@pytest.mark.parametrize(
-    ("fault", "outcome", "has_landed"),
-    [
-        (Fault.LAND_500, PutOutcome.UNKNOWN, True),
-        (Fault.LAND_503, PutOutcome.UNKNOWN, True),
-        (Fault.LAND_DROP, PutOutcome.UNKNOWN, True),
-        (Fault.ERROR_500, PutOutcome.UNKNOWN, False),
-        (Fault.SLOW_DOWN_503, PutOutcome.UNKNOWN, False),
-        (Fault.DROP, PutOutcome.UNKNOWN, False),
-        (Fault.CONFLICT_409, PutOutcome.ALREADY_EXISTS, False),
-    ],
-    ids=lambda value: getattr(value, "name", str(value)),
-)
-def test_a_lost_answer_is_one_request_and_no_guess(
-    server: FaultyS3, store: TableStore, fault: Fault, outcome: PutOutcome, has_landed: bool
-) -> None:
-    server.script(fault)
-    before = len(server.requests)
-    assert store.log.put_if_absent(COMMIT, b"body") is outcome
-    assert [(request.method, request.fault) for request in server.requests[before:]] == [("PUT", fault)]
-    if has_landed:
-        assert store.log.read(COMMIT) == b"body"
-    else:
-        with pytest.raises(NotFoundError):
-            store.log.read(COMMIT)
 
 
 def test_an_answer_that_never_comes_is_unknown(tmp_path: Path) -> None:
