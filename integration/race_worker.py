@@ -9,9 +9,11 @@ checkpoints by doing the last again, since a replay lands nothing twice.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ import pyarrow as pa
 
 import txlog
 
-__all__ = ["ENGINES", "SCHEMA", "Race", "work"]
+__all__ = ["ENGINES", "SCHEMA", "Race", "turn", "work"]
 
 SCHEMA = pa.schema([("worker", pa.int64()), ("number", pa.int64())])
 Call = Callable[[int], dict[str, Any]]
@@ -55,9 +57,12 @@ class Race:
         return max(numbers, default=-1) + 1
 
 
-def work(race: Race, started: Any = None) -> None:
-    """The worker's whole life. ``started`` is the event that all of them wait for; one that comes later does not."""
-    call = ENGINES[race.engine](race)
+def work(race: Race, started: Any = None, call: Call | None = None) -> None:
+    """The worker's whole life. ``started`` is the event that all of them wait for; one that comes later does not.
+
+    ``call`` is what it does, where that is none of ``ENGINES``.
+    """
+    call = call or ENGINES[race.engine](race)
     if started is not None:
         started.wait()
     first = race.next_number()
@@ -84,6 +89,17 @@ def work(race: Race, started: Any = None) -> None:
 def _by_txlog(race: Race) -> Call:
     table = txlog.Table.open(race.uri, storage_options=race.storage_options)
     return lambda number: table.append(race.row(number)).to_dict()
+
+
+def _by_txlog_in_turns(race: Race) -> Call:
+    """At once with its like, and never while somebody has the table for himself."""
+    append = _by_txlog(race)
+
+    def call(number: int) -> dict[str, Any]:
+        with turn(race, alone=False):
+            return append(number)
+
+    return call
 
 
 def _by_first_write(race: Race) -> Call:
@@ -128,8 +144,21 @@ def _by_deltalake(race: Race) -> Call:
     return call
 
 
+@contextmanager
+def turn(race: Race, *, alone: bool) -> Iterator[None]:
+    """Hold the table of ``race``, alone or with others. Who wants it alone is waited for at the door, by all."""
+    mode = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+    with open(f"{race.uri}.door", "ab") as door, open(f"{race.uri}.turn", "ab") as inside:
+        fcntl.flock(door, mode)
+        fcntl.flock(inside, mode)
+        if not alone:
+            fcntl.flock(door, fcntl.LOCK_UN)
+        yield
+
+
 ENGINES: dict[str, Callable[[Race], Call]] = {
     "txlog": _by_txlog,
+    "txlog.turns": _by_txlog_in_turns,
     "txlog.write": _by_first_write,
     "txlog.twins": _by_twins,
     "txlog.sink": _by_sink,
