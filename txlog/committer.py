@@ -40,6 +40,7 @@ from txlog.result import Outcome, WriteMetrics, WriteResult, counted
 from txlog.store.base import PutOutcome
 from txlog.store.probe import probe_head
 from txlog.store.retry import RetryPolicy
+from txlog.store.turnstile import Turn
 
 __all__ = ["CommitOutcome", "Committer", "raise_conflict"]
 
@@ -134,6 +135,7 @@ class _Run:
         self.winner_operation = "unknown"  # of the foreign commit that was read back last
         self.in_commit_timestamp_ms: int | None = None
         self.pacing = committer.retry.pacing(self.store.round_trip_s)
+        self.turn = Turn()
 
     @property
     def target(self) -> int:
@@ -143,23 +145,38 @@ class _Run:
 
     def to_the_end(self) -> CommitOutcome:
         while True:
-            settled = self._catch_up()
+            self._take_turn()
+            try:
+                settled = self._round()
+            finally:
+                self.turn.end()
             if settled is not None:
                 return settled
-            self._make_predecessor_durable()
-            body = self._body()
-            if self._take(body) is _Seen.MINE:
-                return self._acknowledge(body)
-            self.lost_races += 1
-            version, winner = self.target, self.winner_operation
-            self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
-            settled = self._follow_winners()
-            if settled is not None:
-                return settled
-            if self.committer.hooks is not None:
-                lost = LostRace(self.proposal.txn_id, version, winner, self.attempts, self.waited_s)
-                call(self.committer.hooks.on_retry, self.log.table, lost)
             self._wait_after_lost_race()
+
+    def _round(self) -> CommitOutcome | None:
+        """One version tried; None after a lost race that leaves the proposal valid."""
+        settled = self._catch_up()
+        if settled is not None:
+            return settled
+        self._make_predecessor_durable()
+        body = self._body()
+        if self._take(body) is _Seen.MINE:
+            return self._acknowledge(body)
+        self.lost_races += 1
+        version, winner = self.target, self.winner_operation
+        self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
+        settled = self._follow_winners()
+        if settled is None and self.committer.hooks is not None:
+            lost = LostRace(self.proposal.txn_id, version, winner, self.attempts, self.waited_s)
+            call(self.committer.hooks.on_retry, self.log.table, lost)
+        return settled
+
+    def _take_turn(self) -> None:
+        """Among the writers of this machine, where they queue; a race is lost to others only."""
+        started_s = ambient.monotonic_s()
+        self.turn = self.log.store.turnstile.take()
+        self.waited_s += ambient.monotonic_s() - started_s
 
     def _catch_up(self) -> CommitOutcome | None:
         """Judge the commits that landed since the head was established, before anything is sent.
@@ -284,6 +301,7 @@ class _Run:
             )
 
     def _pause(self, *, bounded_by_count: bool = True) -> bool:
+        self.turn.end()
         started_s = ambient.monotonic_s()
         try:
             return self.pacing.pause(bounded_by_count=bounded_by_count)

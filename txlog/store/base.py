@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from txlog.store.turnstile import OPEN, Turnstile
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -150,9 +152,11 @@ class TableStore:
     """The stores of one table. ``uri`` is safe to show: no credentials, no query.
 
     ``staging`` keeps the promises of a log in the folder ``STAGING``; None where sinks cannot stage anything.
+    ``turnstile`` is where its writers queue before they commit.
     """
 
     uri: str
     log: LogStore
     files: FileStore
     staging: LogStore | None = None
+    turnstile: Turnstile = OPEN

@@ -23,6 +23,7 @@ from txlog.store import disk
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
 from txlog.store.local_files import LocalFileStore, meta_of, storage_failure
 from txlog.store.round_trip import RoundTrip
+from txlog.store.turnstile import LocalTurnstile
 
 __all__ = ["LocalLogStore", "local_table_store"]
 
@@ -260,7 +261,13 @@ class LocalLogStore:
 def local_table_store(root: str) -> TableStore:
     """Both stores of the table at a directory, which need not exist yet."""
     root = os.path.abspath(root)
-    return TableStore(root, LocalLogStore(root), LocalFileStore(root), LocalLogStore(root, STAGING))
+    return TableStore(
+        root,
+        LocalLogStore(root),
+        LocalFileStore(root),
+        LocalLogStore(root, STAGING),
+        LocalTurnstile(f"{root}/{LOG_DIRECTORY}"),
+    )
 
 
 def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str], prefix: str = "") -> None:
