@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from txlog import ambient, errors
+from txlog.commit_body import CommitBody, commit_body
 from txlog.delta_log import DeltaLog
 from txlog.errors import (
     CommitRetriesExhaustedError,
@@ -31,10 +32,9 @@ from txlog.errors import (
 )
 from txlog.hooks import CommitHooks, LostRace, call
 from txlog.log.conflicts import Committed, Conflict, Rebase, decide
-from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
 from txlog.log.state import TableHead
-from txlog.log.transaction import Proposal, commit_bytes, commit_facts
-from txlog.protocol.commit_file import Commit, parse_commit
+from txlog.log.transaction import Proposal
+from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import commit_name
 from txlog.result import Outcome, WriteMetrics, WriteResult, counted
 from txlog.store.base import PutOutcome
@@ -48,6 +48,7 @@ logger = logging.getLogger("txlog")
 
 FRESH_HEAD_S = 60.0
 """Where a look at the log costs a request, a head confirmed this recently is taken as it is."""
+_SYNCED_MAX = 32  # commits of others before ours; older ones the kernel has long written by itself
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation, which its writer chose and our commit repeats
 
 
@@ -124,7 +125,6 @@ class _Run:
         self.log = committer.log
         self.store = committer.log.store.log
         self.proposal = proposal
-        self.said = proposal  # what the last body says
         self.head = head
         self.sent: int | None = None  # the last version a put of ours went to
         self.uncertain = False  # that put may have landed, or still land
@@ -133,7 +133,6 @@ class _Run:
         self.waited_s = 0.0
         self.lost_to: dict[str, int] = {}
         self.winner_operation = "unknown"  # of the foreign commit that was read back last
-        self.in_commit_timestamp_ms: int | None = None
         self.pacing = committer.retry.pacing(self.store.round_trip_s)
         self.turn = Turn()
 
@@ -160,9 +159,9 @@ class _Run:
         if settled is not None:
             return settled
         self._make_predecessor_durable()
-        body = self._body()
-        if self._take(body) is _Seen.MINE:
-            return self._acknowledge(body)
+        said = self._say()
+        if self._take(said.data) is _Seen.MINE:
+            return self._acknowledge(said)
         self.lost_races += 1
         version, winner = self.target, self.winner_operation
         self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
@@ -185,10 +184,21 @@ class _Run:
         """
         if self.head is None:
             return None
-        refresh = self.store.checks_predecessor or self.log.head_age_s() > FRESH_HEAD_S
-        if self.log.head(refresh=refresh).version > self.head.version:
-            return self._follow_winners()
-        return None
+        if self.log.head_age_s() > FRESH_HEAD_S:
+            newest = self.log.head().version
+        elif self.store.checks_predecessor:
+            newest = self._newest_at_a_look()
+        else:
+            newest = self.log.head(refresh=False).version
+        return self._follow_winners() if newest > self.head.version else None
+
+    def _newest_at_a_look(self) -> int:
+        """The version tried, where somebody has it already."""
+        try:
+            self.store.head(commit_name(self.target))
+        except NotFoundError:
+            return self.target - 1
+        return self.target
 
     def _take(self, body: bytes) -> _Seen:
         """Send ``body`` to ``target`` until the log shows whose commit stands there."""
@@ -310,42 +320,18 @@ class _Run:
 
     # --- durability and acknowledgement ---------------------------------------------------------------------
 
-    def _body(self) -> bytes:
-        now_ms = ambient.now_ms()
-        self.in_commit_timestamp_ms = None
-        if keeps_timestamps(self.proposal, self.head):
-            self.in_commit_timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=self._previous_ms())
-        self.proposal = with_enablement(self.proposal, self.head, self.in_commit_timestamp_ms)
-        self.said = self._numbered()
-        return commit_bytes(
-            self.said,
-            timestamp_ms=now_ms,
+    def _say(self) -> CommitBody:
+        said = commit_body(
+            self.proposal,
+            self.head,
+            self.store,
             engine_info=self.committer.engine_info,
-            in_commit_timestamp=self.in_commit_timestamp_ms,
             attempts=self.lost_races + 1,
             waited_s=self.waited_s,
             lost_to=self.lost_to,
         )
-
-    def _numbered(self) -> Proposal:
-        """The proposal as this attempt says it: where rows are tracked, with row ids above those of the winners."""
-        protocol = self.proposal.protocol or (self.head.protocol if self.head else None)
-        if protocol is None or "rowTracking" not in (protocol.writer_features or ()):
-            return self.proposal
-        from txlog.log.row_tracking import with_row_ids
-
-        return with_row_ids(self.proposal, self.head)
-
-    def _previous_ms(self) -> int | None:
-        """When the head was committed; None where nothing tells."""
-        if self.head is None:
-            return None
-        if self.head.in_commit_timestamp_ms is not None:
-            return self.head.in_commit_timestamp_ms
-        try:
-            return self.store.head(commit_name(self.head.version)).modified_ms
-        except NotFoundError:
-            return None
+        self.proposal = said.proposal
+        return said
 
     def _make_predecessor_durable(self) -> None:
         """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours.
@@ -356,12 +342,27 @@ class _Run:
             return
         if not self.log.still_has(self.head):
             self._require_checkpoint_at_head()
-        elif self.committer._durable_version < self.head.version:
-            try:
-                self.store.make_durable(commit_name(self.head.version))
-            except NotFoundError:
-                self._require_checkpoint_at_head()
+        else:
+            for version in self._doubtful_versions(self.head):
+                try:
+                    self.store.make_durable(commit_name(version))
+                except NotFoundError:
+                    if version == self.head.version:
+                        self._require_checkpoint_at_head()
         self.committer._durable_version = self.head.version
+
+    def _doubtful_versions(self, head: TableHead) -> range:
+        """What a power cut may take away from below ours: all that landed since our last commit.
+
+        None of it where a turn is held, each of them is a txlog's, which gives no commit its name before its bytes are
+        synced, and the disk keeps the order of names, so that our own sync is theirs. What was there when the table was
+        opened is trusted, but for its newest version.
+        """
+        durable = self.committer._durable_version
+        if durable >= 0 and head.newest_foreign <= durable and self.turn.keeps_order:
+            return range(0)
+        first = durable + 1 if durable >= 0 else head.version
+        return range(max(first, head.version + 1 - _SYNCED_MAX), head.version + 1)
 
     def _make_found_commit_durable(self, version: int | None) -> None:
         """A commit that was found by reading may not be on disk yet, whoever wrote it."""
@@ -399,11 +400,10 @@ class _Run:
             raise self._unknown(f"the checkpoint at its version could not be looked at ({error.message})") from error
         raise self._unknown(f"version {self.head.version}, which it builds on, is gone from the log")
 
-    def _acknowledge(self, body: bytes) -> CommitOutcome:
+    def _acknowledge(self, said: CommitBody) -> CommitOutcome:
         version = self.target
         self.committer._durable_version = version
-        told = commit_facts(self.said, self.in_commit_timestamp_ms)
-        head = self.log.advance(self.head, Commit(version, self.said.actions, told, len(body)))
+        head = self.log.advance(self.head, said.commit(version))
         return self._outcome(version, "committed", head)
 
     def _outcome(self, version: int | None, outcome: Outcome, head: TableHead | None) -> CommitOutcome:

@@ -62,7 +62,8 @@ class TableHead:
 
     ``domains`` holds the live ones. ``in_commit_timestamp_ms`` is that of this version's commit, None where it
     has none or was not read. ``segment`` says where the files are. ``totals`` is None where no checksum file and
-    not every commit since tells them: never a guess.
+    not every commit since tells them: never a guess. ``newest_foreign`` is the newest version that another
+    engine committed or may have, since it was not read; -1 where there is none.
     """
 
     version: int
@@ -73,6 +74,7 @@ class TableHead:
     in_commit_timestamp_ms: int | None
     segment: LogSegment
     totals: Totals | None
+    newest_foreign: int
     _parsed: _Parsed = field(repr=False, compare=False)
 
     @property
@@ -116,6 +118,7 @@ class HeadBuilder:
         self._domains: Mapping[str, DomainMetadata] = base.domains if base else {}
         self.in_commit_timestamp_ms: int | None = None
         self._totals = base.totals if base else None
+        self._newest_foreign = base.newest_foreign if base else None
 
     def apply(self, actions: Iterable[Action | None]) -> None:
         transactions: dict[str, SetTransaction] = {}
@@ -141,6 +144,10 @@ class HeadBuilder:
         before = self._totals if commit.version else Totals(0, 0)
         net = commit.commit_info.net_files if commit.commit_info else None
         self._totals = Totals(before.num_files + net[0], before.size_bytes + net[1]) if before and net else None
+        if commit.commit_info is None or commit.commit_info.declared_actions is None:
+            self._newest_foreign = commit.version
+        elif self._newest_foreign is None:
+            self._newest_foreign = commit.version - 1  # not read, so nobody knows
 
     def start_from(self, actions: Iterable[Action], totals: Totals, in_commit_timestamp_ms: int | None) -> None:
         """Begin at a version whose checksum file tells all but its files."""
@@ -174,6 +181,7 @@ class HeadBuilder:
             self.in_commit_timestamp_ms,
             segment,
             self._totals,
+            segment.version if self._newest_foreign is None else self._newest_foreign,
             parsed,
         )
 

@@ -40,6 +40,7 @@ _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 # Where fsync is known to keep a file that has no name yet. Btrfs did not before Linux 6.15: it logged no such inode.
 _NAMELESS_FILES_SYNC = frozenset({"ext4", "xfs", "tmpfs"})
+_JOURNALS_NAMES = frozenset({"ext4", "xfs", "tmpfs"})
 _NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
 _WHOLE_BYTES_MAX = 2 * 1024**3
 _RENAME_NOREPLACE = 1
@@ -179,6 +180,13 @@ def _open_nameless(directory: str) -> int | None:
         if error.errno in _NO_NAMELESS_FILES:
             return None
         raise
+
+
+def keeps_names_in_order(descriptor: int) -> bool:
+    """Whether the file system of an open directory never has a name on disk without those made in it before: one
+    journal takes them in their order (ext4, xfs).
+    """
+    return _file_system(os.fstat(descriptor).st_dev) in _JOURNALS_NAMES
 
 
 def _has_nameless_files(directory: str) -> bool:

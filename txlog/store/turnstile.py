@@ -12,6 +12,7 @@ import threading
 from typing import Any, Protocol
 
 from txlog import ambient
+from txlog.store import disk
 
 __all__ = ["OPEN", "LocalTurnstile", "Turn", "Turnstile"]
 
@@ -20,10 +21,14 @@ _PASSED_BY_S = 10.0  # so long nobody asks again, after one wait in vain
 
 
 class Turn:
-    """What `Turnstile.take` gave; ``descriptor`` is None where that is no turn."""
+    """What `Turnstile.take` gave; ``descriptor`` is None where that is no turn.
+
+    ``keeps_order``: no name in the log is on disk without those made before it.
+    """
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._descriptor = descriptor
+        self.keeps_order = descriptor is not None and disk.keeps_names_in_order(descriptor)
 
     def end(self) -> None:
         """Let the next one pass. To be called in the end, whatever happened, and as often as one likes."""
