@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog import ambient
+from txlog import ambient, checkpoint_parquet
 from txlog.delta_log import DeltaLog
 from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.log import checkpoint_columns, checkpoint_v2
@@ -211,6 +211,43 @@ def test_a_table_that_may_not_be_written_is_given_no_checkpoint(tmp_path: Path) 
     assert os.listdir(log) == [commit_name(0)]
 
 
+def test_a_checkpoint_that_is_asked_for_comes_with_exact_totals(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path), pa.schema({"id": pa.int64()}))
+    for number in range(3):
+        table.append(pa.table({"id": [number]}))
+    files = table.snapshot().files()
+    for name in (tmp_path / "_delta_log").glob("*.crc"):
+        name.unlink()
+    assert txlog.Table.open(str(tmp_path)).create_checkpoint() == 3
+    told = orjson.loads((tmp_path / "_delta_log" / f"{3:020d}.crc").read_bytes())
+    assert (told["numFiles"], told["tableSizeBytes"]) == (3, sum(files["size"].to_pylist()))
+
+
+@pytest.mark.parametrize("place", [0, 450, 899])
+def test_small_actions_are_found_wherever_they_stand_among_files(
+    place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint_parquet, "_BATCH_ROWS", 256)
+    table = txlog.Table.create(str(tmp_path), pa.schema({"id": pa.int64()}))
+    table.create_checkpoint()
+    log = tmp_path / "_delta_log"
+    name = log / checkpoint_name(0)
+    ours = pq.read_table(name)
+    rows = ours.to_pylist()
+    file = {"path": "f", "partitionValues": [], "size": 1, "modificationTime": 1, "dataChange": False}
+    files = [{"add": {**file, "path": f"f{number}"}} for number in range(900)]
+    last = {"txn": {"appId": "late", "version": 7, "lastUpdated": None}}
+    mixed = [*files[:place], *rows, *files[place:], last]
+    name.unlink()
+    pq.write_table(pa.Table.from_pylist(mixed, ours.schema), name)
+    for old in (*log.glob("*.crc"), log / "_last_checkpoint"):
+        old.unlink(missing_ok=True)
+    snapshot = txlog.Table.open(str(tmp_path)).snapshot()
+    assert snapshot.transaction_version("late") == 7
+    assert snapshot.schema.names == ["id"]
+    assert snapshot.num_files == 900
+
+
 # --- only what changed -----------------------------------------------------------------------------------------
 
 
@@ -225,6 +262,25 @@ def test_sidecars_that_nothing_changed_serve_again(small: None) -> None:
     assert len(before) == 10
     assert len(set(before) & set(after)) == 9
     assert paths(world.without_commits()) == sorted([*(f"f{n:02d}" for n in range(1, 80)), "new"])
+
+
+@pytest.mark.parametrize("body", [None, b"", b"PAR1", "cut"])
+def test_a_sidecar_that_is_gone_or_cut_does_not_serve_again(
+    body: bytes | str | None, small: None, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    world.commit(*(add(f"f{n:02d}") for n in range(24)))
+    world.checkpoint()
+    lost = world.sidecars()[0]
+    if body is None:
+        world.store.delete(lost)
+    else:
+        world.store.put(lost, world.store.read(lost)[:-1] if isinstance(body, str) else body)
+    world.commit(add("new"))
+    world.checkpoint()
+    assert "a whole checkpoint is written" in caplog.text
+    assert lost not in world.sidecars()
+    assert paths(world.without_commits()) == sorted([*(f"f{n:02d}" for n in range(24)), "new"])
 
 
 def test_what_another_schema_of_checkpoints_was_written_with_is_written_again(small: None) -> None:

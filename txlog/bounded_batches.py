@@ -15,6 +15,7 @@ import pyarrow as pa
 __all__ = ["bounded_batches"]
 
 _STEP_BYTES = 128 << 20
+_READ_BYTES = 1 << 20
 _STEP_ROWS_MIN = 256
 
 
@@ -89,7 +90,8 @@ def _longest_of_dictionary(metadata: Any, source: Any, group: int, leaf: str) ->
     import numpy as np
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(source, metadata=metadata, read_dictionary=[leaf])
+    # Not read ahead: its first page is wanted, and the column behind it may take hundreds of megabytes.
+    file = pq.ParquetFile(source, metadata=metadata, read_dictionary=[leaf], pre_buffer=False, buffer_size=_READ_BYTES)
     batch = next(file.iter_batches(1, row_groups=[group], columns=[leaf], use_threads=False), None)
     found = None if batch is None else batch.column(0)
     while found is not None and not pa.types.is_dictionary(found.type):

@@ -8,6 +8,7 @@ PROTOCOL.md, "Checkpoint Schema".
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["CheckpointParquet", "Piece"]
 
 _BATCH_ROWS = 32_768  # four times as much breaks the memory bound of a million files
+_FILTERED_ROWS = 16_384  # of which few are kept: the memory of the last ones serves again
 _BATCH_BYTES = 64 << 20
 _READ_BYTES = 1 << 20
 _PIECE_ROWS = 65_536
@@ -80,6 +82,19 @@ class CheckpointParquet:
             if any(_null_count(group, leaf) != group.column(leaf).num_values for group in row_groups for leaf in leaves)
         ]
 
+    def set_rows(self, group: int, root: str) -> float:
+        """In how many rows of a row group ``root`` is set, infinite where the footer does not tell: as many as its
+        fullest leaf has values, since each action has a field that it cannot be without.
+        """
+        counts: list[float] = [0]
+        row_group = self.metadata.row_group(group)
+        for leaf in range(self.metadata.num_columns):
+            column = self.metadata.schema.column(leaf)
+            if column.path.startswith(f"{root}.") and not column.max_repetition_level:
+                nulls = _null_count(row_group, leaf)
+                counts.append(math.inf if nulls is None else row_group.column(leaf).num_values - nulls)
+        return max(counts)
+
     def groups(self) -> list[int]:
         return list(range(self.metadata.num_row_groups))
 
@@ -125,14 +140,14 @@ class CheckpointParquet:
             from txlog.checkpoint_filter import CheckpointFilter
 
             def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
-                return self._bounded(file, source, [group], wanted)
+                return self._bounded(file, source, [group], wanted, _FILTERED_ROWS)
 
             yield from CheckpointFilter(pruner, self.metadata).batches(groups, columns, read)
 
-    def _bounded(self, file: Any, source: Any, groups: list[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        for batch in bounded_batches(
-            file, source, columns, rows=_BATCH_ROWS, size_bytes=_BATCH_BYTES, row_groups=groups
-        ):
+    def _bounded(
+        self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int = _BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in bounded_batches(file, source, columns, rows=rows, size_bytes=_BATCH_BYTES, row_groups=groups):
             self._decoded_bytes += batch.nbytes
             if self._decoded_bytes > self._memory_bytes:
                 raise CorruptLogError(

@@ -192,8 +192,13 @@ class CheckpointReader:
         found: list[Action] = []
         for group in file.groups():
             live = file.live_units([group], units)
+            left = {root: file.set_rows(group, root) for root in {unit.partition(".")[0] for unit in live}}
             for batch in file.batches([group], live) if live else ():
                 found += _actions_of_batch(batch)
+                for root in left:
+                    left[root] -= batch.num_rows - batch.column(root).null_count
+                if not any(left.values()):
+                    break  # behind them stand a million files, of whose nulls nobody needs to be told
         return found
 
     def _parquet(self, name: str) -> CheckpointParquet:

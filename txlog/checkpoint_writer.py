@@ -24,11 +24,12 @@ from txlog.log.files import Newest, reconcile_tombstones, with_added
 from txlog.log.last_checkpoint import parse_last_checkpoint
 from txlog.log.retention import retained_tombstones
 from txlog.log.segment import CheckpointFiles
-from txlog.log.state import TableHead
+from txlog.log.state import TableHead, Totals
 from txlog.protocol.actions import Sidecar
 from txlog.protocol.commit_file import Limits
 from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
 from txlog.side_by_side import side_by_side
+from txlog.small_pages import small_pages
 from txlog.store.base import PutOutcome, TableStore
 
 __all__ = ["CheckpointWriter"]
@@ -45,31 +46,34 @@ class CheckpointWriter:
         self._files = FileLoader(store, limits)
         self._reader = CheckpointReader(store, limits)
 
-    def write(self, head: TableHead) -> CheckpointFiles | None:
+    def write(self, head: TableHead) -> tuple[CheckpointFiles | None, Totals | None]:
         """Publish a checkpoint of ``head``; the one that is there already. None where that may be no checkpoint at all.
 
-        Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``.
+        Also how many files of how many bytes there are, where all were at hand. Raises ``CorruptLogError``,
+        ``StorageError``, ``NotFoundError``.
         """
-        return self._write_v2(head) if wants_v2(head) else self._write_classic(head)
+        with small_pages():
+            return self._write_v2(head) if wants_v2(head) else self._write_classic(head)
 
     # --- classic -----------------------------------------------------------------------------------------------
 
-    def _write_classic(self, head: TableHead) -> CheckpointFiles | None:
+    def _write_classic(self, head: TableHead) -> tuple[CheckpointFiles | None, Totals]:
         live, tombstones = self._files.files_and_tombstones(head)
         checkpoint = build_checkpoint(head, live, tombstones, now_ms=ambient.now_ms())
         name = checkpoint_name(head.version)
+        totals = _totals(live)
         if not self._publish(name, checkpoint.body):
-            return None  # somebody else's; it is theirs to point at, and ours never to overwrite
+            return None, totals  # somebody else's; it is theirs to point at, and ours never to overwrite
         self._publish_hint(head.version, checkpoint.hint)
-        return CheckpointFiles(head.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body))
+        return CheckpointFiles(head.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body)), totals
 
     # --- V2 ----------------------------------------------------------------------------------------------------
 
-    def _write_v2(self, head: TableHead) -> CheckpointFiles:
+    def _write_v2(self, head: TableHead) -> tuple[CheckpointFiles, Totals | None]:
         """Under a name of its own: where one stands at this version already, a second would only be in the way."""
         newest_checkpoint = self._files.newest_checkpoint(head)
         if newest_checkpoint is not None and newest_checkpoint.version == head.version:
-            return newest_checkpoint
+            return newest_checkpoint, None
         columns = FileColumns.of(head)
         found = None
         if newest_checkpoint is not None and newest_checkpoint.kind is LogFileKind.V2_CHECKPOINT:
@@ -90,7 +94,8 @@ class CheckpointWriter:
         name = v2_checkpoint_name(head.version, ambient.uuid4(), "json")
         self._publish_new(name, checkpoint.body)
         self._publish_hint(head.version, checkpoint.hint(name, self._store.head(name).modified_ms))
-        return CheckpointFiles(head.version, LogFileKind.V2_CHECKPOINT, (name,), checkpoint.size_bytes)
+        published = CheckpointFiles(head.version, LogFileKind.V2_CHECKPOINT, (name,), checkpoint.size_bytes)
+        return published, None if kept else _totals(live)
 
     def _increment(
         self, head: TableHead, base: CheckpointFiles, columns: FileColumns
@@ -170,3 +175,9 @@ class CheckpointWriter:
             current = None
         if current is None or current.version < version:
             self._store.put(LAST_CHECKPOINT, body)
+
+
+def _totals(live: pa.Table) -> Totals:
+    import pyarrow.compute as pc
+
+    return Totals(live.num_rows, pc.sum(live.column("size")).as_py() or 0)

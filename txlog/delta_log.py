@@ -277,9 +277,11 @@ class DeltaLog:
         """
         from txlog.checkpoint_writer import CheckpointWriter
 
-        written = CheckpointWriter(self.store, self._limits).write(head)
+        written, totals = CheckpointWriter(self.store, self._limits).write(head)
         if written is not None:
             self._adopt(written)
+        if totals is not None:
+            self.learn_totals(head.version, totals)
         return head.version
 
     def on_newest_checkpoint(self, head: TableHead) -> TableHead:

@@ -22,6 +22,7 @@ from txlog.log.segment import CheckpointFiles, LogSegment, choose_segment, read_
 from txlog.log.state import TableHead
 from txlog.protocol.commit_file import Limits
 from txlog.protocol.log_names import version_prefix
+from txlog.small_pages import small_pages
 from txlog.store.base import TableStore
 
 if TYPE_CHECKING:
@@ -103,7 +104,8 @@ class FileLoader:
         while True:
             newest = self._fold_tail(head, segment)
             try:
-                return read(segment.checkpoint, newest)
+                with small_pages():
+                    return read(segment.checkpoint, newest)
             except (CorruptLogError, NotFoundError) as error:
                 if segment.checkpoint is None:
                     raise

@@ -354,8 +354,10 @@ class Table:
     # --- the log ------------------------------------------------------------------------------------------------
 
     def create_checkpoint(self) -> int:
-        """Write a Delta checkpoint of the newest version, if it has none; returns the version."""
-        return self._engine.log.write_checkpoint(self._engine.writable_head())
+        """Write a Delta checkpoint of the newest version, if it has none, and a checksum file; returns the version."""
+        from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
+
+        return write_checkpoint_and_checksum(self._engine.log, self._engine.writable_head())
 
     def compact_log(self, *, on_progress: Callable[[int, int], None] | None = None) -> LogCompaction | None:
         """Write one file that readers may take for the commits since the last checkpoint; None for fewer than two."""
@@ -424,11 +426,9 @@ def _probe_new_location(engine: Engine) -> None:
 
 
 def _create_parameters(definition: Definition) -> dict[str, str]:
-    return operation_parameters(
-        isManaged=False,
-        partitionBy=list(definition.metadata.partition_columns),
-        properties=definition.metadata.configuration,
-    )
+    metadata = definition.metadata
+    partition_by = list(metadata.partition_columns)
+    return operation_parameters(isManaged=False, partitionBy=partition_by, properties=metadata.configuration)
 
 
 def _names(names: Iterable[str]) -> tuple[str, ...]:

@@ -62,6 +62,7 @@ class FilePruner:
             self.partition_columns[0] if len(partition_columns) == 1 == len(self.partition_columns) else None
         )
         self.needs_statistics = self._pruner.needs_statistics
+        self._facts: dict[tuple[tuple[str, str | None], ...], Mapping[Path, Facts]] = {}
         self.leaves = leaves_of(
             self._pruner.schema, frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
         )
@@ -116,6 +117,10 @@ class FilePruner:
             own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
             if absent is not None:
                 own[absent] = len(values)
+            if name == self.partition_columns[0]:
+                combinations = [{name: value} for value in values] + [{}]
+                codes = own
+                continue
             pairs, codes = np.unique(codes * (len(values) + 1) + own, return_inverse=True)
             combinations = [
                 combinations[pair // (len(values) + 1)]
@@ -123,8 +128,16 @@ class FilePruner:
                 for pair in pairs.tolist()
             ]
         verdicts = np.array([self._pruner.partition_may_match(each) for each in combinations], dtype=bool)
-        facts = [self._pruner.partition_facts(each) for each in combinations] if self.needs_statistics else []
+        facts = [self._facts_of(each) for each in combinations] if self.needs_statistics else []
         return _Partition(codes, facts, combinations), verdicts[codes]
+
+    def _facts_of(self, values: Mapping[str, str | None]) -> Mapping[Path, Facts]:
+        """`Pruner.partition_facts`, remembered: the same few partitions come with each batch."""
+        key = tuple(values.items())
+        found = self._facts.get(key)
+        if found is None:
+            found = self._facts[key] = self._pruner.partition_facts(values)
+        return found
 
     # --- statistics ---------------------------------------------------------------------------------------------
 

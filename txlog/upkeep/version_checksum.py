@@ -7,15 +7,33 @@ table. PROTOCOL.md, "Version Checksum File".
 
 from __future__ import annotations
 
+import logging
+
 from txlog.checkpoint_reader import CheckpointReader
 from txlog.delta_log import DeltaLog
+from txlog.errors import TxlogError
 from txlog.log.checksum import checksum_bytes
 from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableHead, Totals
 from txlog.protocol.commit_file import DEFAULT_LIMITS
 from txlog.protocol.log_names import checksum_name
 
-__all__ = ["write_checksum"]
+__all__ = ["write_checkpoint_and_checksum", "write_checksum"]
+
+_logger = logging.getLogger("txlog")
+
+
+def write_checkpoint_and_checksum(log: DeltaLog, head: TableHead) -> int:
+    """A checkpoint of ``head`` and the checksum file beside it, of which only the first may fail; returns the version.
+
+    Raises as `DeltaLog.write_checkpoint`.
+    """
+    version = log.write_checkpoint(head)
+    try:
+        write_checksum(log, head)
+    except TxlogError as error:
+        _logger.warning("%s: no checksum file at v%d: %s", log.table, version, error)
+    return version
 
 
 def write_checksum(log: DeltaLog, head: TableHead, txn_id: str | None = None) -> bool:
@@ -24,9 +42,10 @@ def write_checksum(log: DeltaLog, head: TableHead, txn_id: str | None = None) ->
     Where they are not and a checkpoint stands at the head itself, they are counted there, and the log learns them.
     Raises ``StorageError``, ``CorruptLogError``, ``NotFoundError``.
     """
-    totals = head.totals
+    known = log.head(refresh=False)
+    totals = head.totals or (known.totals if known.version == head.version else None)
     if totals is None:
-        checkpoint = log.head(refresh=False).segment.checkpoint
+        checkpoint = known.segment.checkpoint
         if checkpoint is None or checkpoint.version != head.version:
             return False
         totals = _counted(log, checkpoint)
