@@ -56,8 +56,3 @@ def test_an_allocator_that_the_user_chose_stays(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "mimalloc")
     with small_pages():
         assert backend() == "mimalloc"
-    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL")
-    proxy = pa.proxy_memory_pool(pa.mimalloc_memory_pool())
-    pa.set_memory_pool(proxy)
-    with small_pages():
-        assert pa.default_memory_pool() is proxy

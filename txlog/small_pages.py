@@ -25,7 +25,7 @@ _displaced: Any = None
 
 @contextlib.contextmanager
 def small_pages() -> Iterator[None]:
-    """Meanwhile Arrow takes memory from the C library, in all threads; not where the user chose its allocator.
+    """Meanwhile Arrow takes memory from the C library, in all threads; not where ARROW_DEFAULT_MEMORY_POOL is set.
 
     May be entered again, and by several threads: the last one out puts back what was there.
     """
@@ -46,5 +46,5 @@ def small_pages() -> Iterator[None]:
 
 
 def _may_displace(pool: pa.MemoryPool) -> bool:
-    is_chosen = "ARROW_DEFAULT_MEMORY_POOL" in os.environ or isinstance(pool, pa.ProxyMemoryPool)
+    is_chosen = "ARROW_DEFAULT_MEMORY_POOL" in os.environ
     return sys.platform == "linux" and pool.backend_name == "mimalloc" and not is_chosen
