@@ -191,7 +191,7 @@ def test_a_checkpoint_reads_the_last_one_and_the_commits_since(log_of: Any) -> N
 
     asked = in_both_sizes(log_of, story)
     assert set(commits_read(asked)) <= names(1 - TAIL, 1)
-    assert [name for operation, name in asked if operation == "put_if_absent"] == ["checkpoint+0"]
+    assert [name for operation, name in asked if operation == "put_if_absent"] == ["checkpoint+0", "checksum+0"]
     assert [name for operation, name in asked if operation == "put"] == [LAST_CHECKPOINT]
     assert {name for operation, name in asked if name.startswith("checkpoint")} == {
         "checkpoint+0",
