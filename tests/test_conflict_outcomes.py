@@ -1,9 +1,10 @@
 """The conflict matrix: what becomes of each operation when each other one commits while it is under way.
 
 `GRID` is the whole table. What it expects is written from Delta's ConflictChecker (Spark's Scala source), not from
-this code; `SPARK_DIFFERS` names every cell where Spark would answer otherwise, and why we do not. Each cell runs for
-real: two handles on one table in memory, the rival's commit landing between the operation's plan and its put, so that
-what is proposed, what the committer does and what rows are there in the end are all looked at.
+this code; `SPARK_DIFFERS` names every cell where Spark would answer otherwise, and why we do not (Spark itself is asked
+in ``integration/test_spark_conflicts.py``). Each cell runs for real: two handles on one table in memory, the rival's
+commit landing between the operation's plan and its put, so that what is proposed, what the committer does and what
+rows are there in the end are all looked at.
 """
 
 from __future__ import annotations

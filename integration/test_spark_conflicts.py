@@ -1,0 +1,170 @@
+"""Spark's own Delta judges the pairs of our conflict matrix: what the table says of it is what it does.
+
+In: cells of ``tests/test_conflict_outcomes``. Each is played to Spark's `OptimisticTransaction` in the JVM: begun on
+the table as it was, given the reads and actions that our own transaction proposed, and committed after the version
+that our winner wrote has appeared in the log. Out: the class of what it throws, held against the table. Data files
+play no part in it, so only the log is on disk. TXLOG_EXAMPLES=1 plays all cells at both levels.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from txlog.log.transaction import Proposal, commit_bytes
+from txlog.store.base import TableStore
+from txlog.testing.memory_store import MemoryLogStore, memory_table_store
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from test_conflict_outcomes import (
+    CELLS,
+    KINDS,
+    LEVELS,
+    LOSER,
+    RULES,
+    SPARK_DIFFERS,
+    Recorded,
+    RivalsMoment,
+    Stored,
+    base_table,
+    won_by,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# One or more of each rule, of each level, and of each way in which Spark differs: (operation, winner).
+PLAYED = """
+append append           append overwrite          append property         append protocol         append-read append
+append-read append-tue  delete-rows delete-rows   delete-day append       delete-tue delete-day   delete-id append-tue
+overwrite append-read   rewrite append            rewrite delete-rows     rewrite rewrite         txn txn
+txn-7 txn-7             txn-7 txn-other           domain domain           create append           overwrite-widening append
+"""  # noqa: E501
+PAIRS = [tuple(pair.split()) for line in PLAYED.strip().splitlines() for pair in line.split("  ") if pair.strip()]
+THEIRS = {
+    (loser, winner): answer
+    for losers, winners, answer, _ in SPARK_DIFFERS
+    for loser in losers.split()
+    for winner in winners.split()
+}
+
+
+class _Planned(BaseException):
+    """The operation is about to put its commit: what it proposes is known."""
+
+
+def cases() -> Iterator[Any]:
+    """Both levels where they differ, else one in turn."""
+    for number, (loser, winner, ours) in enumerate(CELLS):
+        if ours == "-" or not ((loser, winner) in PAIRS or "TXLOG_EXAMPLES" in os.environ):
+            continue
+        theirs = THEIRS.get((loser, winner), ours)
+        answers = theirs.split("|") if "|" in theirs else (theirs, theirs)
+        for place, (level, answer) in enumerate(zip(LEVELS, answers, strict=True)):
+            if "|" in theirs or place == number % 2 or "TXLOG_EXAMPLES" in os.environ:
+                yield pytest.param(loser, winner, level, answer, id=f"{loser}-over-{winner}-{level}")
+
+
+@pytest.mark.parametrize(("loser", "winner", "level", "answer"), list(cases()))
+def test_sparks_own_delta_answers_as_the_table_says_it_does(
+    delta: SparkSession, tmp_path: Path, loser: str, winner: str, level: str, answer: str
+) -> None:
+    exists = loser != "create"
+    base, won = base_table(level, exists), won_by(winner, level, exists)
+    log = tmp_path / "t" / "_delta_log"
+    log.mkdir(parents=True)
+    _write(log, base, base.log)
+    theirs = _Transaction(delta, log.parent, _proposed(loser, base))
+    _write(log, won, won.log.keys() - base.log.keys())
+    assert theirs.answer() == ("." if answer in ".<" else answer[0])
+
+
+def _proposed(loser: str, base: Stored) -> Proposal:
+    """What our own transaction for this operation would commit."""
+
+    def stop() -> None:
+        raise _Planned
+
+    store = memory_table_store()
+    base.put_into(store)
+    assert isinstance(store.log, MemoryLogStore)
+    engine = Recorded(TableStore(store.uri, RivalsMoment(store.log, stop), store.files))
+    with suppress(_Planned):
+        KINDS[loser].run(engine, LOSER)
+    return engine.proposals[0]
+
+
+def _write(log: Path, stored: Stored, names: Any) -> None:
+    for name in names:
+        if name.endswith(".json"):
+            (log / name).write_bytes(stored.log[name][0])
+
+
+class _Transaction:
+    """A transaction of Spark's Delta, begun, that has read what ``proposal`` read and wants to commit what it says."""
+
+    def __init__(self, session: SparkSession, table: Path, proposal: Proposal) -> None:
+        self._session = session
+        self._jvm: Any = session._jvm  # type: ignore[attr-defined]
+        self._proposal = proposal
+        none = self._jvm.scala.Option.empty()
+        log = self._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(
+            session._jsparkSession,  # type: ignore[attr-defined]
+            str(table),
+        )
+        self._transaction = log.startTransaction(none, none)
+        self._read()
+
+    def _read(self) -> None:
+        reads = self._proposal.read_set
+        if reads.whole_table:
+            self._transaction.readWholeTable()
+            self._transaction.filterFiles()
+        for predicate in reads.predicates:
+            self._transaction.filterFiles(self._sequence([self._expression(str(predicate))]), False)
+        for app_id in {action.app_id for action in self._proposal.set_transactions} | reads.app_ids:
+            self._transaction.txnVersion(app_id)
+
+    def answer(self) -> str:
+        """``"."`` where it commits, else the letter of what it throws."""
+        from py4j.protocol import Py4JJavaError
+
+        lines = commit_bytes(self._proposal, timestamp_ms=0, engine_info="").splitlines()[1:]
+        parser = self._object("org.apache.spark.sql.delta.actions.Action$")
+        actions = self._sequence([parser.fromJson(line.decode()) for line in lines])
+        try:
+            self._transaction.commit(actions, self._operation())
+        except Py4JJavaError as error:
+            name = error.java_exception.getClass().getSimpleName()
+            return RULES.get(name.replace("Exception", "Error"), str(error.java_exception))
+        return "."
+
+    def _operation(self) -> Any:
+        """One that says of itself whether it changes rows, as ours does by its name: all else of it is for history."""
+        changes_rows = self._proposal.operation != "OPTIMIZE"
+        if changes_rows:
+            kind = getattr(self._jvm, "org.apache.spark.sql.delta.DeltaOperations$Write")
+            operation = kind(self._jvm.org.apache.spark.sql.SaveMode.Append, *[self._jvm.scala.Option.empty()] * 8)
+        else:
+            operation = self._object("org.apache.spark.sql.delta.DeltaOperations$ManualUpdate$")
+        assert operation.changesData() is changes_rows
+        return operation
+
+    def _expression(self, text: str) -> Any:
+        frame = self._session.createDataFrame([], "id long, day string").where(text)
+        return frame._jdf.queryExecution().analyzed().condition()  # type: ignore[attr-defined]
+
+    def _object(self, name: str) -> Any:
+        return getattr(getattr(self._jvm, name), "MODULE$")
+
+    def _sequence(self, values: Sequence[Any]) -> Any:
+        found = self._jvm.java.util.ArrayList()
+        for value in values:
+            found.add(value)
+        return self._jvm.org.apache.spark.api.python.PythonUtils.toSeq(found)
