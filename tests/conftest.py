@@ -50,6 +50,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """So that the end of the interpreter finds all that there is to tidy up."""
+    gc.unfreeze()
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     for report in terminalreporter.getreports("passed"):
         for name, value in report.user_properties:
