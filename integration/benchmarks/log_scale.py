@@ -46,15 +46,19 @@ Key: TypeAlias = tuple[str, int, str, str]
 def run(bench: Bench) -> str:
     results: dict[Key, list[dict[str, float]]] = {}
     _make_seed(bench.folder("small"), 1, version=0)
+    alone: dict[str, dict[str, float]] = {}
     for files in bench.scale((10_000, 100_000, 1_000_000), (500, 1_000)):
-        _measure(bench, ("files", files), _tables(bench, files, version=TAIL), results)
+        tables = _tables(bench, files, version=TAIL)
+        _measure(bench, ("files", files), tables, results)
+        alone = _measure_alone(bench, tables)  # of the most files, which come last
     for versions in bench.scale((100, 1_000, 10_000), (20, 50)):
         tables = _tables(bench, versions, version=versions - TAIL - 1)
         _measure(bench, ("versions", versions), tables, results)
     found = {key: _median(samples) for key, samples in results.items()}
     plot = bench.scratch.parent / PLOT.name if bench.quick else PLOT
     _plot(bench, found, plot)
-    return _report(bench, found)
+    header = ["of txlog alone, with the most files", "ms / MB"]
+    return "\n\n".join([_report(bench, found), markdown_table(header, [(k, _cost(v)) for k, v in alone.items()])])
 
 
 def _measure(
@@ -76,6 +80,31 @@ def _measure(
             f"{operation} {_median(results[(*scale, operation, name)])['wall_ms']:.0f} ms" for operation in OPERATIONS
         )
         bench.say(f"{scale[1]:,} {scale[0]}, {name}: {cost}")
+
+
+def _measure_alone(bench: Bench, tables: Mapping[str, Path]) -> dict[str, dict[str, float]]:
+    """What deltalake has nothing beside: lists by statistics alone, and V2 checkpoints."""
+    whole, again = bench.folder("v2"), bench.folder("v2-again")
+    _clone(tables["txlog"], whole)
+    _commit(whole / "_delta_log", 2 * TAIL + 2, None, v2=True)
+    _clone(whole, again)
+    _in_fresh_process(bench, "txlog", "checkpoint", again)
+    _commit(again / "_delta_log", 2 * TAIL + 3, 7)
+    places = {
+        "files by statistics alone": ("filter by statistics", tables["txlog"]),
+        "the same on deltalake's checkpoint": ("filter by statistics", tables["deltalake"]),
+        "V2 checkpoint": ("checkpoint", whole),
+        "V2 checkpoint after one file more": ("checkpoint", again),
+    }
+    samples: dict[str, list[dict[str, float]]] = {}
+    for _ in range(bench.scale(3, 1)):
+        for words, (operation, table) in places.items():
+            copy = bench.folder("copy")
+            _clone(table, copy)
+            os.sync()
+            samples.setdefault(words, []).append(_in_fresh_process(bench, "txlog", operation, copy))
+            bench.record(operation=words, contestant="txlog", **samples[words][-1])
+    return {words: _median(found) for words, found in samples.items()}
 
 
 def _in_fresh_process(bench: Bench, name: str, operation: str, path: Path) -> dict[str, float]:
@@ -125,11 +154,12 @@ def _clone(source: Path, target: Path) -> None:
     shutil.copytree(source, target, copy_function=os.link)
 
 
-def _commit(log: Path, version: int, file: int | None) -> None:
-    """A commit that adds one file; without a file the one that creates the table."""
+def _commit(log: Path, version: int, file: int | None, *, v2: bool = False) -> None:
+    """A commit that adds one file; without a file the one that creates the table, or has it write V2 checkpoints."""
     lines: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}]
     if file is None:
-        lines += [{"protocol": _PROTOCOL}, {"metaData": _METADATA}]
+        policy = {"configuration": {"delta.checkpointPolicy": "v2"}} if v2 else {}
+        lines += [{"protocol": _V2_PROTOCOL if v2 else _PROTOCOL}, {"metaData": {**_METADATA, **policy}}]
     else:
         values = {"p": f"v{file % PARTITIONS:02d}"}
         fixed = {"size": 50_000_000, "modificationTime": 1_700_000_000_000, "dataChange": True}
@@ -138,6 +168,8 @@ def _commit(log: Path, version: int, file: int | None) -> None:
 
 
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
+_V2_FEATURES = {"readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint", "appendOnly", "invariants"]}
+_V2_PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, **_V2_FEATURES}
 _COLUMNS = {"id": "long", "name": "string", "value": "double", "user": "long", "moment": "timestamp", "p": "string"}
 _METADATA = {
     "id": "log-scale",
@@ -306,6 +338,7 @@ def _txlog(operation: str, path: str) -> Callable[[], object]:
         "open": lambda: Table.open(path).snapshot().version,
         "list": lambda: Table.open(path).snapshot().files().num_rows,
         "filter": lambda: Table.open(path).snapshot().files("p = 'v07' AND id < 100000000").num_rows,
+        "filter by statistics": lambda: Table.open(path).snapshot().files("id < 100000000").num_rows,
         "append": lambda: Table.open(path).append(_ROW),
         "checkpoint": lambda: Table.open(path).create_checkpoint(),
     }[operation]
