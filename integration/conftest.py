@@ -11,7 +11,7 @@ from spark_fixtures import *  # noqa: F403
 
 PROGRAMS = ("test_examples", "test_java_home", "test_spark_stream")
 
-# The groups that take longest, the longest first: what is left for the end is short.
+# What takes longest, the longest first: what is left for the end is short.
 LONGEST = (
     "spark",
     "programs",
@@ -26,13 +26,9 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For ``-n 2 --dist loadgroup --no-loadscope-reorder``: each module where there is room, but for Spark.
-
-    All that shares a session is in one process, and all that starts programs with a JVM of their own in one, so that
-    two are there at the most.
+    """The order for ``--dist loadgroup --no-loadscope-reorder``, which without a group gives each test by itself to
+    the process that is free; each of them comes to have a Spark session of its own.
     """
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_group_of(item)))
     order = {group: number for number, group in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(_group_of(item), len(order)))
 
