@@ -18,11 +18,13 @@ from pathlib import Path
 
 import crash_job
 import deltalake
+import pyarrow as pa
 import pytest
 from crash_job import ACTS, Job
 from fault_tools import end_of, mounted_image, new_image, process, require_loop_mounts, stopped_or_ended
 
 import txlog
+import txlog.store.disk
 
 WHAT = "that acknowledged commits survive a power cut"
 Record = Callable[[str, object], None]
@@ -119,3 +121,30 @@ def test_what_others_do_not_sync_is_lost_beside_what_we_acknowledged(image: Path
         assert crash_job.judged(there) == len(ACTS) - 1
         assert not (after / "plain").exists() or (after / "plain").read_bytes() != b"written, not synced"
         assert not deltalake.DeltaTable.is_deltatable(str(after / "theirs"))
+
+
+def test_what_we_build_on_is_there_after_a_power_cut_whoever_left_it_unsynced(
+    image: Path, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit of txlog's whose process died before it synced the log's directory, and one of deltalake's, which syncs
+    nothing: an open handle commits above them, and then one that is opened for it.
+    """
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    ours = txlog.Table.create(disk / "t", rows.schema)
+    ours.append(rows)
+    with monkeypatch.context() as died:
+        sync = txlog.store.disk.fsync_directory
+        died.setattr(txlog.store.disk, "fsync_directory", lambda path: path.endswith("_delta_log") or sync(path))
+        txlog.Table.open(ours.uri).append(rows)
+    assert ours.append(rows).version == 3
+    with mounted_image(_after_the_cut(image, "txlog"), tmp_path / "first") as after:
+        assert txlog.Table.open(after / "t").snapshot().to_arrow()["id"].to_pylist() == [1, 1, 1]
+
+    for name, open_handle in (("open", ours), ("opened", None)):
+        for _ in range(2):
+            deltalake.write_deltalake(ours.uri, rows, mode="append")
+        version = (open_handle or txlog.Table.open(ours.uri)).append(rows).version
+        with mounted_image(_after_the_cut(image, name), tmp_path / name) as after:
+            snapshot = txlog.Table.open(after / "t").snapshot()
+            assert snapshot.version == version
+            assert snapshot.files().num_rows == version

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog import ambient
 from txlog.alter import Definition, new_table
 from txlog.engine import Engine
 from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
@@ -41,6 +42,13 @@ class BucketLog(MemoryLogStore):
 @pytest.fixture(params=[DirectoryLog, BucketLog], ids=["directory", "bucket"])
 def log_of(request: pytest.FixtureRequest) -> Any:
     return request.param
+
+
+class MinutesLater(ambient.Ambient):
+    """When a kernel has long written what others did not sync."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 600_000
 
 
 class Counted:
@@ -81,7 +89,8 @@ class Counted:
         """What ``work`` and what follows it ask of the log: operation and name, versions told from the newest."""
         newest = self.newest
         self.log.calls.clear()
-        work()
+        with ambient.use(MinutesLater()):
+            work()
         self.engine.post_commit.drain()
         return [(operation, _named(name, newest)) for operation, name in self.log.calls]
 

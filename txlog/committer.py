@@ -41,6 +41,7 @@ from txlog.store.base import PutOutcome
 from txlog.store.probe import probe_head
 from txlog.store.retry import RetryPolicy
 from txlog.store.turnstile import Turn
+from txlog.unsynced import unsynced_versions
 
 __all__ = ["CommitOutcome", "Committer", "raise_conflict"]
 
@@ -48,7 +49,6 @@ logger = logging.getLogger("txlog")
 
 FRESH_HEAD_S = 60.0
 """Where a look at the log costs a request, a head confirmed this recently is taken as it is."""
-_SYNCED_MAX = 32  # commits of others before ours; older ones the kernel has long written by itself
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation, which its writer chose and our commit repeats
 
 
@@ -343,26 +343,14 @@ class _Run:
         if not self.log.still_has(self.head):
             self._require_checkpoint_at_head()
         else:
-            for version in self._doubtful_versions(self.head):
+            durable_version, keeps_order = self.committer._durable_version, self.turn.keeps_order
+            for version in unsynced_versions(self.log, self.head, durable_version, keeps_order=keeps_order):
                 try:
                     self.store.make_durable(commit_name(version))
                 except NotFoundError:
                     if version == self.head.version:
                         self._require_checkpoint_at_head()
         self.committer._durable_version = self.head.version
-
-    def _doubtful_versions(self, head: TableHead) -> range:
-        """What a power cut may take away from below ours: all that landed since our last commit.
-
-        None of it where a turn is held, each of them is a txlog's, which gives no commit its name before its bytes are
-        synced, and the disk keeps the order of names, so that our own sync is theirs. What was there when the table was
-        opened is trusted, but for its newest version.
-        """
-        durable = self.committer._durable_version
-        if durable >= 0 and head.newest_foreign <= durable and self.turn.keeps_order:
-            return range(0)
-        first = durable + 1 if durable >= 0 else head.version
-        return range(max(first, head.version + 1 - _SYNCED_MAX), head.version + 1)
 
     def _make_found_commit_durable(self, version: int | None) -> None:
         """A commit that was found by reading may not be on disk yet, whoever wrote it."""

@@ -50,7 +50,7 @@ def is_taken(directory: Path) -> bool:
 
 
 def places_in_the_queue() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "txlog-turnstile"]
+    return [thread for thread in threading.enumerate() if thread.name == "txlog-turnstile" and thread.is_alive()]
 
 
 def wait_for_a_place() -> None:

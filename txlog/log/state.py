@@ -144,7 +144,7 @@ class HeadBuilder:
         before = self._totals if commit.version else Totals(0, 0)
         net = commit.commit_info.net_files if commit.commit_info else None
         self._totals = Totals(before.num_files + net[0], before.size_bytes + net[1]) if before and net else None
-        if commit.commit_info is None or commit.commit_info.declared_actions is None:
+        if commit.is_foreign:
             self._newest_foreign = commit.version
         elif self._newest_foreign is None:
             self._newest_foreign = commit.version - 1  # not read, so nobody knows

@@ -80,6 +80,11 @@ class Commit:
         return (self.commit_info and self.commit_info.operation) or "unknown"
 
     @property
+    def is_foreign(self) -> bool:
+        """Whether it does not say that txlog wrote it."""
+        return self.commit_info is None or self.commit_info.declared_actions is None
+
+    @property
     def in_commit_timestamp_ms(self) -> int | None:
         return self.commit_info.in_commit_timestamp if self.commit_info else None
 
