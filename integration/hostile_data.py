@@ -216,6 +216,7 @@ def main(root: str, journal: str, seed: int, count: int) -> None:
         (Path(root) / name / "part.parquet").write_bytes(damage(bodies[name], rng))
         for escaped in escapes(str(Path(root) / name)):
             print(json.dumps({"seed": number, "file": name, "escaped": escaped}), flush=True)
+        (Path(root) / name / "part.parquet").write_bytes(bodies[name])  # the next child begins with whole files
 
 
 if __name__ == "__main__":

@@ -35,7 +35,10 @@ def matching_rows(pruner: FilePruner, batch: pa.RecordBatch) -> pa.RecordBatch:
     members = _members(batch.column("add"))
     texts = members.get("stats")
     files = pa.RecordBatch.from_arrays(
-        [_maps(members, batch.num_rows), pa.nulls(batch.num_rows, pa.string()) if texts is None else texts],
+        [
+            _maps(members, batch.num_rows),
+            pa.nulls(batch.num_rows, pa.string()) if texts is None else _cast(texts, pa.string()),
+        ],
         ["partitionValues", "stats"],
     )
     return batch.filter(pa.array(pruner.mask(files)))
@@ -169,7 +172,12 @@ def _members(adds: pa.StructArray) -> dict[str, pa.Array]:
 def _maps(members: Mapping[str, pa.Array], length: int) -> pa.MapArray:
     """The partition values; a checkpoint whose files all have none has no leaf to read."""
     maps = members.get("partitionValues")
-    return pa.nulls(length, STRING_MAP) if maps is None else maps
+    return pa.nulls(length, STRING_MAP) if maps is None else _cast(maps, STRING_MAP)
+
+
+def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+    """Raises ArrowException where a damaged file has another type altogether."""
+    return column if column.type == data_type else column.cast(data_type)
 
 
 def _leaf_name(tree: str, path: Iterable[str]) -> str:
