@@ -162,6 +162,7 @@ class _Run:
         said = self._say()
         if self._take(said.data) is _Seen.MINE:
             return self._acknowledge(said)
+        self.turn.end()  # what the user's hook does next may take long
         self.lost_races += 1
         version, winner = self.target, self.winner_operation
         self.lost_to[winner] = self.lost_to.get(winner, 0) + 1

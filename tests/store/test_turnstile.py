@@ -178,7 +178,13 @@ def test_a_writer_that_holds_its_turn_for_ever_holds_up_nobody_for_ever(
 
 
 def test_a_commit_gives_its_turn_back_before_it_waits_for_anything(tmp_path: Path) -> None:
-    table = txlog.Table.create(tmp_path / "t", ROW.schema)
+    at_hook: list[bool] = []
+
+    class Looking(txlog.CommitHooks):
+        def on_retry(self, table: str, lost: object) -> None:
+            at_hook.append(is_taken(log))
+
+    table = txlog.Table.create(tmp_path / "t", ROW.schema, hooks=Looking())
     held: list[bool] = []  # one for each commit of a writer elsewhere
     log = Path(table.uri) / "_delta_log"
     store = table._engine.log.store.log
@@ -196,5 +202,5 @@ def test_a_commit_gives_its_turn_back_before_it_waits_for_anything(tmp_path: Pat
         result = table.append(ROW)
     assert (result.version, result.metrics.lost_races) == (3, 2)
     assert held == [True, True]
-    assert at_sleep == [False, False]
+    assert at_sleep == at_hook == [False, False]
     assert not is_taken(log)
