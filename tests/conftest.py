@@ -21,6 +21,8 @@ import typer.testing
 
 from txlog import ambient
 from txlog.engine import Engine
+from txlog.sink.batch_write import write_batch
+from txlog.sink.planning import WriteOptions
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.testing.faults import FaultyLogStore
@@ -118,6 +120,16 @@ def open_engine(scripted_log: FaultyLogStore, files: MemoryFileStore) -> Callabl
         return Engine(TableStore("memory://table", scripted_log, files), RetryPolicy(**retry))
 
     return opened
+
+
+@pytest.fixture
+def table(scripted_log: FaultyLogStore, open_engine: Callable[..., Engine], clock: ScriptedClock) -> Engine:
+    """A handle on that table, with versions 0 and 1 of a row each and the store's probe behind it."""
+    engine: Engine = open_engine(total_timeout=60)
+    for _ in range(2):
+        write_batch(engine, pa.table({"id": pa.array([1], pa.int64())}), WriteOptions(create=True))
+    scripted_log.calls.clear()
+    return engine
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -69,16 +68,6 @@ def lines_of(log: Any, version: int) -> list[dict[str, Any]]:
 def txn_ids(log: Any) -> list[str]:
     versions = sorted(name for name in log.inner.objects if name.endswith(".json"))
     return [orjson.loads(log.inner.objects[name][0].splitlines()[0])["commitInfo"]["txnId"] for name in versions]
-
-
-@pytest.fixture
-def table(scripted_log: Any, open_engine: Callable[..., Engine], clock: Any) -> Engine:
-    """A handle on a table with one version, its first write (and so the store's probe) behind it."""
-    engine = open_engine(total_timeout=60)
-    append(engine)
-    append(engine)
-    scripted_log.calls.clear()
-    return engine
 
 
 # --- 1: the commit ------------------------------------------------------------------------------------------

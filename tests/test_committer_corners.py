@@ -35,16 +35,6 @@ def append(engine: Engine, **options: Any) -> WriteResult:
     return write_batch(engine, ROWS, WriteOptions(create=True, **options))
 
 
-@pytest.fixture
-def table(scripted_log: Any, open_engine: Callable[..., Engine], clock: Any) -> Engine:
-    """A handle on a table with versions 0 and 1, the store's probe behind it."""
-    engine = open_engine(total_timeout=60)
-    append(engine)
-    append(engine)
-    scripted_log.calls.clear()
-    return engine
-
-
 def lose_to_what_is_cleaned_up(scripted_log: Any, other: Engine, step: Callable[[], object]) -> Any:
     """A put that loses version 2; ``step`` is version 3, of which only a checkpoint of version 4 is left."""
 

@@ -162,10 +162,8 @@ def _check(options: WriteOptions) -> None:
         raise UnsupportedFeatureError(
             'schema_mode="overwrite" is not in this release; "merge" adds columns', features=("overwriteSchema",)
         )
-    if options.schema_mode not in get_args(SchemaMode):
-        raise InvalidInputError(
-            f"schema_mode must be one of {', '.join(get_args(SchemaMode))}, is {options.schema_mode!r}"
-        )
+    if options.schema_mode not in _SCHEMA_MODES:
+        raise InvalidInputError(f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {options.schema_mode!r}")
     check_identity(options.app_id, options.checkpoint_id)
     check_text("user_metadata", options.user_metadata)
     check_text("fingerprint", options.fingerprint)
