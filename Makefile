@@ -7,13 +7,15 @@ INSTALLED := $(VENV)/.installed
 # Spark's workers must run this environment's Python, and its JVM may have to come from it too.
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
+SECONDS ?= 300
+
 UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 
 # Compiled once and not in each of the thousands of processes that the tests start, whatever the caller's habits.
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format integration simulate bench clean
+.PHONY: help install demo test check format integration simulate fuzz bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -46,6 +48,9 @@ integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 ser
 
 simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
 	$(BIN)/python integration/simulate.py $(ARGS)
+
+fuzz: $(INSTALLED)  ## new damage to logs and data files: make fuzz SECONDS=600
+	TXLOG_FUZZ_SEED=random TXLOG_FUZZ_S=$(SECONDS) $(BIN)/python -m pytest -n 2 $(wildcard integration/test_hostile_*.py)
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (integration/benchmarks/README.md); takes long
 	PYTHONPATH=integration $(BIN)/python -m benchmarks

@@ -2,20 +2,17 @@
 
 What one batch holds is not bounded: up to 131,072 rows, each as long as the file makes it. In a process without a
 limit of its own, such a file takes what memory there is.
-
-``TXLOG_FUZZ_S``: seconds to spend on damaged files (default 20); ``TXLOG_FUZZ_SEED``: where to begin.
 """
 
 from __future__ import annotations
 
-import os
-import random
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import fuzz
 import hostile_data
 import pyarrow as pa
 import pytest
@@ -23,7 +20,7 @@ import pytest
 import txlog
 from txlog.protocol.actions import AddFile
 
-BUDGET_S = float(os.environ.get("TXLOG_FUZZ_S", "20"))
+BUDGET_S = fuzz.budget_s(20)
 PER_CHILD = 100
 
 
@@ -33,7 +30,7 @@ def test_no_damage_to_a_data_file_crashes_a_reader_or_lets_anything_but_a_txlog_
     root = tmp_path / "tables"
     hostile_data.build_tables(root)
     journal = tmp_path / "journal"
-    first = int(os.environ.get("TXLOG_FUZZ_SEED", random.SystemRandom().randrange(2**32)))
+    first = fuzz.first_seed()
     seed, started_s = first, time.monotonic()
     while time.monotonic() - started_s < BUDGET_S:
         command = [sys.executable, hostile_data.__file__, str(root), str(journal), str(seed), str(PER_CHILD)]

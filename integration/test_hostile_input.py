@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import fuzz
 import hostile_log
 
-BUDGET_S = float(os.environ.get("TXLOG_FUZZ_S", "30"))
+BUDGET_S = fuzz.budget_s(30)
 
 
 def test_no_damage_to_a_log_lets_anything_but_a_txlog_error_escape(
     tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     tables = hostile_log.build_tables(tmp_path / "whole")
-    seed = int(os.environ.get("TXLOG_FUZZ_SEED", random.SystemRandom().randrange(2**32)))
+    seed = fuzz.first_seed()
     print(f"repeat with TXLOG_FUZZ_SEED={seed}")
     tried, started_s, slowest_s = 0, time.monotonic(), 0.0
     while time.monotonic() - started_s < BUDGET_S:

@@ -11,7 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.cli.data_files import open_data_files
 from txlog.errors import CorruptLogError, InvalidInputError
+from txlog.protocol.actions import AddFile
 
 
 def damage_first_page(path: Path) -> None:
@@ -66,6 +68,32 @@ def test_reading_a_damaged_data_file_names_it(tmp_path: Path) -> None:
     with pytest.raises(CorruptLogError, match="cannot be read") as caught:
         txlog.Table.open(str(tmp_path)).snapshot().to_arrow()
     assert caught.value.path == path.name
+
+
+@pytest.fixture
+def misnamed(tmp_path: Path) -> Path:
+    """A Parquet file in which a column's name is no UTF-8."""
+    path = tmp_path / "f.parquet"
+    pq.write_table(pa.table({"wxyz": [1]}), path, store_schema=False)
+    path.write_bytes(path.read_bytes().replace(b"wxyz", b"wx\xffz"))
+    return path
+
+
+def test_a_name_that_is_no_text_damages_a_file_like_anything_else(tmp_path: Path, misnamed: Path) -> None:
+    table = txlog.Table.create(str(tmp_path), pa.schema([("wxyz", pa.int64())]))
+    with pytest.raises(InvalidInputError, match="not a readable Parquet file"):
+        table.add_files([misnamed.name])
+    with table.transaction() as transaction:
+        add = AddFile(misnamed.name, {}, size=misnamed.stat().st_size, modification_time=1, data_change=True)
+        transaction.add(add)
+    with pytest.raises(CorruptLogError, match="cannot be read") as caught:
+        table.snapshot().to_arrow()
+    assert caught.value.path == misnamed.name
+
+
+def test_the_command_line_refuses_a_file_whose_names_are_no_text(misnamed: Path) -> None:
+    with pytest.raises(InvalidInputError, match="cannot be read as parquet"):
+        open_data_files([misnamed])
 
 
 def test_the_96_bit_timestamps_of_old_files_are_moments_wherever_they_stand(tmp_path: Path) -> None:

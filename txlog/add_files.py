@@ -96,10 +96,10 @@ def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> 
             _require_values(store, stored, parquet, path)
     except MemoryError as error:
         raise StorageError(f"there is no memory to look at the file ({error})", table=store.uri, path=path) from error
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise StorageError(f"the file could not be read: {error}", table=store.uri, path=path) from error
-        # Arrow raises an OSError without a number for a damaged header or page.
+        # For a damaged header or page Arrow raises an OSError without a number; its names may be no UTF-8.
         raise InvalidInputError(f"not a readable Parquet file: {error}", table=store.uri, path=path) from error
     return AddFile(
         path=uri_path,

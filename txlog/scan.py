@@ -172,10 +172,10 @@ class _DataFile:
             if error.table is None:
                 raise CorruptLogError(error.message, **at) from error
             raise
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise StorageError(f"a data file could not be read: {error}", **at) from error
-            # Arrow raises an OSError without a number for a damaged header or page.
+            # For a damaged header or page Arrow raises an OSError without a number; its names may be no UTF-8.
             raise CorruptLogError(f"a data file cannot be read: {error}", **at) from error
 
     def _check_rows(self, rows: int, size_bytes: int) -> None:

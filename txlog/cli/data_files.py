@@ -104,7 +104,7 @@ class _DataFile:
             # Arrow reads ahead in threads of its own, and one that is in Python code when the program ends aborts it.
             with pa.OSFile(str(self.path)) as handle:
                 yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
-        except pa.ArrowException as error:
+        except (pa.ArrowException, UnicodeDecodeError) as error:
             hint = " (each line must be one JSON object)" if self.format == "json" else ""
             message = f"{self.path} cannot be read as {self.format}{hint}: {error}"
             raise InvalidInputError(message, path=str(self.path)) from None
@@ -119,7 +119,7 @@ class _DataFile:
             rows_done = 0
             for batch in parquet.iter_batches(batch_size=BATCH_ROWS):
                 rows_done += batch.num_rows
-                yield batch, self.size_bytes * rows_done // rows_total
+                yield batch, self.size_bytes * rows_done // max(1, rows_total)
 
         return parquet.schema_arrow.remove_metadata(), batches()
 
