@@ -49,8 +49,9 @@ integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 ser
 simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
 	$(BIN)/python integration/simulate.py $(ARGS)
 
-fuzz: $(INSTALLED)  ## new damage to logs and data files: make fuzz SECONDS=600
-	TXLOG_FUZZ_SEED=random TXLOG_FUZZ_S=$(SECONDS) $(BIN)/python -m pytest -n 2 $(wildcard integration/test_hostile_*.py)
+fuzz: $(INSTALLED)  ## new damage to logs and files, new examples of every property: make fuzz SECONDS=600
+	TXLOG_FUZZ_SEED=random TXLOG_FUZZ_S=$(SECONDS) $(BIN)/python -m pytest -n 2 --timeout 0 $(wildcard integration/test_hostile_*.py)
+	TXLOG_FUZZ_SEED=random TXLOG_EXAMPLES=$(SECONDS) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 tests -m hypothesis
 
 bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (integration/benchmarks/README.md); takes long
 	PYTHONPATH=integration $(BIN)/python -m benchmarks
