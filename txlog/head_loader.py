@@ -64,6 +64,8 @@ class HeadLoader:
         most = 4 if listable else _PROBED
         while True:
             following = self._commits.following(head.version, files=False, most=most)
+            if not following:
+                return head
             head = self._advanced(head, following)
             if len(following) < most:
                 return head

@@ -38,6 +38,7 @@ from txlog.protocol.schema import (
     leaf_paths,
     parse_schema,
     schema_to_json,
+    to_arrow,
 )
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy, check_statistics_columns
 from txlog.protocol.statistics_read import parse_statistics
@@ -382,6 +383,26 @@ def test_a_file_that_holds_a_column_in_another_form_gets_no_bounds_for_it(writte
     table = pa.table({"c": written})
     found = json.loads(FileStatistics(StatisticsPolicy.of(table_schema, TableProperties(), ())).finish(parquet(table)))
     assert (found["minValues"], found["maxValues"], found["nullCount"]) == ({}, {}, {"c": 0})
+
+
+def test_the_schema_a_file_is_written_with_tells_of_its_columns_what_its_footer_tells() -> None:
+    names = "byte short integer long float double boolean string binary date timestamp timestamp_ntz decimal(9,2)"
+    kinds: list[Any] = [*names.split(), "decimal(38,10)"]
+    struct = [{"name": f"s{at}", "type": kind, "nullable": True, "metadata": {}} for at, kind in enumerate(kinds)]
+    nested = {"type": "struct", "fields": struct}
+    kinds += [nested, {"type": "array", "elementType": nested, "containsNull": True}]
+    kinds += [{"type": "map", "keyType": "string", "valueType": nested, "valueContainsNull": True}, "long"]
+    fields = [{"name": f"c{at}", "type": kind, "nullable": True, "metadata": {}} for at, kind in enumerate(kinds)]
+    schema = parse_schema(json.dumps({"type": "struct", "fields": fields}))
+    policy = StatisticsPolicy.of(schema, TableProperties(data_skipping_num_indexed_cols=-1), ())
+    footer = parquet(to_arrow(schema).empty_table())
+
+    def told(by: pa.Schema) -> list[tuple[tuple[str, ...], int, bool]]:
+        return [(leaf.path, leaf.index, leaf.codec is None) for leaf in policy.leaves_in(by)]
+
+    assert told(to_arrow(schema)) == told(footer.schema.to_arrow_schema())
+    assert len(told(to_arrow(schema))) == 2 * 14 + 3
+    assert all(footer.schema.column(at).path == ".".join(path) for path, at, _ in told(to_arrow(schema))[:28])
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ class LogSegment:
 
     def extended(self, size_bytes: int) -> LogSegment:
         """The segment of the next version, whose commit file has this size."""
-        return replace(self, version=self.version + 1, tail_bytes=self.tail_bytes + size_bytes)
+        return LogSegment(self.version + 1, self.checkpoint, self.compacted, self.tail_bytes + size_bytes)
 
     def checkpointed(self, checkpoint: CheckpointFiles) -> LogSegment:
         """The same version on a newer checkpoint; the size of the shorter tail is estimated by its share."""

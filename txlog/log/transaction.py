@@ -51,6 +51,8 @@ __all__ = [
 ]
 
 
+Kind = TypeVar("Kind", bound=Action)
+
 ROW_TRACKING_DOMAIN = "delta.rowTracking"
 """The metadata domain that holds the highest row id given: ``{"rowIdHighWaterMark": n}``."""
 
@@ -131,31 +133,39 @@ class Proposal:
     def creates_table(self) -> bool:
         return self.read_version < 0
 
-    @cached_property
+    @property
     def metadata(self) -> Metadata | None:
         """The metadata this transaction sets, if it does."""
-        return next(iter(_of_kind(self.actions, Metadata)), None)
+        return next(iter(self._of(Metadata)), None)
 
-    @cached_property
+    @property
     def protocol(self) -> Protocol | None:
         """The protocol this transaction sets, if it does."""
-        return next(iter(_of_kind(self.actions, Protocol)), None)
+        return next(iter(self._of(Protocol)), None)
 
-    @cached_property
+    @property
     def set_transactions(self) -> tuple[SetTransaction, ...]:
-        return _of_kind(self.actions, SetTransaction)
+        return self._of(SetTransaction)
 
-    @cached_property
+    @property
     def domains(self) -> tuple[DomainMetadata, ...]:
-        return _of_kind(self.actions, DomainMetadata)
+        return self._of(DomainMetadata)
 
-    @cached_property
+    @property
     def adds(self) -> tuple[AddFile, ...]:
-        return _of_kind(self.actions, AddFile)
+        return self._of(AddFile)
+
+    @property
+    def removes(self) -> tuple[RemoveFile, ...]:
+        return self._of(RemoveFile)
+
+    def _of(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        return self._by_kind.get(kind, ())
 
     @cached_property
-    def removes(self) -> tuple[RemoveFile, ...]:
-        return _of_kind(self.actions, RemoveFile)
+    def _by_kind(self) -> dict[type[Any], tuple[Any, ...]]:
+        kinds = dict.fromkeys(map(type, self.actions))
+        return {kind: tuple(action for action in self.actions if type(action) is kind) for kind in kinds}
 
     @cached_property
     def net_files(self) -> tuple[int, int] | None:
@@ -305,12 +315,11 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
     ``append_only`` is whether the table is (``delta.appendOnly`` with its feature in force). Raises
     ``InvalidInputError`` naming the rule and the file, application or domain that breaks it.
     """
-    for action in proposal.actions:
-        if type(action) not in _COMMITTED_ACTIONS:
-            raise InvalidInputError(f"a transaction cannot hold a {action.KEY} action")
-    for key in (Metadata.KEY, Protocol.KEY):
-        if sum(key == action.KEY for action in proposal.actions) > 1:
-            raise InvalidInputError(f"a commit may set {key} once, this one sets it twice")
+    for kind, actions in proposal._by_kind.items():
+        if kind not in _COMMITTED_ACTIONS:
+            raise InvalidInputError(f"a transaction cannot hold a {kind.KEY} action")
+        if kind in (Metadata, Protocol) and len(actions) > 1:
+            raise InvalidInputError(f"a commit may set {kind.KEY} once, this one sets it twice")
     for what in ("operation", "user_metadata", "fingerprint"):
         check_text(what, getattr(proposal, what))
     _check_version(proposal)
@@ -372,9 +381,9 @@ def _check_files(proposal: Proposal, append_only: bool) -> None:
     files: list[AddFile | RemoveFile] = [*adds, *removes]
     if len({action.data_change for action in files}) > 1:
         raise InvalidInputError("a commit must not mix files with dataChange true and false")
-    for action in proposal.actions:
-        if type(action) is AddCDCFile and action.data_change:
-            raise InvalidInputError(f"cdc file {action.path} must have dataChange false")
+    for change in proposal._of(AddCDCFile):
+        if change.data_change:
+            raise InvalidInputError(f"cdc file {change.path} must have dataChange false")
     _check_partition_values(adds, _partition_keys(proposal))
 
 
@@ -408,12 +417,6 @@ _COMMITTED_ACTIONS = (*_FILE_ACTIONS, Metadata, Protocol, SetTransaction, Domain
 
 _MOVING_OPERATIONS = frozenset(("OPTIMIZE", "REORG", "COMPUTE STATS"))
 """Operations that by their nature change no data (``Operation.changesData`` of Spark's DeltaOperations)."""
-
-Kind = TypeVar("Kind", bound=Action)
-
-
-def _of_kind(actions: tuple[Action, ...], kind: type[Kind]) -> tuple[Kind, ...]:
-    return tuple(action for action in actions if type(action) is kind)
 
 
 def _changes_data(action: Action) -> bool:

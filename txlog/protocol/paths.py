@@ -43,6 +43,7 @@ _UNIT = r"[A-Za-z0-9\-_.!~*'(),;$&+=@]|%(?:[01][0-9A-F]|2[0235]|3[ACEF]|5[B-E]|6
 _CANONICAL = rf"(?:{_UNIT})(?:{_UNIT}|/)*"
 """A relative path as `encode_path` writes it: nothing is escaped that need not be."""
 _CANONICAL_PATH = re.compile(_CANONICAL)
+_NEEDS_NO_ESCAPE = re.compile(rf"[A-Za-z0-9{re.escape(_URI_UNESCAPED)}]*")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -72,7 +73,7 @@ def partition_directory(partition_values: Mapping[str, str | None]) -> str:
 
 def encode_path(path: str) -> str:
     """The URI text of a path relative to the table: what ``add.path`` holds. UTF-8 and percent-escapes throughout."""
-    return quote(path, safe=_URI_UNESCAPED)
+    return path if _NEEDS_NO_ESCAPE.fullmatch(path) else quote(path, safe=_URI_UNESCAPED)
 
 
 def _hive_escape(text: str) -> str:
@@ -164,6 +165,8 @@ def _decoded(uri_text: str) -> DataPath:
 
 
 def _unescape(uri_text: str, part: str) -> str:
+    if _NEEDS_NO_ESCAPE.fullmatch(part):
+        return part
     if _BAD_ESCAPE.search(part):
         raise _bad_path(uri_text, "a '%' in it starts no escape")
     try:

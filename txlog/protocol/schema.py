@@ -92,7 +92,7 @@ class Field:
     """One column, or one member of a struct. ``metadata`` is any JSON object and is never mutated."""
 
     name: str
-    type: DataType
+    type: DataType = field(hash=False)  # names are enough for the caches that each small write asks
     nullable: bool = True
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 

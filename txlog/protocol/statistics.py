@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -26,7 +26,7 @@ from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Stru
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["FileStatistics", "StatisticsPolicy", "check_statistics_columns", "row_group_statistics"]
+__all__ = ["FileLeaf", "FileStatistics", "StatisticsPolicy", "check_statistics_columns", "row_group_statistics"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -37,6 +37,14 @@ class StatisticsPolicy:
 
     leaves: tuple[tuple[ColumnPath, DataType], ...]
     string_prefix_length: int = 32
+    floats: tuple[ColumnPath, ...] = field(init=False, repr=False, compare=False)
+    nested: tuple[ColumnPath, ...] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        floats = tuple(path for path, data_type in self.leaves if data_type in _FLOATS)
+        nested = tuple(path for path, data_type in self.leaves if isinstance(data_type, Array | Map))
+        object.__setattr__(self, "floats", floats)
+        object.__setattr__(self, "nested", nested)
 
     @classmethod
     def of(cls, schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> StatisticsPolicy:
@@ -58,6 +66,24 @@ class StatisticsPolicy:
             leaves = leaves[: properties.data_skipping_num_indexed_cols]
         return cls(leaves, properties.data_skipping_string_prefix_length)
 
+    def leaves_in(self, schema: pa.Schema) -> tuple[FileLeaf, ...]:
+        """Those of the columns that a file of this schema (of the types that Parquet gives back) has."""
+        found = dict(_file_leaves(schema))
+        return tuple(
+            FileLeaf(path, found[path][0], _codec_of(data_type, found[path][1], self.string_prefix_length))
+            for path, data_type in self.leaves
+            if path in found
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FileLeaf:
+    """A column of a file by its path, its place in the footer, and how its bounds are read; None where they are not."""
+
+    path: ColumnPath
+    index: int
+    codec: _Codec | None
+
 
 def check_statistics_columns(schema: Struct, properties: TableProperties, partition_columns: Iterable[str]) -> None:
     """Raise InvalidInputError where ``delta.dataSkippingStatsColumns`` names no data column of the schema."""
@@ -74,15 +100,17 @@ def check_statistics_columns(schema: Struct, properties: TableProperties, partit
 class FileStatistics:
     """Collects the statistics of one data file: ``observe`` each batch written into it, then ``finish``.
 
+    ``leaves`` are ``policy.leaves_in`` the file's schema, for whoever writes many files of one; else its footer tells.
     Not thread-safe, as the writer of one file is not. What was not observed is not claimed: without ``observe``
     (a file somebody else wrote) float columns get no bounds, arrays and maps no null count.
     """
 
-    def __init__(self, policy: StatisticsPolicy) -> None:
+    def __init__(self, policy: StatisticsPolicy, leaves: tuple[FileLeaf, ...] | None = None) -> None:
         self._policy = policy
+        self._leaves = leaves
         self._rows_observed = 0
-        self._floats = {path: _FloatsSeen() for path, data_type in policy.leaves if data_type in _FLOATS}
-        self._nulls = {path: 0 for path, data_type in policy.leaves if isinstance(data_type, Array | Map)}
+        self._floats = {path: _FloatsSeen() for path in policy.floats}
+        self._nulls = dict.fromkeys(policy.nested, 0)
 
     def observe(self, data: pa.RecordBatch | pa.Table) -> None:
         """Look at rows as they are written; columns are found by the table's names. Costs one pass over the floats."""
@@ -97,21 +125,21 @@ class FileStatistics:
     def finish(self, metadata: pq.FileMetaData) -> str:
         """The text for ``add.stats``, given the footer of the file that the observed batches became."""
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-        return self._text(_leaves_of(metadata), groups, metadata.num_rows)
+        leaves = self._leaves
+        if leaves is None:
+            leaves = self._policy.leaves_in(metadata.schema.to_arrow_schema())
+        return self._text(leaves, groups, metadata.num_rows)
 
-    def _text(self, leaves_of_file: Mapping[ColumnPath, Any], groups: list[Any], num_rows: int) -> str:
+    def _text(self, leaves: tuple[FileLeaf, ...], groups: list[Any], num_rows: int) -> str:
         trees: dict[str, dict[str, Any]] = {"minValues": {}, "maxValues": {}, "nullCount": {}}
-        for path, data_type in self._policy.leaves:
-            found = leaves_of_file.get(path)
-            if found is None:
-                continue
+        for leaf in leaves:
+            path = leaf.path
             if path in self._nulls:
                 if self._rows_observed == num_rows:
                     _put(trees["nullCount"], path, self._nulls[path])
                 continue
-            index, file_type = found
-            codec = self._codec(path, data_type, file_type, num_rows)
-            footer = _read_footer(groups, index, codec.decode if codec else None)
+            codec = self._codec(leaf, num_rows)
+            footer = _read_footer(groups, leaf.index, codec.decode if codec else None)
             if footer.null_count is not None:
                 _put(trees["nullCount"], path, footer.null_count)
             if codec and footer.bounds:
@@ -119,14 +147,14 @@ class FileStatistics:
                 _put(trees["maxValues"], path, codec.maximum(footer.bounds[1]))
         return orjson.dumps({"numRecords": num_rows, **trees}).decode()
 
-    def _codec(self, path: ColumnPath, data_type: DataType, file_type: pa.DataType, num_rows: int) -> _Codec | None:
+    def _codec(self, leaf: FileLeaf, num_rows: int) -> _Codec | None:
         """How to read and write this leaf's bounds; None where it has none that could be trusted."""
-        if data_type in _FLOATS:
-            seen = self._floats[path]
-            if seen.nan or self._rows_observed != num_rows or not pa.types.is_floating(file_type):
-                return None
-            return _float_codec(negative_zero=seen.negative_zero)
-        return _codec_of(data_type, file_type, self._policy.string_prefix_length)
+        seen = self._floats.get(leaf.path)
+        if seen is None or leaf.codec is None:
+            return leaf.codec
+        if seen.nan or self._rows_observed != num_rows:
+            return None
+        return _NEGATIVE_ZERO if seen.negative_zero else _POSITIVE_ZERO
 
 
 def row_group_statistics(policy: StatisticsPolicy, metadata: pq.FileMetaData) -> list[str]:
@@ -135,7 +163,7 @@ def row_group_statistics(policy: StatisticsPolicy, metadata: pq.FileMetaData) ->
     Columns are looked for by the paths of ``policy``; of one that the file has not, or in another type, nothing is
     claimed, nor of floats, whose footers leave NaN out.
     """
-    leaves, nothing_seen = _leaves_of(metadata), FileStatistics(policy)
+    leaves, nothing_seen = policy.leaves_in(metadata.schema.to_arrow_schema()), FileStatistics(policy)
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
     return [nothing_seen._text(leaves, [group], group.num_rows) for group in groups]
 
@@ -204,10 +232,6 @@ def _chunks(data: pa.RecordBatch | pa.Table, name: str) -> list[pa.Array]:
 class _Footer:
     null_count: int | None
     bounds: tuple[Any, Any] | None
-
-
-def _leaves_of(metadata: pq.FileMetaData) -> dict[ColumnPath, tuple[int, pa.DataType]]:
-    return dict(_file_leaves(metadata.schema.to_arrow_schema()))
 
 
 def _file_leaves(schema: pa.Schema) -> Iterator[tuple[ColumnPath, tuple[int, pa.DataType]]]:
@@ -302,6 +326,8 @@ def _codec_of(data_type: DataType, file_type: pa.DataType, prefix_length: int) -
             return None
         return _Codec(_unscaled, *2 * (lambda value: _decimal_json(value, data_type.scale),))
     name = data_type.name if isinstance(data_type, Primitive) else ""
+    if data_type in _FLOATS and pa.types.is_floating(file_type):
+        return _POSITIVE_ZERO
     if name in _INTEGERS and pa.types.is_signed_integer(file_type):
         return _AS_IT_IS
     if name == "boolean" and pa.types.is_boolean(file_type):
@@ -340,6 +366,9 @@ def _float_json(value: float) -> float | str:
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return value
+
+
+_POSITIVE_ZERO, _NEGATIVE_ZERO = _float_codec(negative_zero=False), _float_codec(negative_zero=True)
 
 
 def _unscaled(raw: int | bytes) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.errors import StorageError
-from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
+from txlog.protocol.statistics import FileLeaf, FileStatistics, StatisticsPolicy
 from txlog.sink.committable import FileTail, PendingFile
 from txlog.sink.dictionary import DICTIONARY_PAGE_BYTES
 from txlog.store.base import FileStore, OutputFile
@@ -27,7 +27,8 @@ SMALL_CHUNK_ROWS = 2_048
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """What all files of one task have in common. ``schema`` is without partition columns.
+    """What all files of one task have in common. ``schema`` is without partition columns, ``leaves`` are those of it
+    that get ``statistics``.
 
     ``columns`` are the table's names of its columns, which are others where the table maps its columns.
     """
@@ -35,6 +36,7 @@ class FileFormat:
     schema: pa.Schema
     compression: str
     statistics: StatisticsPolicy
+    leaves: tuple[FileLeaf, ...]
     columns: tuple[str, ...]
     is_mapped: bool = False
 
@@ -76,7 +78,7 @@ class DataFileWriter:
         self._files = files
         self._path = path
         self._partition_values = partition_values
-        self._statistics = FileStatistics(file_format.statistics)
+        self._statistics = FileStatistics(file_format.statistics, file_format.leaves)
         self._collected: list[Any] = []
         self._output: OutputFile | None = None if in_one_piece else files.create(path)
         self._sink = pa.BufferOutputStream() if self._output is None else _arrow_sink(self._output)

@@ -20,10 +20,12 @@ from txlog.sink.encoder_pool import JobQueue
 from txlog.sink.write_plan import FileNames
 from txlog.store.base import FileStore
 
-__all__ = ["FileLayout", "Lane"]
+__all__ = ["FileLayout", "Lane", "held_bytes"]
 
 SMALLEST_PIECE_BYTES = 64 << 10
 """Rows are not cut finer than this for a target size: a file a row would be nobody's wish."""
+
+_UNSHARED_BYTES = 4 << 10
 
 _logger = logging.getLogger("txlog")
 
@@ -90,7 +92,7 @@ class Lane:
         ``is_last``: what is written goes no further than this table, so a file begun here is written in one piece.
         """
         if not self._row_bytes:
-            self._row_bytes = table.nbytes / max(table.num_rows, 1)
+            self._row_bytes = held_bytes(table) / max(table.num_rows, 1)
         while table.num_rows:
             room_rows = self._room_rows(table.num_rows)
             piece, table = table.slice(0, room_rows), table.slice(room_rows)
@@ -152,3 +154,10 @@ class Lane:
         if rows is not None and writer.num_rows >= rows:
             return True
         return writer.size_bytes + self._last_write_bytes // 2 >= self._layout.target_file_size_bytes
+
+
+def held_bytes(rows: pa.RecordBatch | pa.Table) -> int:
+    """What ``rows`` take in memory. How much of larger buffers a slice takes costs Arrow as long as encoding a column,
+    and does not matter where the whole is small."""
+    whole_bytes: int = rows.get_total_buffer_size()
+    return whole_bytes if whole_bytes <= _UNSHARED_BYTES else int(rows.nbytes)

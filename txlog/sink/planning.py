@@ -200,12 +200,13 @@ def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
 
 
 def _check_partitioning(engine: Engine, head: TableHead, options: WriteOptions) -> None:
-    asked = None if options.partition_by is None else [fold_name(name) for name in options.partition_by]
-    have = [fold_name(name) for name in head.partition_columns]
-    if asked is not None and asked != have:
+    if options.partition_by is None:
+        return
+    asked = [fold_name(name) for name in options.partition_by]
+    if asked != [fold_name(name) for name in head.partition_columns]:
         raise InvalidInputError(
             f"the table is partitioned by {', '.join(head.partition_columns) or 'nothing'},"
-            f" not by {', '.join(options.partition_by or ()) or 'nothing'}",
+            f" not by {', '.join(options.partition_by) or 'nothing'}",
             table=engine.uri,
             version=head.version,
         )

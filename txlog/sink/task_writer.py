@@ -32,7 +32,7 @@ from txlog.sink.data_file import FileFormat
 from txlog.sink.dictionary import SAMPLE_ROWS_MIN, dictionary_columns
 from txlog.sink.encoder_pool import ENCODERS, EncoderPool
 from txlog.sink.input import open_data
-from txlog.sink.lane import FileLayout, Lane
+from txlog.sink.lane import FileLayout, Lane, held_bytes
 from txlog.sink.routing import PartitionKey, Router
 from txlog.sink.write_plan import FileNames, TaskIdentity, WritePlan
 from txlog.store.base import FileStore
@@ -160,12 +160,12 @@ class TaskWriter:
 
     def _take(self, batch: pa.RecordBatch) -> None:
         conformer = self._conform_to(batch.schema)
-        size_bytes = batch.nbytes
+        size_bytes = held_bytes(batch)
         step = min(ROUTE_ROWS, max(1, batch.num_rows * self._unit_bytes // max(size_bytes, 1)))
         for start in range(0, batch.num_rows, step):
             piece = batch if step >= batch.num_rows else batch.slice(start, step)
             rows = conformer.conform(piece, self.num_rows)
-            self._gather(rows, size_bytes if rows is batch else rows.nbytes)
+            self._gather(rows, size_bytes if rows is batch else held_bytes(rows))
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
         self._make_room(size_bytes)
@@ -336,7 +336,8 @@ def _file_format(
     if not stored.fields:
         raise InvalidInputError("the table has no column besides its partition columns to store", table=table)
     statistics = StatisticsPolicy.of(schema, TableProperties.of(dict(configuration)), partition_columns)
-    return FileFormat(file_schema(stored), compression, statistics, stored.names, is_mapped(stored))
+    written = file_schema(stored)
+    return FileFormat(written, compression, statistics, statistics.leaves_in(written), stored.names, is_mapped(stored))
 
 
 def _files_at_once(wanted: int) -> int:

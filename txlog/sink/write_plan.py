@@ -24,6 +24,7 @@ MIB = 1 << 20
 TARGET_FILE_SIZE_BYTES = 128 * MIB
 MEMORY_BUDGET_BYTES = 192 * MIB
 MAX_OPEN_FILES = 1024
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class TaskIdentity:
 
     def file_name_prefix(self) -> str:
         """What the names of all files of this attempt begin with."""
-        job = re.sub(r"[^A-Za-z0-9]+", "-", self.job_id)[:48].strip("-") or "job"
+        job = _NOT_IN_NAMES.sub("-", self.job_id)[:48].strip("-") or "job"
         return f"part-{self.task_id:05d}-{job}-{self.attempt}"
 
 

@@ -14,6 +14,7 @@ import functools
 import os
 import stat
 import sys
+from collections.abc import Callable
 
 __all__ = [
     "LinkUnsupported",
@@ -56,12 +57,12 @@ def open_exclusive(path: str) -> int:
     return os.open(path, _CREATE, 0o666)
 
 
-def write_under(path: str, body: bytes | memoryview) -> None:
+def write_under(path: str, body: bytes | memoryview) -> os.stat_result:
     """A new file, whole and synced; on any failure it is gone again."""
     descriptor = open_exclusive(path)
     try:
         try:
-            write_fully(descriptor, body)
+            return write_fully(descriptor, body)
         finally:
             os.close(descriptor)
     except BaseException:
@@ -69,15 +70,16 @@ def write_under(path: str, body: bytes | memoryview) -> None:
         raise
 
 
-def write_fully(descriptor: int, body: bytes | memoryview) -> None:
+def write_fully(descriptor: int, body: bytes | memoryview) -> os.stat_result:
     """Write every byte and sync it; the size is read back, since a write that lies would be acknowledged otherwise."""
     remaining = memoryview(body).cast("B")
     while remaining:
         remaining = remaining[os.write(descriptor, remaining) :]
     fsync(descriptor)
-    size = os.fstat(descriptor).st_size
-    if size != len(body):
-        raise OSError(errno.EIO, f"{len(body)} bytes were written but the file has {size}")
+    status = os.fstat(descriptor)
+    if status.st_size != len(body):
+        raise OSError(errno.EIO, f"{len(body)} bytes were written but the file has {status.st_size}")
+    return status
 
 
 def fsync(descriptor: int) -> None:
@@ -129,18 +131,20 @@ def open_regular(path: str) -> int:
 class WrittenAside:
     """The bytes of a file to come, whole and synced. It has no name at all until it takes its own (open(2), O_TMPFILE):
     one change of the directory, and nothing can stay behind. Where there are no such files it has a hidden name.
+    ``status`` is what the synced file was found to be.
     """
 
-    def __init__(self, hidden: str, body: bytes | memoryview) -> None:
-        """Raises OSError, and then nothing is left."""
-        self._hidden = hidden
+    def __init__(self, directory: str, hidden: Callable[[], str], body: bytes | memoryview) -> None:
+        """``hidden`` makes a name in ``directory``, where one is needed. Raises OSError, and then nothing is left."""
+        self._hidden_name = hidden
+        self._hidden: str | None = None
         self._body = body
-        self._descriptor = _open_nameless(os.path.dirname(hidden))
+        self._descriptor = _open_nameless(directory)
         if self._descriptor is None:
-            write_under(self._hidden, self._body)
+            self.status = self._write_hidden()
             return
         try:
-            write_fully(self._descriptor, body)
+            self.status = write_fully(self._descriptor, body)
         except BaseException:
             self.discard()
             raise
@@ -158,17 +162,22 @@ class WrittenAside:
                 if error.errno not in _NO_NAMELESS_LINKS:
                     raise
             self.discard()
-            write_under(self._hidden, self._body)
+            self.status = self._write_hidden()
+        assert self._hidden is not None
         take_name(self._hidden, final)
 
     def discard(self) -> None:
         """To be called in the end, whatever happened. A hidden name that stays harms nobody: never a failure."""
-        if self._descriptor is None:
+        if self._hidden is not None:
             remove_quietly(self._hidden)
-            return
         descriptor, self._descriptor = self._descriptor, None
-        with contextlib.suppress(OSError):  # synced before
-            os.close(descriptor)
+        if descriptor is not None:
+            with contextlib.suppress(OSError):  # synced before
+                os.close(descriptor)
+
+    def _write_hidden(self) -> os.stat_result:
+        self._hidden = self._hidden_name()
+        return write_under(self._hidden, self._body)
 
 
 def _open_nameless(directory: str) -> int | None:

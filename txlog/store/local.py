@@ -31,6 +31,7 @@ LOG_DIRECTORY = "_delta_log"
 
 _logger = logging.getLogger("txlog")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
+_PATH = re.compile(rf"{_NAME.pattern}(?:/{_NAME.pattern})*")
 _TEMPORARY = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
 _STALE_AFTER_MS = 24 * 60 * 60 * 1000
 
@@ -201,7 +202,8 @@ class LocalLogStore:
         """The bytes, synced, without their name. On any failure nothing stays and nothing landed."""
         try:
             self._make_room(name)
-            return disk.WrittenAside(self._temporary(name), body)
+            directory = os.path.dirname(f"{self._directory}/{name}")
+            return disk.WrittenAside(directory, lambda: self._temporary(name), body)
         except OSError as error:
             raise self._failed("write", name, error) from error
 
@@ -233,10 +235,10 @@ class LocalLogStore:
         disk.remove_quietly(f"{self._directory}/{folder}{slash}.{last}.crc")
 
     def _path(self, name: str) -> str:
-        segments = name.split("/")
-        if not all(map(_NAME.fullmatch, segments)):
+        if not _PATH.fullmatch(name):
             raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
-        return f"{self._path_of_folder('/'.join(segments[:-1]))}/{segments[-1]}"
+        folder, _, last = name.rpartition("/")
+        return f"{self._path_of_folder(folder)}/{last}"
 
     def _path_of_folder(self, folder: str) -> str:
         """A log is deleted from and replaced in, so that a link could lead it to files of others."""

@@ -8,6 +8,7 @@ PROTOCOL.md: "Add File and Remove File", "Writer Requirements".
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 import os
 import stat
@@ -62,21 +63,22 @@ class LocalFileStore:
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
         target = _checked(self._root, path)
         directory, name = os.path.split(target)
-        hidden = f"{directory}/.{name}.inprogress"
+        write_aside = functools.partial(
+            disk.WrittenAside, directory, lambda: f"{directory}/.{name}.inprogress", memoryview(body)
+        )
         try:
             try:
-                aside = disk.WrittenAside(hidden, memoryview(body))
+                aside = write_aside()
             except FileNotFoundError:
                 self._remember_new(disk.make_directories(directory))
-                aside = disk.WrittenAside(hidden, memoryview(body))
+                aside = write_aside()
             try:
                 aside.take_name(target)
-                status = os.lstat(target)
             finally:
                 aside.discard()
         except OSError as error:
             raise storage_failure("write", self._root, path, error) from error
-        return meta_of(path, status)
+        return meta_of(path, aside.status)
 
     def read_from(self, path: str, start: int) -> bytes:
         target = _checked(self._root, path)
