@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import enum
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NoReturn
 
 from txlog import ambient, errors
@@ -67,7 +67,8 @@ class CommitOutcome:
     def told(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
         """The acknowledgement of a write that did ``metrics``; a replay that was dropped did nothing."""
         did = metrics if metrics is not None and self.outcome == "committed" else WriteMetrics()
-        did = replace(did, lost_races=self.lost_races, waited_s=self.waited_s, lost_to=self.lost_to)
+        races = self.lost_races, self.waited_s, self.lost_to
+        did = WriteMetrics(did.rows, did.files, did.bytes, did.files_removed, *races)
         return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)
 
 

@@ -19,8 +19,6 @@ happened, why, and what to do next. Errors pickle whole, since Spark moves them 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,16 +68,10 @@ class TxlogError(Exception):
         for name, value in details.items():
             setattr(self, name, value)
 
-    @classmethod
-    @contextmanager
-    def located(cls, table: str, version: int | None = None) -> Iterator[None]:
+    @staticmethod
+    def located(table: str, version: int | None = None) -> _Located:
         """What the block raises names its table: pure code decides without knowing where, and leaves that open."""
-        try:
-            yield
-        except cls as error:
-            if error.table is None:
-                error.table, error.version = table, version if error.version is None else error.version
-            raise
+        return _Located(table, version)
 
     @property
     def kind(self) -> str:
@@ -94,6 +86,21 @@ class TxlogError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (_rebuild, (type(self), self.message, dict(self.__dict__)))
+
+
+class _Located:
+    __slots__ = ("_table", "_version")
+
+    def __init__(self, table: str, version: int | None) -> None:
+        self._table = table
+        self._version = version
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, TxlogError) and error.table is None:
+            error.table, error.version = self._table, self._version if error.version is None else error.version
 
 
 def _rebuild(kind: type[TxlogError], message: str, attributes: dict[str, Any]) -> TxlogError:

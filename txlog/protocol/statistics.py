@@ -191,7 +191,7 @@ class _FloatsSeen:
             return
         width = array.type.bit_width // 8
         values = np.frombuffer(data, f"f{width}", len(array), array.offset * width)
-        least = values.min()  # NaN if there is one; slots of nulls may hold anything
+        least = float(np.minimum.reduce(values))  # NaN if there is one; slots of nulls may hold anything
         if least != least:
             self.nan = self.nan or _holds_nan(_visible(column, members))
             self.negative_zero = True

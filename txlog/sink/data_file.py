@@ -6,8 +6,6 @@ was just written, without a second pass. Threads, rolling and names are not know
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,13 +75,14 @@ class DataFileWriter:
 
         self._files = files
         self._path = path
+        self._storing = _Storing(path)
         self._partition_values = partition_values
         self._statistics = FileStatistics(file_format.statistics, file_format.leaves)
         self._collected: list[Any] = []
         self._output: OutputFile | None = None if in_one_piece else files.create(path)
         self._sink = pa.BufferOutputStream() if self._output is None else _arrow_sink(self._output)
         try:
-            with _storing(path):
+            with self._storing:
                 self._writer = pq.ParquetWriter(
                     self._sink,
                     file_format.schema,
@@ -106,16 +105,17 @@ class DataFileWriter:
 
     def write(self, table: pa.Table) -> None:
         """Append rows as one row group."""
-        if table.num_rows < table.column(0).num_chunks * SMALL_CHUNK_ROWS:
+        chunks = table.column(0).num_chunks
+        if chunks > 1 and table.num_rows < chunks * SMALL_CHUNK_ROWS:
             table = table.combine_chunks()
         self._statistics.observe(table)
-        with _storing(self._path):
+        with self._storing:
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
         self.num_rows += table.num_rows
 
     def finish(self) -> PendingFile:
         """Close and publish: the bytes are durable under the final name. Raises StorageError."""
-        with _storing(self._path):
+        with self._storing:
             self._writer.close()
         footer = self._collected[0]
         if footer.num_rows != self.num_rows:
@@ -149,16 +149,24 @@ class DataFileWriter:
         self._writer.is_open = False
 
 
-@contextlib.contextmanager
-def _storing(path: str) -> Iterator[None]:
+class _Storing:
     """Arrow tells of a full disk, or a broken one, as the operating system does."""
-    try:
-        yield
-    except OSError as error:
-        raise StorageError(
-            f"could not write {path}: {error.strerror or error}. No commit names it; mend the cause and run it again",
-            path=path,
-        ) from error
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, OSError):
+            why = error.strerror or error
+            raise StorageError(
+                f"could not write {self._path}: {why}. No commit names it; mend the cause and run it again",
+                path=self._path,
+            ) from error
 
 
 def _arrow_sink(output: OutputFile) -> Any:

@@ -93,9 +93,11 @@ class Lane:
         """
         if not self._row_bytes:
             self._row_bytes = held_bytes(table) / max(table.num_rows, 1)
-        while table.num_rows:
-            room_rows = self._room_rows(table.num_rows)
-            piece, table = table.slice(0, room_rows), table.slice(room_rows)
+        left: pa.Table | None = table
+        while left is not None and left.num_rows:
+            room_rows = self._room_rows(left.num_rows)
+            fits = room_rows >= left.num_rows
+            piece, left = (left, None) if fits else (left.slice(0, room_rows), left.slice(room_rows))
             if self._writer is None:
                 self._writer = self._begin(dictionary, in_one_piece=is_last)
             before_bytes = self._writer.size_bytes
