@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -55,16 +56,21 @@ class CheckpointFilter:
         self._leaves = {name: leaf for leaf, name in enumerate(names) if counts[name] == 1}
         self._typed = self._typed_columns()
 
-    def batches(self, groups: Sequence[int], columns: Sequence[str], read: Read) -> Iterator[pa.RecordBatch]:
-        """The rows of these row groups that hold a file that may match, with these columns."""
+    def batches(
+        self, groups: Sequence[int], columns: Sequence[str], read: Read, apply: Any = map
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of these row groups that hold a file that may match, with these columns.
+
+        ``apply`` is ``map``, or ``side_by_side`` where nothing else is done meanwhile.
+        """
         for group in groups:
             if not self._may_match(group):
                 continue
             first = [*(["add.partitionValues"] if self._pruner.partition_columns else []), *self._typed]
             if not first:
-                yield from (matching_rows(self._pruner, batch) for batch in read(group, [*columns]))
+                yield from apply(partial(matching_rows, self._pruner), read(group, [*columns]))
                 continue
-            found = [self._mask_of(batch) for batch in read(group, first)]
+            found = list(apply(self._mask_of, read(group, first)))
             mask = np.concatenate([mask for mask, _ in found])
             if mask.any():
                 yield from self._rest(group, columns, read, mask, is_decided=all(decided for _, decided in found))

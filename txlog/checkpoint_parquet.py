@@ -20,6 +20,7 @@ from txlog.bounded_batches import bounded_batches
 from txlog.errors import CorruptLogError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.commit_file import Limits
+from txlog.side_by_side import side_by_side
 
 if TYPE_CHECKING:
     from txlog.log.file_pruning import FilePruner
@@ -117,7 +118,9 @@ class CheckpointParquet:
             columns.append(parsed)
         for run in self._runs(groups):
             rows = sum(self.metadata.row_group(group).num_rows for group in run)
-            yield Piece(self.name, rows <= 2 * _PIECE_ROWS, partial(self._read, run, columns, pruner))
+            is_small = rows <= 2 * _PIECE_ROWS
+            apply = map if is_small else side_by_side
+            yield Piece(self.name, is_small, partial(self._read, run, columns, pruner, apply))
 
     def _runs(self, groups: list[int]) -> Iterator[list[int]]:
         """The row groups in runs that are worth a thread; of a remote file all in one, for fewer requests."""
@@ -132,7 +135,9 @@ class CheckpointParquet:
         if run:
             yield run
 
-    def _read(self, groups: list[int], columns: list[str], pruner: FilePruner | None) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, groups: list[int], columns: list[str], pruner: FilePruner | None, apply: Any
+    ) -> Iterator[pa.RecordBatch]:
         with self._open(self.metadata) as (file, source):
             if pruner is None:
                 yield from self._bounded(file, source, groups, columns)
@@ -142,7 +147,7 @@ class CheckpointParquet:
             def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
                 return self._bounded(file, source, [group], wanted, _FILTERED_ROWS)
 
-            yield from CheckpointFilter(pruner, self.metadata).batches(groups, columns, read)
+            yield from CheckpointFilter(pruner, self.metadata).batches(groups, columns, read, apply)
 
     def _bounded(
         self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int = _BATCH_ROWS

@@ -130,21 +130,27 @@ class CheckpointReader:
         convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
         newest: files.Newest,
     ) -> Iterator[pa.RecordBatch]:
-        """What the pieces hold, in order; small ones two at a time. What does not convert names the file it is in."""
+        """What the pieces hold, in order: small ones two at a time, of a large one each batch while the next is read.
 
-        def finished(piece: Piece) -> Iterator[pa.RecordBatch]:
+        What does not convert names the file it is in.
+        """
+
+        def finished(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+            converted = convert(batch)
+            if converted is None:
+                return None
+            converted.validate(full=True)  # Parquet lets any bytes pass for text
+            return files.left_after(newest, converted)
+
+        def batches(piece: Piece) -> Iterator[pa.RecordBatch]:
             with self._reading(piece.name, checkpoint.version):
-                for batch in piece.read():
-                    converted = convert(batch)
-                    if converted is not None:
-                        converted.validate(full=True)  # Parquet lets any bytes pass for text
-                        kept = files.left_after(newest, converted)
-                        if kept.num_rows:
-                            yield kept
+                for batch in (map if piece.is_small else side_by_side)(finished, piece.read()):
+                    if batch is not None and batch.num_rows:
+                        yield batch
 
         for is_small, run in itertools.groupby(pieces, lambda piece: piece.is_small):
-            for batches in side_by_side(lambda piece: list(finished(piece)), run) if is_small else map(finished, run):
-                yield from batches
+            for found in side_by_side(lambda piece: list(batches(piece)), run) if is_small else map(batches, run):
+                yield from found
 
     def _pieces(
         self,

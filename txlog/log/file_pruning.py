@@ -20,13 +20,16 @@ from txlog.log.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_o
 from txlog.log.files import partition_texts
 from txlog.log.predicate_pruning import Facts, Pruner, possible
 from txlog.log.predicates import And, Comparison, Constant, In, IsNull, Not, Or, Path, Predicate, StartsWith
+from txlog.log.stats_sieve import TextSieve
 from txlog.protocol.schema import STRING, Struct
+from txlog.side_by_side import side_by_side
 
 __all__ = ["FilePruner", "prune_files"]
 
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
 _FEW_VALUES = 8
+_LEARNED_FROM = 0.25
 
 Possible: TypeAlias = "tuple[Mask, Mask]"
 
@@ -39,7 +42,7 @@ def prune_files(
     Raises ``InvalidInputError`` where the predicate does not fit the schema.
     """
     pruner = FilePruner(predicate, schema, partition_columns)
-    masks = [pruner.mask(batch) for batch in files.select(["partitionValues", "stats"]).to_batches()]
+    masks = list(side_by_side(pruner.mask, files.select(["partitionValues", "stats"]).to_batches()))
     return pa.array(np.concatenate(masks) if masks else [], pa.bool_())
 
 
@@ -66,13 +69,14 @@ class FilePruner:
         self.leaves = leaves_of(
             self._pruner.schema, frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
         )
+        self._sieve = TextSieve(self._pruner.predicate, self.leaves)
 
     def mask(self, files: pa.RecordBatch) -> Mask:
         """True for each file (columns ``partitionValues`` and ``stats``) that may hold a matching row."""
         partition, verdict = self._by_partition(files.column("partitionValues"))
         if self.needs_statistics:
             rows = np.flatnonzero(verdict)
-            texts = files.column("stats").take(pa.array(rows))
+            texts = _taken(files.column("stats"), rows)
             verdict[rows] = self._by_text(texts, partition, partition.codes[rows])
         return verdict
 
@@ -144,14 +148,23 @@ class FilePruner:
     def _by_text(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
         verdict = np.ones(len(texts), dtype=bool)
         present = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
-        if len(present) < len(texts):
-            texts, codes = texts.take(pa.array(present)), codes[present]
+        texts, codes = _taken(texts, present), codes[present]
         starts = range(0, len(texts), _SLICE_ROWS)
         found = [
-            self._by_slice(texts.slice(start, _SLICE_ROWS), partition, codes[start : start + _SLICE_ROWS])
+            self._sieved(texts.slice(start, _SLICE_ROWS), partition, codes[start : start + _SLICE_ROWS])
             for start in starts
         ]
         verdict[present] = np.concatenate(found) if found else np.zeros(0, dtype=bool)
+        return verdict
+
+    def _sieved(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
+        """Those are read that the sieve leaves; where most of them fail all the same, it learns from the first."""
+        left = self._sieve.left(texts)
+        verdict = np.zeros(len(texts), dtype=bool)
+        verdict[left] = self._by_slice(_taken(texts, left), partition, codes[left])
+        failed = left[~verdict[left]]
+        if len(failed) > _LEARNED_FROM * _SLICE_ROWS:
+            self._sieve.learn(texts[failed[0]].as_py())
         return verdict
 
     def _by_slice(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
@@ -231,6 +244,11 @@ class _Judge:
 
     def _all(self, value: bool) -> Mask:
         return np.full(len(self.codes), value, dtype=bool)
+
+
+def _taken(texts: pa.StringArray, rows: Any) -> pa.StringArray:
+    """These rows, which ascend; all of them without a copy."""
+    return texts if len(rows) == len(texts) else texts.take(pa.array(rows))
 
 
 # --- comparing columns of bounds ----------------------------------------------------------------------------------

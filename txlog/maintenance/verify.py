@@ -351,8 +351,10 @@ class _Verifier:
         named: Counter[str] = Counter()
         with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-verify") as pool:
             while window := list(itertools.islice(files, 64 * _PARALLEL)):
-                tasks = [pool.submit(contextvars.copy_context().run, self._check_data_file, file) for file in window]
-                for finding in (found for task in tasks if (found := task.result()) is not None):
+                share = -(-len(window) // _PARALLEL)
+                shares = [window[at : at + share] for at in range(0, len(window), share)]
+                tasks = [pool.submit(contextvars.copy_context().run, self._check_data_files, each) for each in shares]
+                for finding in (found for task in tasks for found in task.result()):
                     named[finding.rule] += 1
                     if named[finding.rule] <= DATA_FILES_MAX:
                         self.findings.append(finding)
@@ -362,6 +364,9 @@ class _Verifier:
             if count > DATA_FILES_MAX:
                 severity = "warning" if rule == "file-not-checked" else "error"
                 self._found(rule, f"and {count - DATA_FILES_MAX} more data files like those", severity=severity)
+
+    def _check_data_files(self, files: Iterable[LiveFile]) -> list[Finding]:
+        return [found for file in files if (found := self._check_data_file(file)) is not None]
 
     def _check_data_file(self, file: LiveFile) -> Finding | None:
         path = resolve_data_path(file.path)

@@ -1,0 +1,120 @@
+"""The sieve beside the rule for one file: what it drops, the rule drops; and what writers write, it drops at once."""
+
+from __future__ import annotations
+
+import datetime
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txlog.log.file_pruning import FilePruner, prune_files
+from txlog.log.predicate_pruning import Pruner
+from txlog.log.predicate_sql import parse_predicate
+from txlog.log.stats_sieve import TextSieve
+from txlog.protocol.schema import parse_schema
+
+KINDS = {"l": "long", "i": "integer", "d": "double", "s": "string", "dt": "date", "ts": "timestamp"}
+KINDS |= {"nz": "timestamp_ntz", "x": "decimal(9,2)"}
+SCHEMA = parse_schema(
+    json.dumps(
+        {
+            "type": "struct",
+            "fields": [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in KINDS.items()],
+        }
+    )
+)
+NUMBERS = ["0", "-0", "1", "5", "9", "10", "-7", "01", "1.0", "1e1", "+5", "12345678901234567890", "null", '"5"', "NaN"]
+DATES = ["2024-01-02", "2023-02-28", "2023-02-29", "2024-02-29", "2024-13-01", "2024-1-2", "0999-01-01", "20240102"]
+CLOCKS = ["", "T00:00:00Z", "T23:59:59.999Z", "T24:00:00Z", "T01:02:03.123456Z", "T01:02:03+01:00", "T01:02:03", " Z"]
+CONDITIONS = [
+    *("l < 5", "l <= 5", "l > 5", "l >= 0", "l = 5", "l IN (5, 9)", "l <> 5", "l BETWEEN -3 AND 4", "NOT (l < 5)"),
+    *("l < 5 AND i > 7", "l < 5 OR i > 7", "l < 5 OR l > 9", "(l = 1 OR l = 9) AND i < 3", "s = 'm'", "d > 3"),
+    *("dt < DATE '2024-01-02'", "dt >= DATE '2024-02-29'", "dt = DATE '2023-03-01'", "x < 3"),
+    *("ts < TIMESTAMP '2024-01-02 00:00:00'", "ts >= TIMESTAMP '2024-01-03 00:00:00'", "nz = '2024-01-02 12:00:00'"),
+]
+
+
+def text_of(low: dict[str, str], high: dict[str, str], rest: str = '"nullCount":{"l":0}') -> str:
+    trees = (",".join(f'"{name}":{value}' for name, value in tree.items()) for tree in (low, high))
+    return f'{{"numRecords":10,"minValues":{{{next(trees)}}},"maxValues":{{{next(trees)}}},{rest}}}'
+
+
+@st.composite
+def values(draw: st.DrawFn) -> dict[str, str]:
+    number = st.sampled_from(NUMBERS[: draw(st.sampled_from([8, 8, 20]))])
+    moment = st.builds("{}{}".format, st.sampled_from(DATES), st.sampled_from(CLOCKS[1:]))
+    return {
+        **{name: draw(number) for name in ("l", "i", "d")},
+        "s": draw(st.sampled_from(['"a"', '"z\\n"', '"\\ud800"', "null", '"é"', "7"])),
+        "dt": f'"{draw(st.sampled_from(DATES))}"',
+        **{name: f'"{draw(moment)}"' for name in ("ts", "nz")},
+    }
+
+
+NULLS = ['"nullCount":{"l":0}', '"nullCount":{"l":10}', '"nullCount":{"l":01}']
+NULLS += ['"minValues":{"l":1}', '"a":[1]', '"a":{']
+TEXT = st.builds(text_of, values(), values(), st.sampled_from([NULLS[0], NULLS[0], *NULLS]))
+
+
+@given(st.lists(TEXT, min_size=1, max_size=10), st.sampled_from(CONDITIONS))
+def test_what_the_sieve_drops_cannot_match(texts: list[str], condition: str) -> None:
+    rule = Pruner(parse_predicate(condition, SCHEMA), SCHEMA, ())
+    sieve = sieve_of(condition)
+    for text in texts:
+        if not rule.may_match({}, text):
+            sieve.learn(text)
+    left = sieve.left(pa.array(texts)).tolist()
+    assert [row for row, text in enumerate(texts) if row not in left and rule.may_match({}, text)] == []
+
+
+EDGES = sorted({sign * (10**power + step) for sign in (1, -1) for power in range(18) for step in (-1, 0, 1)})
+
+
+@pytest.mark.parametrize("operator", ["<", "<=", ">", ">=", "="])
+@pytest.mark.parametrize("bound", [0, 1, -1, 5, 10, -10, 99, 100, 640, -641, 10**9, -(10**17)])
+def test_integers_are_told_apart_at_every_edge(operator: str, bound: int) -> None:
+    texts = [text_of({"l": str(edge)}, {"l": str(edge)}) for edge in EDGES]
+    assert left_of_learned(f"l {operator} {bound}", texts) == wanted(f"l {operator} {bound}", texts)
+
+
+@pytest.mark.parametrize("operator", ["<", "<=", ">", ">=", "="])
+@pytest.mark.parametrize("day", ["2024-02-29", "2000-01-01", "1999-12-31", "2023-10-09"])
+def test_dates_are_told_apart_at_every_edge(operator: str, day: str) -> None:
+    near = [datetime.date.fromisoformat(day) + datetime.timedelta(days) for days in (-366, -31, -1, 0, 1, 2, 31, 400)]
+    dates = [*near, datetime.date(1001, 1, 1), datetime.date(9998, 12, 31)]
+    texts = [text_of({"dt": f'"{date}"'}, {"dt": f'"{date}"'}) for date in dates]
+    assert left_of_learned(f"dt {operator} DATE '{day}'", texts) == wanted(f"dt {operator} DATE '{day}'", texts)
+
+
+def test_of_many_files_those_left_are_what_the_rule_leaves() -> None:
+    """More than one slice, so that what the first one teaches is put to use."""
+    plain = '{"numRecords":10,"minValues":{"l":%d,"s":"é"},"maxValues":{"l":%d,"s":null},"nullCount":{"l":0}}'
+    texts = [plain % (n, n + 5) for n in range(40_000)]
+    texts[30_000] = '{"numRecords":10,"minValues":{"l":1.0},"maxValues":{"l":7}}'
+    no_values = pa.array([[]] * len(texts), pa.map_(pa.string(), pa.string()))
+    files = pa.table({"partitionValues": no_values, "stats": texts})
+    mask = prune_files(files, parse_predicate("l = 7", SCHEMA), SCHEMA, ())
+    assert [row for row, kept in enumerate(mask.to_pylist()) if kept] == [2, 3, 4, 5, 6, 7, 30_000]
+
+
+def sieve_of(condition: str) -> TextSieve:
+    predicate = parse_predicate(condition, SCHEMA)
+    return TextSieve(predicate, FilePruner(predicate, SCHEMA, ()).leaves)
+
+
+def left_of_learned(condition: str, texts: list[str]) -> list[int]:
+    """What a sieve leaves that has learned from each of the texts that cannot match."""
+    sieve = sieve_of(condition)
+    for row in range(len(texts)):
+        if row not in wanted(condition, texts):
+            sieve.learn(texts[row])
+    left: list[int] = sieve.left(pa.array(texts)).tolist()
+    return left
+
+
+def wanted(condition: str, texts: list[str]) -> list[int]:
+    rule = Pruner(parse_predicate(condition, SCHEMA), SCHEMA, ())
+    return [row for row, text in enumerate(texts) if rule.may_match({}, text)]
