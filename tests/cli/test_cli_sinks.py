@@ -58,12 +58,13 @@ def test_a_table_without_applications_says_so(tmp_path: Path) -> None:
 
 def test_what_is_staged_is_listed_and_what_was_never_sealed_is_cleaned(table: txlog.Table) -> None:
     lines = cli("staging", table.uri).stdout.splitlines()
-    assert [line.split()[2:5] for line in lines[1:3]] == [["2", "sealed", "1"], ["3", "partial", "1"]]
+    assert lines[1].split()[2:6] == ["2", "sealed", "append", "1"]
+    assert lines[2].split()[2:5] == ["3", "partial", "1"]
     assert lines[-1] == "2 checkpoints"
     facts = json.loads(cli("staging", table.uri, "--json").stdout)
-    assert [(each["checkpoint_id"], each["state"], each["rows"]) for each in facts] == [
-        (2, "sealed", 1500),
-        (3, "partial", None),
+    assert [(each["checkpoint_id"], each["state"], each["mode"], each["rows"]) for each in facts] == [
+        (2, "sealed", "append", 1500),
+        (3, "partial", None, None),
     ]
     assert cli("staging", table.uri, "--clean").stdout == "removed nothing\n"
     for path in Path(table.uri, "_txlog").rglob("*"):

@@ -84,6 +84,7 @@ def _state_facts(state: StagedState) -> dict[str, Any]:
         "app_id": state.app_id,
         "checkpoint_id": state.checkpoint_id,
         "state": state.state,
+        "mode": state.mode,
         "tasks": state.tasks,
         "rows": state.rows,
         "files": state.files,
@@ -101,6 +102,7 @@ def _states_shown(found: Sequence[StagedState], verb: str) -> list[RenderableTyp
             each.app_id if each.app_id is not None else each.staged.key,
             each.checkpoint_id,
             each.state,
+            each.mode,
             each.tasks,
             each.rows,
             "" if each.size_bytes is None else human_size(each.size_bytes),
@@ -108,7 +110,7 @@ def _states_shown(found: Sequence[StagedState], verb: str) -> list[RenderableTyp
         )
         for each in found
     ]
-    names = ("app_id", "checkpoint", "state", "tasks", "rows", "size", "modified (UTC)")
+    names = ("app_id", "checkpoint", "state", "mode", "tasks", "rows", "size", "modified (UTC)")
     return [_table(names, rows), Text(f"{verb}{counted(len(found), 'checkpoint')}")]
 
 

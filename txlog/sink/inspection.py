@@ -45,12 +45,15 @@ class StagedState:
     - "partial": not sealed yet
     - "stale": not sealed, and the application is past it
 
-    ``app_id`` and the numbers of a seal are None where they cannot be read. ``modified_ms`` is of the newest object.
+    ``mode`` is what a seal's commit does with the rows before it: "append" or "overwrite"; None before it is sealed.
+    ``app_id``, ``mode`` and the numbers of a seal are None where they cannot be read. ``modified_ms`` is of the newest
+    object.
     """
 
     app_id: str | None
     checkpoint_id: int
     state: str
+    mode: str | None
     tasks: int
     rows: int | None
     files: int | None
@@ -118,12 +121,12 @@ def _last_commits(engine: Engine, head: TableHead) -> dict[str, tuple[int, int |
 
 
 def _state(staging: Staging, staged: StagedCheckpoint, head: TableHead) -> StagedState:
-    app_id, rows, files, size_bytes = None, None, None, None
+    app_id, mode, rows, files, size_bytes = None, None, None, None, None
     tasks = len(staged.attempts)
     try:
         if staged.is_sealed:
             manifest = staging.manifest(staged)
-            app_id, tasks = manifest.app_id, len(manifest.tasks)
+            app_id, mode, tasks = manifest.app_id, manifest.mode, len(manifest.tasks)
             rows, files, size_bytes = manifest.num_rows, manifest.num_files, manifest.size_bytes
         else:
             task_id, attempts = next(iter(staged.attempts.items()))
@@ -136,7 +139,7 @@ def _state(staging: Staging, staged: StagedCheckpoint, head: TableHead) -> Stage
     is_past = last is not None and staged.checkpoint_id <= last
     state = ("sealed", "passed") if staged.is_sealed else ("partial", "stale")
     return StagedState(
-        app_id, staged.checkpoint_id, state[is_past], tasks, rows, files, size_bytes, staged.modified_ms, staged
+        app_id, staged.checkpoint_id, state[is_past], mode, tasks, rows, files, size_bytes, staged.modified_ms, staged
     )
 
 
