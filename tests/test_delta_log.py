@@ -233,7 +233,7 @@ def test_an_open_head_is_refreshed_by_one_name_and_no_listing(local: World) -> N
     log.head()
     local.log.calls.clear()
     assert log.head().version == 0
-    assert local.log.calls == [f"read {commit_name(1)}"]
+    assert local.log.calls == [f"read {commit_name(1)}", f"head {commit_name(0)}"]
     local.commit(txn("x", 3))
     assert log.head().transaction_version("x") == 3
     local.log.calls.clear()
@@ -258,7 +258,7 @@ def test_our_own_commit_is_remembered_and_not_read_again(local: World) -> None:
     log.advance(head, parse_commit(local.log.read(commit_name(1)), 1))
     local.log.calls.clear()
     assert log.head().transaction_version("x") == 1
-    assert local.log.calls == [f"read {commit_name(2)}"]
+    assert local.log.calls == [f"read {commit_name(2)}", f"head {commit_name(1)}"]
 
 
 def test_a_long_tail_is_followed_to_its_end(world: World) -> None:
@@ -281,15 +281,26 @@ def test_metadata_that_did_not_change_is_parsed_once(world: World) -> None:
     assert log.head().schema is schema
 
 
-def test_a_head_too_old_to_trust_a_missing_name_is_loaded_again(local: World, clock: Any) -> None:
-    local.commit(protocol(), metadata())
-    log = local.open()
+def _cleaned_up_under(world: World) -> DeltaLog:
+    """A log that knows version 0, while 1 to 11 came and went: version 1 is absent, and yet it was taken."""
+    world.commit(protocol(), metadata())
+    log = world.open()
     log.head()
     for number in range(12):
-        local.commit(add(f"p{number}"))
-    other = local.open()
+        world.commit(add(f"p{number}"))
+    other = world.open()
     other.write_checkpoint(other.head())
-    local.drop(*range(12))  # cleaned up: version 1 is absent, and yet it was taken
+    world.drop(*range(12))
+    return log
+
+
+def test_a_head_whose_own_commit_was_cleaned_up_is_loaded_again_where_a_look_is_free(local: World) -> None:
+    assert _cleaned_up_under(local).head().version == 12
+
+
+def test_a_head_too_old_to_trust_a_missing_name_is_loaded_again(world: World, clock: Any) -> None:
+    world.log.checks_predecessor = False
+    log = _cleaned_up_under(world)
     assert log.head().version == 0
     clock.sleep(3601)
     assert log.head_age_s() > 3600

@@ -61,7 +61,8 @@ class DeltaLog:
         """The newest version, files apart; with ``refresh=False`` the newest one known, loaded only if none is.
 
         A known head is refreshed by asking for the next commit by name. "Absent" means "never taken" only near
-        the head, so a head that is older than min(1 h, a quarter of the log retention) is loaded again in full.
+        the head, so a head that is older than min(1 h, a quarter of the log retention) is loaded again in full; and
+        one whose own commit is gone, where a look is free: its successors may have been cleaned up with it.
         Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
         known = self._head
@@ -73,8 +74,8 @@ class DeltaLog:
             return self.reload()
         asked_s = ambient.monotonic_s()
         newest = self._loader.catch_up(known)
-        if newest is not known:
-            self.still_has(known)
+        if not self.still_has(known) and newest is known:
+            return self.reload()
         return self._remember(newest, asked_s)
 
     def reload(self) -> TableHead:
