@@ -76,6 +76,8 @@ def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
 def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> AddFile:
     import pyarrow.parquet as pq
 
+    from txlog.parquet_footer import read_footer
+
     found = store.files.head(path)
     partition_values = _partition_values(store, snapshot, path)
     stored = snapshot.delta_schema.without(snapshot.partition_columns)
@@ -83,7 +85,10 @@ def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> 
         snapshot.delta_schema, TableProperties.of(snapshot.properties), snapshot.partition_columns
     )
     try:
-        with store.files.open(path) as source, pq.ParquetFile(source) as parquet:
+        with (
+            store.files.open(path) as source,
+            pq.ParquetFile(source, metadata=_checked_metadata(read_footer(source))) as parquet,
+        ):
             differing = list(_differences(stored, from_arrow(_as_spark_reads(parquet))))
             if differing:
                 raise SchemaMismatchError(
@@ -109,6 +114,16 @@ def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> 
         data_change=True,
         stats=stats,
     )
+
+
+def _checked_metadata(footer: bytes) -> Any:
+    import pyarrow.parquet as pq
+
+    from txlog.parquet_footer import check_footer
+
+    metadata = pq.ParquetFile(pa.BufferReader(footer)).metadata
+    check_footer(footer, metadata)
+    return metadata
 
 
 def _partition_values(store: TableStore, snapshot: Snapshot, path: str) -> dict[str, str | None]:

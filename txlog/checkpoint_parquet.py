@@ -47,13 +47,20 @@ class CheckpointParquet:
     """One file, of which the footer is kept. ``is_remote`` where a request costs more than the bytes it brings."""
 
     def __init__(self, name: str, open_source: Callable[[], Any], limits: Limits, *, is_remote: bool) -> None:
+        import pyarrow.parquet as pq
+
+        from txlog.parquet_footer import check_footer, read_footer
+
         self.name = name
         self._open_source = open_source
         self._is_remote = is_remote
         self._remote_source: Any = None
-        with self._open() as (file, source):
+        with self._source() as source:
             self.size_bytes: int = source.size()
+            footer = read_footer(source)
+        with pq.ParquetFile(pa.BufferReader(footer)) as file:
             self.metadata = file.metadata
+            check_footer(footer, self.metadata)
             self.schema = file.schema_arrow
         self._memory_bytes = limits.checkpoint_memory(self.size_bytes)
         self._decoded_bytes = 0
@@ -80,7 +87,7 @@ class CheckpointParquet:
         return [
             unit
             for unit, leaves in units.items()
-            if any(_null_count(group, leaf) != group.column(leaf).num_values for group in row_groups for leaf in leaves)
+            if any(_has_value(group.column(leaf)) for group in row_groups for leaf in leaves)
         ]
 
     def set_rows(self, group: int, root: str) -> float:
@@ -92,8 +99,9 @@ class CheckpointParquet:
         for leaf in range(self.metadata.num_columns):
             column = self.metadata.schema.column(leaf)
             if column.path.startswith(f"{root}.") and not column.max_repetition_level:
-                nulls = _null_count(row_group, leaf)
-                counts.append(math.inf if nulls is None else row_group.column(leaf).num_values - nulls)
+                chunk = row_group.column(leaf)
+                nulls = _null_count(chunk)
+                counts.append(math.inf if nulls is None else chunk.num_values - nulls)
         return max(counts)
 
     def groups(self) -> list[int]:
@@ -101,7 +109,7 @@ class CheckpointParquet:
 
     def batches(self, groups: list[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
         """The rows of these row groups, refused as soon as they cost more than `Limits` allows."""
-        with self._open(self.metadata) as (file, source):
+        with self._open() as (file, source):
             yield from self._bounded(file, source, groups, columns)
 
     def pieces(self, root: str, fields: Collection[str], pruner: FilePruner | None) -> Iterator[Piece]:
@@ -138,7 +146,7 @@ class CheckpointParquet:
     def _read(
         self, groups: list[int], columns: list[str], pruner: FilePruner | None, apply: Any
     ) -> Iterator[pa.RecordBatch]:
-        with self._open(self.metadata) as (file, source):
+        with self._open() as (file, source):
             if pruner is None:
                 yield from self._bounded(file, source, groups, columns)
                 return
@@ -162,17 +170,24 @@ class CheckpointParquet:
             yield batch
 
     @contextlib.contextmanager
-    def _open(self, metadata: Any = None) -> Iterator[tuple[Any, Any]]:
+    def _open(self) -> Iterator[tuple[Any, Any]]:
         import pyarrow.parquet as pq
 
+        # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
+        remote, read_bytes = self._is_remote, 0 if self._is_remote else _READ_BYTES
+        with (
+            self._source() as source,
+            pq.ParquetFile(source, metadata=self.metadata, pre_buffer=remote, buffer_size=read_bytes) as file,
+        ):
+            yield file, source
+
+    @contextlib.contextmanager
+    def _source(self) -> Iterator[Any]:
         source = self._remote_source or self._open_source()
         if self._is_remote:
             self._remote_source = source  # to open it again would cost a request
-        # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
-        read_bytes = 0 if self._is_remote else _READ_BYTES
         try:
-            with pq.ParquetFile(source, metadata=metadata, pre_buffer=self._is_remote, buffer_size=read_bytes) as file:
-                yield file, source
+            yield source
         finally:
             if not self._is_remote:
                 source.close()
@@ -184,12 +199,16 @@ class CheckpointParquet:
             return True
         for group in groups:
             row_group = self.metadata.row_group(group)
-            absent, no_file = _null_count(row_group, text[0]), _null_count(row_group, units["add.path"][0])
+            absent, no_file = (_null_count(row_group.column(leaf)) for leaf in (text[0], units["add.path"][0]))
             if absent is None or absent != no_file:
                 return True
         return False
 
 
-def _null_count(row_group: Any, leaf: int) -> int | None:
-    statistics = row_group.column(leaf).statistics
-    return statistics.null_count if statistics is not None and statistics.has_null_count else None
+def _has_value(chunk: Any) -> bool:
+    return bool(_null_count(chunk) != chunk.num_values)
+
+
+def _null_count(chunk: Any) -> int | None:
+    statistics = chunk.statistics
+    return None if statistics is None else statistics.null_count  # None where the footer does not tell

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from txlog.log.predicate_pruning import Pruner
 from txlog.log.predicates import Predicate, paths_of, type_of
+from txlog.parquet_footer import check_footer
 from txlog.protocol.column_mapping import physical_path
 from txlog.protocol.schema import Struct
 from txlog.protocol.statistics import StatisticsPolicy, row_group_statistics
@@ -29,9 +30,15 @@ class RowGroupPruner:
         paths = [path for path in paths_of(predicate) if path[0] not in partition_columns]
         self._policy = StatisticsPolicy(tuple((physical_path(schema, path), type_of(path, schema)) for path in paths))
 
-    def matching(self, metadata: pq.FileMetaData, partition_values: Mapping[str, str | None]) -> list[int]:
-        """The row groups to read, ascending. A file of one was judged by the log's statistics already."""
+    def matching(
+        self, metadata: pq.FileMetaData, footer: bytes, partition_values: Mapping[str, str | None]
+    ) -> list[int]:
+        """The row groups to read, ascending. A file of one was judged by the log's statistics already.
+
+        Raises ``pa.ArrowInvalid`` where ``footer``, of which ``metadata`` was made, is damaged.
+        """
         if metadata.num_row_groups < 2 or not self._policy.leaves:
             return list(range(metadata.num_row_groups))
+        check_footer(footer, metadata)
         texts = row_group_statistics(self._policy, metadata)
         return [group for group, text in enumerate(texts) if self._pruner.may_match(partition_values, text)]

@@ -153,14 +153,16 @@ class _DataFile:
         """The live rows, as the columns that the scan needs."""
         import pyarrow.parquet as pq
 
+        from txlog.parquet_footer import read_footer
+
         at = self.scan.at(self.path)
         try:
-            with (
-                self.scan.store.files.open(self.path) as source,
-                pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as parquet,
-            ):
-                self._check_rows(parquet.metadata.num_rows, source.size())
-                yield from self._batches(parquet)
+            with self.scan.store.files.open(self.path) as source:
+                footer = None if self.scan.row_group_pruner is None else read_footer(source)
+                metadata = None if footer is None else pq.ParquetFile(pa.BufferReader(footer)).metadata
+                with pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us") as parquet:
+                    self._check_rows(parquet.metadata.num_rows, source.size())
+                    yield from self._batches(parquet, footer)
         except MemoryError as error:
             message = f"there is no memory for the rows of a data file ({error}): read fewer columns, or by to_batches"
             raise StorageError(message, **at) from error
@@ -187,14 +189,16 @@ class _DataFile:
                 **self.scan.at(self.path),
             )
 
-    def _batches(self, parquet: Any) -> Iterator[pa.RecordBatch]:
+    def _batches(self, parquet: Any, footer: bytes | None) -> Iterator[pa.RecordBatch]:
         scan = self.scan
         stored = [field for field in scan.needed if field.name not in scan.constants]
         columns = ParquetColumns(parquet.schema_arrow, stored, scan.head.properties.column_mapping_mode)
         dead = None if self.vector is None else self.vectors.dead_rows(self.vector, parquet.metadata.num_rows)
         constants = {name: self._constant(field) for name, field in scan.constants.items()}
         pruner = scan.row_group_pruner
-        groups = None if pruner is None else pruner.matching(parquet.metadata, self.partition_values)
+        groups = None
+        if pruner is not None and footer is not None:
+            groups = pruner.matching(parquet.metadata, footer, self.partition_values)
         for first_row, batch in _raw_batches(parquet, columns.names, groups):
             live = batch if dead is None else _without(batch, dead, first_row)
             arrays = [

@@ -1,0 +1,83 @@
+"""Damaged Parquet footers, and every look that pyarrow lets one take at them: what is let pass must end no process.
+
+In: whole files, a seed and a number. Out: on standard output how many footers pyarrow could not read, were refused and
+were let pass; in the journal, the seed of the footer that is looked at. A child process runs it, for a footer that is
+let pass wrongly ends it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import hostile_data
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from txlog.parquet_footer import check_footer, read_footer
+
+_CHUNK = ("physical_type", "num_values", "path_in_schema", "encodings", "has_dictionary_page")
+_STATISTICS = ("has_null_count", "null_count", "has_min_max", "min_raw", "max_raw", "min", "max")
+
+
+def look(metadata: Any) -> None:
+    """Ask for everything that the library asks of a footer. Errors that Python sees are as good as answers."""
+    for group in range(metadata.num_row_groups):
+        row_group = metadata.row_group(group)
+        for leaf in range(metadata.num_columns):
+            chunk = row_group.column(leaf)
+            for name in (*_CHUNK, "total_uncompressed_size"):
+                _get(chunk, name)
+            statistics = chunk.statistics
+            for name in _STATISTICS if statistics is not None else ():
+                _get(statistics, name)
+
+
+def _get(owner: Any, name: str) -> None:
+    with contextlib.suppress(ValueError, OverflowError, pa.ArrowException):
+        getattr(owner, name)
+
+
+def outcome(body: bytes) -> str:
+    """What becomes of the footer of these bytes; whether it is refused is found out before anyone looks at it."""
+    footer = read_footer(pa.BufferReader(body))
+    try:
+        metadata = pq.ParquetFile(pa.BufferReader(footer)).metadata
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        return "unreadable"
+    try:
+        check_footer(footer, metadata)
+    except pa.ArrowInvalid:
+        return "refused"
+    look(metadata)
+    return "let pass"
+
+
+def damage_footer(body: bytes, rng: random.Random) -> bytes:
+    """One to three kinds of damage, all in the footer, whose length stays right."""
+    start = len(body) - 8 - int.from_bytes(body[-8:-4], "little")
+    footer = bytearray(body[start:-8])
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        if len(footer) > 2:
+            rng.choice(hostile_data.DAMAGE)(footer, rng, 0, len(footer))
+    return body[:start] + bytes(footer) + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def main(root: str, journal: str, seed: int, count: int) -> None:
+    """In the child."""
+    bodies = [path.read_bytes() for path in sorted(Path(root).rglob("*.parquet"))]
+    found: Counter[str] = Counter()
+    for number in range(seed, seed + count):
+        rng = random.Random(number)
+        body = damage_footer(rng.choice(bodies), rng)
+        Path(journal).write_text(str(number))
+        found[outcome(body)] += 1
+    print(dict(found))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
