@@ -7,12 +7,16 @@ as few rows are decoded at a time as keep within bounds.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["bounded_batches"]
+from txlog.side_by_side import side_by_side
+
+__all__ = ["beside", "bounded_batches"]
 
 _STEP_BYTES = 128 << 20
 _READ_BYTES = 1 << 20
@@ -48,6 +52,31 @@ def bounded_batches(
             yield from _joined(steps)
             steps, held_rows, held_bytes = [], 0, 0
     yield from _joined(steps)
+
+
+def beside(left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows with the members that both have of the same structs; ``right`` is drawn in a thread of its own."""
+    ahead = side_by_side(lambda batches: next(batches, None), itertools.repeat(right), threads=1)
+    with contextlib.closing(ahead):
+        other = pa.RecordBatch.from_arrays([], [])
+        for one in left:
+            while one.num_rows:
+                if not other.num_rows:
+                    other = next(ahead)
+                    if other is None:
+                        raise ValueError("its columns are not of one length")
+                rows = min(one.num_rows, other.num_rows)
+                yield _members_of_both(one.slice(0, rows), other.slice(0, rows))
+                one, other = one.slice(rows), other.slice(rows)
+
+
+def _members_of_both(one: pa.RecordBatch, other: pa.RecordBatch) -> pa.RecordBatch:
+    columns = []
+    for left, right in zip(one.columns, other.columns, strict=True):
+        members = [column.field(at) for column in (left, right) for at in range(column.type.num_fields)]
+        mask = left.is_null() if left.null_count else None
+        columns.append(pa.StructArray.from_arrays(members, fields=[*left.type, *right.type], mask=mask))
+    return pa.RecordBatch.from_arrays(columns, one.schema.names)
 
 
 def _joined(steps: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

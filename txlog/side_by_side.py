@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from typing import TypeVar
 
 __all__ = ["side_by_side"]
@@ -17,7 +17,7 @@ In = TypeVar("In")
 Out = TypeVar("Out")
 
 
-def side_by_side(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Iterator[Out]:
+def side_by_side(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:
     """``work`` of each item, in order: as many at a time as ``threads``, one more drawn; one alone without a thread.
 
     ``work`` must not need the caller's context.
