@@ -142,6 +142,16 @@ def damage(body: bytes, rng: random.Random) -> bytes:
     return bytes(damaged)
 
 
+def damage_footer(body: bytes, rng: random.Random) -> bytes:
+    """One to three kinds of damage, all in the footer, whose length stays right."""
+    start = len(body) - 8 - int.from_bytes(body[-8:-4], "little")
+    footer = bytearray(body[start:-8])
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        if len(footer) > 2:
+            rng.choice(DAMAGE)(footer, rng, 0, len(footer))
+    return body[:start] + bytes(footer) + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
 # --- bombs --------------------------------------------------------------------------------------------------------
 
 

@@ -57,23 +57,13 @@ def outcome(body: bytes) -> str:
     return "let pass"
 
 
-def damage_footer(body: bytes, rng: random.Random) -> bytes:
-    """One to three kinds of damage, all in the footer, whose length stays right."""
-    start = len(body) - 8 - int.from_bytes(body[-8:-4], "little")
-    footer = bytearray(body[start:-8])
-    for _ in range(rng.choice((1, 1, 2, 3))):
-        if len(footer) > 2:
-            rng.choice(hostile_data.DAMAGE)(footer, rng, 0, len(footer))
-    return body[:start] + bytes(footer) + len(footer).to_bytes(4, "little") + b"PAR1"
-
-
 def main(root: str, journal: str, seed: int, count: int) -> None:
     """In the child."""
     bodies = [path.read_bytes() for path in sorted(Path(root).rglob("*.parquet"))]
     found: Counter[str] = Counter()
     for number in range(seed, seed + count):
         rng = random.Random(number)
-        body = damage_footer(rng.choice(bodies), rng)
+        body = hostile_data.damage_footer(rng.choice(bodies), rng)
         Path(journal).write_text(str(number))
         found[outcome(body)] += 1
     print(dict(found))

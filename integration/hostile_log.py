@@ -1,7 +1,8 @@
 """Logs as a fuzzer wants them: one small table in each shape a log can have, and mutations of its files.
 
 In: a directory, and a source of chance. Out: a damaged copy of the table, and what each call of the library made of
-it. Whatever is drawn comes from one `random.Random`, so hypothesis can drive it and shrink what it finds.
+it. Whatever is drawn comes from one `random.Random`, so hypothesis can drive it and shrink what it finds. As a program
+it damages one log after the other, beginning at a seed, and writes down which, so that a crash can be repeated.
 """
 
 from __future__ import annotations
@@ -9,11 +10,14 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hostile_data
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -148,7 +152,8 @@ class Mutation:
 def mutate(table: Path, rng: random.Random) -> Mutation:
     """Damage one file of the log, or add one, and say how."""
     files = sorted(path for path in (table / _LOG).rglob("*") if path.is_file())
-    target = rng.choice(files)
+    binary = [path for path in files if path.suffix == ".parquet"]
+    target = rng.choice([*files, *binary, *binary])  # most files are commits
     text = target.suffix in (".json", ".crc") or target.name == "_last_checkpoint"
     what = rng.choice(_TEXT_MUTATIONS if text else _BINARY_MUTATIONS)
     done = what(target, rng)
@@ -265,6 +270,14 @@ def _insert_bytes(path: Path, rng: random.Random) -> str:
     return f"{extra!r} at {place}"
 
 
+def _damage_footer(path: Path, rng: random.Random) -> str:
+    body = path.read_bytes()
+    if len(body) < 12 or body[-4:] != b"PAR1":
+        return _flip_bytes(path, rng)
+    path.write_bytes(hostile_data.damage_footer(body, rng))
+    return "its footer"
+
+
 def _become_another(path: Path, rng: random.Random) -> str:
     other = rng.choice(sorted(each for each in path.parent.iterdir() if each.is_file()))
     path.write_bytes(other.read_bytes())
@@ -315,7 +328,7 @@ def _with_hostile_member(table: pa.Table, name: str, rows: list[Any], rng: rando
 
 _ANY: list[Callable[[Path, random.Random], str]] = [_flip_bytes, _truncate, _insert_bytes, _become_another]
 _TEXT_MUTATIONS = [_replace_value, _replace_value, _replace_value, _edit_embedded, _edit_embedded, _edit_lines, *_ANY]
-_BINARY_MUTATIONS = [_retype_parquet, _retype_parquet, *_ANY]
+_BINARY_MUTATIONS = [_retype_parquet, _retype_parquet, _damage_footer, _damage_footer, _damage_footer, *_ANY]
 
 # --- what the library makes of it ---------------------------------------------------------------------------------
 
@@ -361,3 +374,28 @@ def escapes(table: Path) -> list[tuple[str, BaseException]]:
         except Exception as error:
             found.append((name, error))
     return found
+
+
+def main(root: str, journal: str, seed: int, count: int) -> None:
+    """In the child: damage ``count`` logs, beginning at ``seed``. Escapes are printed as JSON, one line each, and last
+    of all how long the slowest log took, in seconds.
+    """
+    tables = {shape: Path(root) / shape for shape in SHAPES}
+    slowest_s = 0.0
+    for number in range(seed, seed + count):
+        rng = random.Random(number)
+        shape = rng.choice(SHAPES)
+        table = shutil.copytree(tables[shape], Path(root) / "damaged")
+        done = [mutate(table, rng) for _ in range(rng.randint(1, 3))]
+        Path(journal).write_text(f"{number}, {shape}: {done}")
+        began_s = time.monotonic()
+        for call, error in escapes(table):
+            what = f"{call}: {type(error).__name__}: {error}"
+            print(json.dumps({"seed": number, "shape": shape, "done": str(done), "escaped": what}), flush=True)
+        slowest_s = max(slowest_s, time.monotonic() - began_s)
+        shutil.rmtree(table)
+    print(slowest_s)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
