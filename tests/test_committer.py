@@ -515,12 +515,16 @@ def test_an_append_makes_the_same_calls_at_version_two_hundred(table: Engine, sc
     Table(table).set_properties({"delta.checkpointInterval": "100000"})
     scripted_log.calls.clear()
     append(table)
-    early = [operation for operation, _ in scripted_log.calls]
+
+    def asked() -> list[str]:  # a checksum file, which a slow machine gets for each commit, is nobody's wait
+        return [operation for operation, name in scripted_log.calls if not name.endswith(".crc")]
+
+    early = asked()
     for _ in range(200):
         append(table)
     scripted_log.calls.clear()
     append(table)
-    assert [operation for operation, _ in scripted_log.calls] == early
+    assert asked() == early
 
 
 # --- 8: durable before acknowledged -------------------------------------------------------------------------

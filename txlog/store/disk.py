@@ -103,8 +103,8 @@ def fsync_directory(path: str) -> None:
 
 
 def read_from(path: str, start: int) -> bytes:
-    """A file's bytes from ``start`` to its end."""
-    descriptor = os.open(path, _READ)
+    """A file's bytes from ``start`` to its end. `OSError` for a symlink."""
+    descriptor = os.open(path, _READ | os.O_NOFOLLOW)
     try:
         return os.pread(descriptor, max(0, os.fstat(descriptor).st_size - start), start)
     finally:
@@ -259,16 +259,17 @@ def remove_quietly(path: str) -> None:
         os.unlink(path)
 
 
-def check_below(root: str, relative: str) -> str:
+def check_below(root: str, relative: str, *, follow: bool = True) -> str:
     """The absolute path of ``relative``, which must be a plain path that no symlink leads out of ``root``.
 
-    Segments that do not exist yet are fine. Raises `ValueError`.
+    Segments that do not exist yet are fine. ``follow=False``: for who follows no symlink at the very end, so that what
+    stands there need not be looked at. Raises `ValueError`.
     """
     segments = relative.split("/")
     if any(segment in ("", ".", "..") or "\0" in segment for segment in segments):
         raise ValueError(f"{relative!r} is not a plain relative path")
     path = root
-    for segment in segments:
+    for segment in segments if follow else segments[:-1]:
         path = f"{path}/{segment}"
         try:
             mode = os.lstat(path).st_mode

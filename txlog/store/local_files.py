@@ -46,7 +46,7 @@ class LocalFileStore:
     def create(self, path: str) -> LocalOutputFile:
         import pyarrow as pa
 
-        target = _checked(self._root, path)
+        target = _checked(self._root, path, follow=False)
         directory, name = os.path.split(target)
         temporary = f"{directory}/.{name}.inprogress"
         descriptor: int | None = None
@@ -61,7 +61,7 @@ class LocalFileStore:
         return LocalOutputFile(self._root, path, temporary, descriptor, sink)
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
-        target = _checked(self._root, path)
+        target = _checked(self._root, path, follow=False)
         directory, name = os.path.split(target)
         write_aside = functools.partial(
             disk.WrittenAside, directory, lambda: f"{directory}/.{name}.inprogress", memoryview(body)
@@ -81,7 +81,7 @@ class LocalFileStore:
         return meta_of(path, aside.status)
 
     def read_from(self, path: str, start: int) -> bytes:
-        target = _checked(self._root, path)
+        target = _checked(self._root, path, follow=False)
         try:
             return disk.read_from(target, start)
         except OSError as error:
@@ -213,9 +213,9 @@ class LocalOutputFile:
             _logger.debug("%s: closing %s: %s", self._root, self._path, error)
 
 
-def _checked(root: str, relative: str) -> str:
+def _checked(root: str, relative: str, *, follow: bool = True) -> str:
     try:
-        return disk.check_below(root, relative)
+        return disk.check_below(root, relative, follow=follow)
     except ValueError as error:
         raise StorageError(f"{error}; nothing was touched", table=root, path=relative) from error
     except OSError as error:
