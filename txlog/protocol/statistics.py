@@ -139,12 +139,11 @@ class FileStatistics:
                     _put(trees["nullCount"], path, self._nulls[path])
                 continue
             codec = self._codec(leaf, num_rows)
-            footer = _read_footer(groups, leaf.index, codec.decode if codec else None)
-            if footer.null_count is not None:
-                _put(trees["nullCount"], path, footer.null_count)
-            if codec and footer.bounds:
-                _put(trees["minValues"], path, codec.minimum(footer.bounds[0]))
-                _put(trees["maxValues"], path, codec.maximum(footer.bounds[1]))
+            null_count, bounds = _read_footer(groups, leaf.index, codec.decode if codec else None)
+            _put(trees["nullCount"], path, null_count)
+            if codec and bounds:
+                _put(trees["minValues"], path, codec.minimum(bounds[0]))
+                _put(trees["maxValues"], path, codec.maximum(bounds[1]))
         return orjson.dumps({"numRecords": num_rows, **trees}).decode()
 
     def _codec(self, leaf: FileLeaf, num_rows: int) -> _Codec | None:
@@ -228,12 +227,6 @@ def _chunks(data: pa.RecordBatch | pa.Table, name: str) -> list[pa.Array]:
 # --- the footer ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Footer:
-    null_count: int | None
-    bounds: tuple[Any, Any] | None
-
-
 def _file_leaves(schema: pa.Schema) -> Iterator[tuple[ColumnPath, tuple[int, pa.DataType]]]:
     """Each leaf by its path, with the index of its (first) Parquet column.
 
@@ -265,15 +258,18 @@ def _width(data_type: pa.DataType) -> int:
     return sum(_width(data_type.field(position).type) for position in range(data_type.num_fields))
 
 
-def _read_footer(groups: list[Any], index: int, decode: Callable[[Any], Any] | None) -> _Footer:
-    """Merge one column over all row groups; what a single group does not know, the file does not know."""
+def _read_footer(
+    groups: list[Any], index: int, decode: Callable[[Any], Any] | None
+) -> tuple[int | None, tuple[Any, Any] | None]:
+    """The null count and the bounds of one column over all row groups; what a single group does not know, the file does
+    not know."""
     null_count: int | None = 0
     lows: list[Any] = []
     highs: list[Any] = []
     for group in groups:
         statistics = group.column(index).statistics
         if statistics is None:
-            return _Footer(None, None)
+            return None, None
         if not statistics.has_null_count:
             null_count = None
         elif null_count is not None:
@@ -288,7 +284,7 @@ def _read_footer(groups: list[Any], index: int, decode: Callable[[Any], Any] | N
                 decode = None
         elif not statistics.has_null_count or statistics.null_count != group.num_rows:
             decode = None
-    return _Footer(null_count, (min(lows), max(highs)) if decode and lows else None)
+    return null_count, (min(lows), max(highs)) if decode and lows else None
 
 
 # --- bounds, from Parquet's raw values to JSON ----------------------------------------------------------------------

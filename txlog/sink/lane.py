@@ -100,10 +100,9 @@ class Lane:
             piece, left = (left, None) if fits else (left.slice(0, room_rows), left.slice(room_rows))
             if self._writer is None:
                 self._writer = self._begin(dictionary, in_one_piece=is_last)
-            before_bytes = self._writer.size_bytes
             with encoding:
                 self._writer.write(piece)
-            self.file_bytes = self._writer.size_bytes
+            before_bytes, self.file_bytes = self.file_bytes, self._writer.size_bytes
             self._last_write_bytes = self.file_bytes - before_bytes
             self._row_bytes = self._last_write_bytes / piece.num_rows
             if self._is_full(self._writer):
@@ -142,8 +141,8 @@ class Lane:
 
     def _room_rows(self, wanted: int) -> int:
         """How many of ``wanted`` rows go into the file in progress as one row group."""
-        written_rows, written_bytes = (self._writer.num_rows, self._writer.size_bytes) if self._writer else (0, 0)
-        room_bytes = max(self._layout.target_file_size_bytes - written_bytes, SMALLEST_PIECE_BYTES)
+        written_rows = self._writer.num_rows if self._writer else 0
+        room_bytes = max(self._layout.target_file_size_bytes - self.file_bytes, SMALLEST_PIECE_BYTES)
         # a little more than the target rather than a sliver after it
         fits = wanted * self._row_bytes <= 1.5 * room_bytes
         rows = wanted if fits else math.ceil(room_bytes / self._row_bytes)
@@ -155,7 +154,7 @@ class Lane:
         rows = self._layout.max_records_per_file
         if rows is not None and writer.num_rows >= rows:
             return True
-        return writer.size_bytes + self._last_write_bytes // 2 >= self._layout.target_file_size_bytes
+        return self.file_bytes + self._last_write_bytes // 2 >= self._layout.target_file_size_bytes
 
 
 def held_bytes(rows: pa.RecordBatch | pa.Table) -> int:
