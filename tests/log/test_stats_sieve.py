@@ -108,9 +108,8 @@ def sieve_of(condition: str) -> TextSieve:
 def left_of_learned(condition: str, texts: list[str]) -> list[int]:
     """What a sieve leaves that has learned from each of the texts that cannot match."""
     sieve = sieve_of(condition)
-    for row in range(len(texts)):
-        if row not in wanted(condition, texts):
-            sieve.learn(texts[row])
+    for row in sorted({*range(len(texts))} - {*wanted(condition, texts)}):
+        sieve.learn(texts[row])
     left: list[int] = sieve.left(pa.array(texts)).tolist()
     return left
 
