@@ -99,6 +99,10 @@ class _Leaf:
         self._lengths: dict[int, int] = {}
         self._start = 0
         self._head = self._tail = b"none yet"
+        self._bounds: _Members = dict.fromkeys((1, 2, 5, 6), (_BINARY, self._bound))
+        self._sizes: _Members = dict.fromkeys((2, 3), (_LIST, self._histogram))
+        if not self._is_text:
+            self._sizes = {**self._sizes, 1: (_I64, self._text_bytes)}
         self._members: _Members = {
             1: (_I32, self._physical_type),
             2: _list_member(_I32),
@@ -117,7 +121,9 @@ class _Leaf:
         if numbers is None:
             self._start = at
             return _struct(body, at, self._chunk)
-        at = numbers.end() if numbers[1] else self._statistics(body, numbers.end(), 12)
+        at = numbers.end()
+        if not numbers[1]:
+            at = _skip_struct(body, at, 0) if self._is_text else self._statistics(body, at, 12)
         if not body.startswith(self._tail, at):
             end = _struct(body, _struct(body, at, self._members, 12), self._chunk, 3)
             self._tail = body[at:end]
@@ -141,7 +147,7 @@ class _Leaf:
 
     def _statistics(self, body: bytes, at: int, field: int) -> int:
         self._lengths = {}
-        at = _struct(body, at, dict.fromkeys((1, 2, 5, 6), (_BINARY, self._bound)))
+        at = _struct(body, at, self._bounds)
         for pair in ({1, 2}, {5, 6}):  # of which C++ takes none where one is absent
             if pair <= self._lengths.keys() and min(self._lengths[each] for each in pair) < self._width_bytes:
                 raise _damaged(f"a bound of column {self._column.path} is shorter than its type")
@@ -152,8 +158,7 @@ class _Leaf:
         return at + self._lengths[field]
 
     def _size_statistics(self, body: bytes, at: int, field: int) -> int:
-        members: _Members = dict.fromkeys((2, 3), (_LIST, self._histogram))
-        return _struct(body, at, members if self._is_text else {**members, 1: (_I64, self._text_bytes)})
+        return _struct(body, at, self._sizes)
 
     def _text_bytes(self, body: bytes, at: int, field: int) -> int:
         raise _damaged(f"column {self._column.path} has bytes of text, which its type has not")
@@ -163,7 +168,11 @@ class _Leaf:
         levels = self._levels[field]
         if count not in (0, levels):
             raise _damaged(f"a histogram of column {self._column.path} has {count} levels instead of {levels}")
-        return _skip_many(body, at, (_I64,), count, 0)
+        for _ in range(count):
+            while body[at] > 127:
+                at += 1
+            at += 1
+        return at
 
 
 def _geospatial_statistics(body: bytes, at: int, field: int) -> int:
@@ -252,6 +261,10 @@ def _skip_many(body: bytes, at: int, wire_types: tuple[int, ...], count: int, de
     """Past the elements of a list or a map, in which a boolean takes a byte."""
     if depth > _DEPTH_MAX:
         raise _damaged("it is too deeply nested")
+    if wire_types == (_STRUCT,):
+        for _ in range(count):
+            at = _skip_struct(body, at, depth + 1)
+        return at
     for _ in range(count):
         for wire_type in wire_types:
             at = at + 1 if wire_type in (1, 2) else _skip(body, at, wire_type, depth)
