@@ -134,12 +134,13 @@ class WrittenAside:
     ``status`` is what the synced file was found to be.
     """
 
-    def __init__(self, directory: str, hidden: Callable[[], str], body: bytes | memoryview) -> None:
-        """``hidden`` makes a name in ``directory``, where one is needed. Raises OSError, and then nothing is left."""
+    def __init__(self, final: str, hidden: Callable[[], str], body: bytes | memoryview) -> None:
+        """``hidden`` makes a name beside ``final``, where one is needed. Raises OSError, and then nothing is left."""
+        self._final = final
         self._hidden_name = hidden
         self._hidden: str | None = None
         self._body = body
-        self._descriptor = _open_nameless(directory)
+        self._descriptor = _open_nameless(final.rpartition("/")[0])
         if self._descriptor is None:
             self.status = self._write_hidden()
             return
@@ -149,14 +150,15 @@ class WrittenAside:
             self.discard()
             raise
 
-    def take_name(self, final: str) -> None:
-        """Publish as ``final`` in one step, or raise `FileExistsError` if that name is taken.
+    def take_name(self) -> None:
+        """Publish under the final name in one step, or raise `FileExistsError` if that name is taken.
 
         Raises LinkUnsupported, and OSError: after most of them the name may have been taken.
         """
         if self._descriptor is not None:
             try:
-                os.link(f"/proc/self/fd/{self._descriptor}", final, src_dir_fd=self._descriptor, follow_symlinks=True)
+                own = f"/proc/self/fd/{self._descriptor}"
+                os.link(own, self._final, src_dir_fd=self._descriptor, follow_symlinks=True)
                 return
             except OSError as error:
                 if error.errno not in _NO_NAMELESS_LINKS:
@@ -164,7 +166,7 @@ class WrittenAside:
             self.discard()
             self.status = self._write_hidden()
         assert self._hidden is not None
-        take_name(self._hidden, final)
+        take_name(self._hidden, self._final)
 
     def discard(self) -> None:
         """To be called in the end, whatever happened. A hidden name that stays harms nobody: never a failure."""

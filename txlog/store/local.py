@@ -176,9 +176,9 @@ class LocalLogStore:
 
     def _put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
         target = self._path(name)
-        aside = self._write_aside(name, body)
+        aside = self._write_aside(name, target, body)
         try:
-            aside.take_name(target)
+            aside.take_name()
         except FileExistsError:
             return PutOutcome.ALREADY_EXISTS
         except disk.LinkUnsupported as error:
@@ -192,18 +192,17 @@ class LocalLogStore:
             aside.discard()
         self._remove_hadoop_checksum(name)
         try:
-            disk.fsync_directory(os.path.dirname(target))
+            disk.fsync_directory(target.rpartition("/")[0])
         except OSError as error:
             _logger.warning("%s: %s is visible, but its directory could not be synced: %s", self._root, name, error)
             return PutOutcome.NOT_DURABLE
         return PutOutcome.WRITTEN
 
-    def _write_aside(self, name: str, body: bytes | memoryview) -> disk.WrittenAside:
+    def _write_aside(self, name: str, target: str, body: bytes | memoryview) -> disk.WrittenAside:
         """The bytes, synced, without their name. On any failure nothing stays and nothing landed."""
         try:
             self._make_room(name)
-            directory = os.path.dirname(f"{self._directory}/{name}")
-            return disk.WrittenAside(directory, lambda: self._temporary(name), body)
+            return disk.WrittenAside(target, lambda: self._temporary(name), body)
         except OSError as error:
             raise self._failed("write", name, error) from error
 

@@ -62,9 +62,9 @@ class LocalFileStore:
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
         target = _checked(self._root, path, follow=False)
-        directory, name = os.path.split(target)
+        directory, _, name = target.rpartition("/")
         write_aside = functools.partial(
-            disk.WrittenAside, directory, lambda: f"{directory}/.{name}.inprogress", memoryview(body)
+            disk.WrittenAside, target, lambda: f"{directory}/.{name}.inprogress", memoryview(body)
         )
         try:
             try:
@@ -73,7 +73,7 @@ class LocalFileStore:
                 self._remember_new(disk.make_directories(directory))
                 aside = write_aside()
             try:
-                aside.take_name(target)
+                aside.take_name()
             finally:
                 aside.discard()
         except OSError as error:
