@@ -503,9 +503,14 @@ def test_a_count_of_attempts_does_not_bound_the_lost_races_of_blind_appends(
 # --- 7: a blind append needs no file list -------------------------------------------------------------------
 
 
+def asked(scripted_log: Any) -> list[str]:
+    """Without the checksum file, which a slow machine writes after each commit, and for which nobody waits."""
+    return [operation for operation, name in scripted_log.calls if not name.endswith(".crc")]
+
+
 def test_an_append_in_an_open_handle_is_one_put_and_no_listing(table: Engine, scripted_log: Any) -> None:
     append(table)
-    operations = [operation for operation, _ in scripted_log.calls]
+    operations = asked(scripted_log)
     assert operations.count("put_if_absent") == 1
     assert operations.count("list_from") == 0
     assert len(operations) <= 7
@@ -515,16 +520,12 @@ def test_an_append_makes_the_same_calls_at_version_two_hundred(table: Engine, sc
     Table(table).set_properties({"delta.checkpointInterval": "100000"})
     scripted_log.calls.clear()
     append(table)
-
-    def asked() -> list[str]:  # a checksum file, which a slow machine gets for each commit, is nobody's wait
-        return [operation for operation, name in scripted_log.calls if not name.endswith(".crc")]
-
-    early = asked()
+    early = asked(scripted_log)
     for _ in range(200):
         append(table)
     scripted_log.calls.clear()
     append(table)
-    assert asked() == early
+    assert asked(scripted_log) == early
 
 
 # --- 8: durable before acknowledged -------------------------------------------------------------------------

@@ -345,8 +345,8 @@ class _Run:
             return
         if not self.log.still_has(self.head):
             self._require_checkpoint_at_head()
-        else:
-            durable_version, keeps_order = self.committer._durable_version, self.turn.keeps_order
+        elif (durable_version := self.committer._durable_version) < self.head.version:
+            keeps_order = self.turn.keeps_order
             for version in unsynced_versions(self.log, self.head, durable_version, keeps_order=keeps_order):
                 try:
                     self.store.make_durable(commit_name(version))

@@ -21,14 +21,15 @@ _PASSED_BY_S = 10.0  # so long nobody asks again, after one wait in vain
 
 
 class Turn:
-    """What `Turnstile.take` gave; ``descriptor`` is None where that is no turn.
-
-    ``keeps_order``: no name in the log is on disk without those made before it.
-    """
+    """What `Turnstile.take` gave; ``descriptor`` is None where that is no turn."""
 
     def __init__(self, descriptor: int | None = None) -> None:
         self._descriptor = descriptor
-        self.keeps_order = descriptor is not None and disk.keeps_names_in_order(descriptor)
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether no name in the log is on disk without those made before it; False also where that is not known."""
+        return self._descriptor is not None and disk.keeps_names_in_order(self._descriptor)
 
     def end(self) -> None:
         """Let the next one pass. To be called in the end, whatever happened, and as often as one likes."""
