@@ -223,7 +223,7 @@ def main(root: str, journal: str, seed: int, count: int) -> None:
         rng = random.Random(number)
         name = rng.choice(list(bodies))
         Path(journal).write_text(f"{number}: {name}")
-        (Path(root) / name / "part.parquet").write_bytes(damage(bodies[name], rng))
+        (Path(root) / name / "part.parquet").write_bytes(rng.choice((damage, damage_footer))(bodies[name], rng))
         for escaped in escapes(str(Path(root) / name)):
             print(json.dumps({"seed": number, "file": name, "escaped": escaped}), flush=True)
         (Path(root) / name / "part.parquet").write_bytes(bodies[name])  # the next child begins with whole files

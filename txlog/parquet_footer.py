@@ -18,6 +18,9 @@ import pyarrow as pa
 __all__ = ["check_footer", "read_footer"]
 
 _TAIL_BYTES = 64 << 10
+_KEPT_BYTES = 1 << 20
+
+_passed: tuple[bytes, ...] = ()  # the last ones: a checkpoint is opened for its small actions, then for its files
 
 
 def read_footer(source: Any) -> bytes:
@@ -40,6 +43,9 @@ def check_footer(footer: bytes, metadata: Any) -> None:
 
     But for ``compression`` of a column chunk, which nobody here asks for.
     """
+    global _passed
+    if footer in _passed:
+        return
     schema = metadata.schema
     leaves = [_Leaf(schema.column(at)) for at in range(metadata.num_columns)]
     end = len(footer) - 8
@@ -66,6 +72,8 @@ def check_footer(footer: bytes, metadata: Any) -> None:
             raise IndexError
     except IndexError:
         raise _damaged("it ends too early") from None
+    if len(footer) <= _KEPT_BYTES:
+        _passed = (*_passed[-3:], footer)
 
 
 def _footer_bytes(tail: bytes) -> int:
