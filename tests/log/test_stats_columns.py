@@ -132,7 +132,10 @@ def test_a_value_that_does_not_fit_is_left_out_and_the_others_stay(odd: str, exp
     assert (rows[0]["minValues"]["i"], rows[2], rows[3]["minValues"]["i"]) == (1, None, 2)
 
 
-@pytest.mark.parametrize("broken", ["", "not json", "[1]", "{", "3", '{"numRecords":1}{"numRecords":2}'])
+HUGE = '{"minValues":{"x":1e99999999999999999999}}'
+
+
+@pytest.mark.parametrize("broken", ["", "not json", "[1]", "{", "3", '{"numRecords":1}{"numRecords":2}', HUGE])
 def test_text_that_is_no_object_becomes_null_and_shifts_no_row(broken: str) -> None:
     rows = statistics_as_struct(pa.array([text({"i": 1}), broken, text({"i": 2})]), kind()).to_pylist()
     assert [row and row["minValues"]["i"] for row in rows] == [1, None, 2]

@@ -186,7 +186,10 @@ def test_a_reader_for_some_columns_reads_only_those() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [None, "", "{", "[]", "7", "null", '{"numRecords":-1}', '{"minValues":[1]}', '{"nullCount":7}', "[" * 100_000],
+    [
+        *(None, "", "{", "[]", "7", "null", '{"numRecords":-1}', '{"minValues":[1]}', '{"nullCount":7}', "[" * 100_000),
+        '{"minValues":{"id":1e99999999999999999999}}',
+    ],
 )
 def test_statistics_that_make_no_sense_say_nothing(text: str | None) -> None:
     assert parse_statistics(text, NESTED) == FileBounds()

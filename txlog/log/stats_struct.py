@@ -123,7 +123,7 @@ def _readable(kind: pa.StructType) -> pa.StructType:
 def _parse_one(text: str | None, kind: pa.StructType) -> dict[str, Any] | None:
     try:
         value = None if text is None else json.loads(text, parse_float=decimal.Decimal)
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):
         return None
     fitted: dict[str, Any] | None = _fitted(value, kind)
     return fitted

@@ -104,7 +104,7 @@ def _load(text: str, *, exact: bool) -> Any:
             pass
     try:
         return json.loads(text, parse_float=decimal.Decimal)
-    except (ValueError, RecursionError):
+    except (ValueError, ArithmeticError, RecursionError):
         return None
 
 
