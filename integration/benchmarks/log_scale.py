@@ -17,12 +17,15 @@ import statistics
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from benchmarks.measure import Bench, fresh_process, markdown_table, timed, times
 from benchmarks.tables import ONE_ROW
+
+if TYPE_CHECKING:
+    from txlog import Snapshot
 
 TITLE = "The log at scale"
 
@@ -83,16 +86,16 @@ def _measure(
 
 
 def _measure_alone(bench: Bench, tables: Mapping[str, Path]) -> dict[str, dict[str, float]]:
-    """What deltalake has nothing beside: lists by statistics alone, and V2 checkpoints."""
-    whole, again = bench.folder("v2"), bench.folder("v2-again")
-    _clone(tables["txlog"], whole)
-    _commit(whole / "_delta_log", 2 * TAIL + 2, None, v2=True)
-    _clone(whole, again)
-    _in_fresh_process(bench, "txlog", "checkpoint", again)
+    """What deltalake has nothing beside: lists by statistics alone, typed statistics, and V2 checkpoints."""
+    whole, again = _checkpointed_as(bench, tables["txlog"], "v2")
     _commit(again / "_delta_log", 2 * TAIL + 3, 7)
+    to_type, typed = _checkpointed_as(bench, tables["txlog"], "typed")
     places = {
         "files by statistics alone": ("filter by statistics", tables["txlog"]),
         "the same on deltalake's checkpoint": ("filter by statistics", tables["deltalake"]),
+        "the same on a checkpoint with typed statistics": ("filter by statistics", typed),
+        "all files, with statistics typed": ("list typed", tables["txlog"]),
+        "checkpoint with typed statistics": ("checkpoint", to_type),
         "V2 checkpoint": ("checkpoint", whole),
         "V2 checkpoint after one file more": ("checkpoint", again),
     }
@@ -105,6 +108,16 @@ def _measure_alone(bench: Bench, tables: Mapping[str, Path]) -> dict[str, dict[s
             samples.setdefault(words, []).append(_in_fresh_process(bench, "txlog", operation, copy))
             bench.record(operation=words, contestant="txlog", **samples[words][-1])
     return {words: _median(found) for words, found in samples.items()}
+
+
+def _checkpointed_as(bench: Bench, table: Path, kind: str) -> tuple[Path, Path]:
+    """The table with one commit that has it write checkpoints of this kind, before and after the first of them."""
+    before, after = bench.folder(kind), bench.folder(f"{kind}-again")
+    _clone(table, before)
+    _commit(before / "_delta_log", 2 * TAIL + 2, None, kind=kind)
+    _clone(before, after)
+    _in_fresh_process(bench, "txlog", "checkpoint", after)
+    return before, after
 
 
 def _in_fresh_process(bench: Bench, name: str, operation: str, path: Path) -> dict[str, float]:
@@ -154,12 +167,12 @@ def _clone(source: Path, target: Path) -> None:
     shutil.copytree(source, target, copy_function=os.link)
 
 
-def _commit(log: Path, version: int, file: int | None, *, v2: bool = False) -> None:
-    """A commit that adds one file; without a file the one that creates the table, or has it write V2 checkpoints."""
+def _commit(log: Path, version: int, file: int | None, *, kind: str = "") -> None:
+    """A commit that adds one file; without a file the one that creates the table, or has it write such checkpoints."""
     lines: list[dict[str, Any]] = [{"commitInfo": {"timestamp": 1_700_000_000_000, "operation": "WRITE"}}]
     if file is None:
-        policy = {"configuration": {"delta.checkpointPolicy": "v2"}} if v2 else {}
-        lines += [{"protocol": _V2_PROTOCOL if v2 else _PROTOCOL}, {"metaData": {**_METADATA, **policy}}]
+        protocol = _V2_PROTOCOL if kind == "v2" else _PROTOCOL
+        lines += [{"protocol": protocol}, {"metaData": {**_METADATA, "configuration": _CHECKPOINTS[kind]}}]
     else:
         values = {"p": f"v{file % PARTITIONS:02d}"}
         fixed = {"size": 50_000_000, "modificationTime": 1_700_000_000_000, "dataChange": True}
@@ -170,6 +183,11 @@ def _commit(log: Path, version: int, file: int | None, *, v2: bool = False) -> N
 _PROTOCOL = {"minReaderVersion": 1, "minWriterVersion": 2}
 _V2_FEATURES = {"readerFeatures": ["v2Checkpoint"], "writerFeatures": ["v2Checkpoint", "appendOnly", "invariants"]}
 _V2_PROTOCOL = {"minReaderVersion": 3, "minWriterVersion": 7, **_V2_FEATURES}
+_CHECKPOINTS = {
+    "": {},
+    "v2": {"delta.checkpointPolicy": "v2"},
+    "typed": {"delta.checkpoint.writeStatsAsStruct": "true"},
+}
 _COLUMNS = {"id": "long", "name": "string", "value": "double", "user": "long", "moment": "timestamp", "p": "string"}
 _METADATA = {
     "id": "log-scale",
@@ -337,11 +355,22 @@ def _txlog(operation: str, path: str) -> Callable[[], object]:
     return {
         "open": lambda: Table.open(path).snapshot().version,
         "list": lambda: Table.open(path).snapshot().files().num_rows,
+        "list typed": lambda: _statistics_typed(Table.open(path).snapshot()),
         "filter": lambda: Table.open(path).snapshot().files("p = 'v07' AND id < 100000000").num_rows,
         "filter by statistics": lambda: Table.open(path).snapshot().files("id < 100000000").num_rows,
         "append": lambda: Table.open(path).append(_ROW),
         "checkpoint": lambda: Table.open(path).create_checkpoint(),
     }[operation]
+
+
+def _statistics_typed(snapshot: Snapshot) -> int:
+    """As a checkpoint has them typed."""
+    from txlog.log.stats_struct import statistics_as_struct, statistics_type
+    from txlog.protocol.schema import leaf_paths
+
+    kind = statistics_type(leaf_paths(snapshot.delta_schema.without(snapshot.partition_columns)))
+    typed = [statistics_as_struct(texts, kind) for texts in snapshot.files().column("stats").chunks]
+    return sum(map(len, typed))
 
 
 def _deltalake(operation: str, path: str) -> Callable[[], object]:
