@@ -38,7 +38,10 @@ def build_tables(root: Path) -> dict[str, Path]:
     """A table of five versions for each of ``SHAPES``; version 3 is the one that is in a checkpoint."""
     plain = root / "commits"
     table = txlog.Table.create(
-        str(plain), pa.schema([("id", pa.int64()), ("name", pa.string()), ("day", pa.string())]), ("day",)
+        str(plain),
+        pa.schema([("id", pa.int64()), ("name", pa.string()), ("day", pa.string())]),
+        ("day",),
+        properties={"delta.checkpoint.writeStatsAsStruct": "true"},
     )
     for number in range(4):
         rows = pa.table({"id": [number, number + 10], "name": ["a", None], "day": ["x y", "ü%"]})
