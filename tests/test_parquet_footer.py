@@ -38,7 +38,8 @@ def struct(fields: Mapping[int, Field]) -> Field:
     body, last = b"", 0
     for field in sorted(fields):
         wire_type, value = fields[field]
-        body += bytes([(field - last) << 4 | wire_type]) + value
+        is_far = field - last > 15
+        body += (bytes([wire_type]) + varint(2 * field) if is_far else bytes([(field - last) << 4 | wire_type])) + value
         last = field
     return 12, body + b"\0"
 
@@ -154,7 +155,7 @@ def test_the_footer_from_which_these_are_made_tells_all_it_holds() -> None:
         {12: struct({3: number(0), 5: text(b"")})},  # one bound alone is none
         {16: struct({2: several([], 6), 3: several([], 6)})},
         {16: struct({3: several([], 0)})},
-        {14: number(1 << 40), 15: number(9, 5), 30: struct({1: several([several([text(b"new")])])})},
+        {14: number(1 << 40), 15: number(9, 5), 300: struct({1: several([several([text(b"new")])])})},
     ],
     ids=["one bound", "no levels", "an empty list of nothing", "fields yet to come"],
 )
