@@ -26,6 +26,7 @@ Read: TypeAlias = Callable[[int, list[str]], Iterator[pa.RecordBatch]]
 """The rows of one row group: its number and the columns wanted."""
 
 _VALUE = "add.partitionValues.key_value.value"
+_JUDGED_ROWS = 16_384
 _TRUNCATED_FROM = 64  # some writers cut the bounds in footers to so many bytes
 
 
@@ -78,14 +79,26 @@ class CheckpointFilter:
     def _rest(
         self, group: int, columns: Sequence[str], read: Read, mask: Any, *, is_decided: bool
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a mask in full; where it does not decide alone, of those the ones that match."""
-        start = 0
+        """The rows of a mask in full; where it does not decide alone, of those the ones that match.
+
+        The few of each batch are judged together: to judge has its price however few they are.
+        """
+        start = rows = 0
+        kept: list[pa.RecordBatch] = []
         for batch in read(group, [*columns]):
             chosen = mask[start : start + batch.num_rows]
             start += batch.num_rows
             if chosen.any():
-                kept = batch.filter(pa.array(chosen))
-                yield kept if is_decided else matching_rows(self._pruner, kept)
+                kept.append(batch.filter(pa.array(chosen)))
+                rows += kept[-1].num_rows
+            if rows >= _JUDGED_ROWS:
+                yield from self._judged(kept, is_decided)
+                kept, rows = [], 0
+        yield from self._judged(kept, is_decided)
+
+    def _judged(self, kept: list[pa.RecordBatch], is_decided: bool) -> Iterator[pa.RecordBatch]:
+        for batch in pa.Table.from_batches(kept).combine_chunks().to_batches() if kept else ():
+            yield batch if is_decided else matching_rows(self._pruner, batch)
 
     # --- columns ------------------------------------------------------------------------------------------------
 
