@@ -121,6 +121,12 @@ def test_typed_statistics_and_partition_values_have_the_columns_types() -> None:
     assert (adds["p0"]["partitionValues_parsed"]["p"], adds["p1"]["partitionValues_parsed"]["p"]) == (None, "x")
 
 
+def test_a_partition_column_that_the_schema_has_not_is_only_text_in_a_checkpoint() -> None:
+    head = head_of(partition_columns=("day", "gone"), checkpoint__writeStatsAsStruct="true")
+    rows = rows_of(build_checkpoint(head, files_of(3), NO_TOMBSTONES, now_ms=0).body)
+    assert [row["add"]["partitionValues_parsed"].keys() for row in rows if "add" in row] == [{"day"}] * 3
+
+
 def test_a_mapped_tables_statistics_columns_are_named_logically_and_kept_physically() -> None:
     fields = [
         {

@@ -59,7 +59,7 @@ class FileColumns:
         policy = StatisticsPolicy.of(head.schema, properties, head.partition_columns)
         statistics = statistics_type(policy.leaves)
         types = {field.name: field.type for field in physical_schema(head.schema).fields}
-        partitions = tuple((name, types[name]) for name in sorted_by)
+        partitions = tuple((name, types[name]) for name in sorted_by if name in types)  # a damaged log may name others
         members.append(pa.field("stats_parsed", statistics))
         if partitions:
             typed = pa.struct([(name, type_to_arrow(data_type)) for name, data_type in partitions])
