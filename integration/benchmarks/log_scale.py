@@ -86,7 +86,8 @@ def _measure(
 
 
 def _measure_alone(bench: Bench, tables: Mapping[str, Path]) -> dict[str, dict[str, float]]:
-    """What deltalake has nothing beside: lists by statistics alone, typed statistics, and V2 checkpoints."""
+    """What deltalake has nothing beside: lists by statistics alone, typed statistics, V2 checkpoints, and a checkpoint
+    without the list of files that it begins with."""
     whole, again = _checkpointed_as(bench, tables["txlog"], "v2")
     _commit(again / "_delta_log", 2 * TAIL + 3, 7)
     to_type, typed = _checkpointed_as(bench, tables["txlog"], "typed")
@@ -96,7 +97,9 @@ def _measure_alone(bench: Bench, tables: Mapping[str, Path]) -> dict[str, dict[s
         "the same on a checkpoint with typed statistics": ("filter by statistics", typed),
         "all files, with statistics typed": ("list typed", tables["txlog"]),
         "checkpoint with typed statistics": ("checkpoint", to_type),
+        "checkpoint, of files in memory": ("checkpoint of listed", tables["txlog"]),
         "V2 checkpoint": ("checkpoint", whole),
+        "V2 checkpoint, of files in memory": ("checkpoint of listed", whole),
         "V2 checkpoint after one file more": ("checkpoint", again),
     }
     samples: dict[str, list[dict[str, float]]] = {}
@@ -352,6 +355,8 @@ def _plot(bench: Bench, found: Mapping[Key, Mapping[str, float]], path: Path) ->
 def _txlog(operation: str, path: str) -> Callable[[], object]:
     from txlog import Table
 
+    if operation == "checkpoint of listed":
+        return _checkpoint_of_listed(path)
     return {
         "open": lambda: Table.open(path).snapshot().version,
         "list": lambda: Table.open(path).snapshot().files().num_rows,
@@ -361,6 +366,21 @@ def _txlog(operation: str, path: str) -> Callable[[], object]:
         "append": lambda: Table.open(path).append(_ROW),
         "checkpoint": lambda: Table.open(path).create_checkpoint(),
     }[operation]
+
+
+def _checkpoint_of_listed(path: str) -> Callable[[], object]:
+    from txlog.checkpoint_writer import CheckpointWriter
+    from txlog.delta_log import DeltaLog
+    from txlog.protocol.commit_file import Limits
+    from txlog.small_pages import small_pages
+    from txlog.store.open import open_store
+
+    store = open_store(path)
+    head, writer = DeltaLog(store).head(), CheckpointWriter(store, Limits())
+    with small_pages():
+        listed = writer._files.files_and_tombstones(head)
+    writer._files.files_and_tombstones = lambda _: listed  # type: ignore[method-assign]
+    return lambda: writer.write(head)
 
 
 def _statistics_typed(snapshot: Snapshot) -> int:
