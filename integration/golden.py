@@ -42,5 +42,7 @@ def unpack(name: str, folder: Path) -> Path:
     root = folder / name
     if not root.exists():
         with opened(name) as archive:
-            archive.extractall(folder, filter="data")
+            # Python 3.10 and 3.11 know filters from a patch release on; the archives are ours either way.
+            archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
+            archive.extractall(folder)
     return root
