@@ -31,6 +31,7 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.hooks import CommitHooks, LostRace, call
+from txlog.log.conflicts import Committed, Conflict, Rebase, decide
 from txlog.log.state import TableHead
 from txlog.log.transaction import Proposal
 from txlog.protocol.commit_file import parse_commit
@@ -257,8 +258,6 @@ class _Run:
 
     def _follow_winners(self) -> CommitOutcome | None:
         """Judge the whole tail. None: rebased, go on; an outcome: it was committed after all."""
-        from txlog.log.conflicts import Committed, Conflict, Rebase, decide
-
         try:
             if self.head is not None:
                 self.log.still_has(self.head)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from txlog import __version__, ambient
 from txlog.alter import Definition
@@ -16,6 +15,7 @@ from txlog.committer import Committer
 from txlog.delta_log import DeltaLog
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call
+from txlog.log.exactly_once import AlreadyCommitted, check_replay
 from txlog.log.state import TableHead
 from txlog.log.transaction import Isolation, Proposal, ReadSet, validate_proposal
 from txlog.post_commit import PostCommit
@@ -26,9 +26,6 @@ from txlog.protocol.schema import parse_schema
 from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
-
-if TYPE_CHECKING:
-    from txlog.log.exactly_once import AlreadyCommitted
 
 __all__ = ["Engine"]
 
@@ -93,8 +90,6 @@ class Engine:
         last = head.transactions.get(app_id)
         if last is None or checkpoint_id > last.version:
             return None
-        from txlog.log.exactly_once import AlreadyCommitted, check_replay
-
         found = check_replay(app_id, checkpoint_id, fingerprint, last, _Retained(self.log, head.version))
         if not isinstance(found, AlreadyCommitted):
             raise InvalidInputError(str(found), table=self.uri, version=head.version)
