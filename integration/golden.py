@@ -42,7 +42,7 @@ def unpack(name: str, folder: Path) -> Path:
     root = folder / name
     if not root.exists():
         with opened(name) as archive:
-            # Python 3.10 and 3.11 know filters from a patch release on; the archives are ours either way.
+            # Python 3.10 and 3.11 know filters from a patch release on; these archives may be trusted.
             archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, path: member)
             archive.extractall(folder)
     return root
