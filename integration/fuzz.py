@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
 
-__all__ = ["budget_s", "first_seed"]
+__all__ = ["budget_s", "children", "first_seed"]
 
 
 def budget_s(default: float) -> float:
@@ -21,3 +26,17 @@ def first_seed() -> int:
     """The seed of the first case; the next ones count on from it."""
     asked = os.environ.get("TXLOG_FUZZ_SEED", "0")
     return random.SystemRandom().randrange(2**32) if asked == "random" else int(asked)
+
+
+def children(program: str, root: Path, journal: Path, *, budget: float, per_child: int) -> Iterator[str]:
+    """What ``program`` prints, run on ``per_child`` seeds at a time until ``budget`` seconds are over.
+
+    A crash of the Parquet library ends a child and not the test; the child notes in ``journal`` what it is about to do.
+    """
+    seed, started_s = first_seed(), time.monotonic()
+    while time.monotonic() - started_s < budget:
+        command = [sys.executable, program, str(root), str(journal), str(seed), str(per_child)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+        assert done.returncode == 0, f"died of {done.returncode} at seed {journal.read_text()}: {done.stderr[-2000:]}"
+        seed += per_child
+        yield done.stdout
