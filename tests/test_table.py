@@ -19,6 +19,7 @@ import pytest
 
 import txlog
 from txlog.engine import Engine
+from txlog.protocol.log_names import commit_name
 from txlog.store.open import open_store
 from txlog.table import Table
 from txlog.unbuilt import ELSEWHERE, NOT_BUILT
@@ -989,3 +990,18 @@ def test_resolve_tells_what_landed_and_fences_what_did_not(table: Table) -> None
         table.resolve("from the future", 9)
     assert table.append(rows_of(2)).version == 3
     assert ids_of(table) == [1, 2]
+
+
+def test_a_put_that_arrived_where_the_log_was_cleaned_up_is_not_said_to_have_landed(table: Table) -> None:
+    late = table.append(rows_of(1))
+    for number in (2, 3):
+        table.append(rows_of(number))
+    table.create_checkpoint()
+    log = Path(table.uri) / "_delta_log"
+    body = (log / commit_name(1)).read_bytes()
+    for version in (0, 1, 2):
+        (log / commit_name(version)).unlink()
+    (log / commit_name(1)).write_bytes(body)
+    for handle in (table, Table.open(table.uri)):
+        with pytest.raises(txlog.NotFoundError, match="can no longer tell"):
+            handle.resolve(late.txn_id, 1)

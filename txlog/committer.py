@@ -100,6 +100,15 @@ class Committer:
             run.report_interrupted()
             raise
 
+    def make_durable(self, version: int) -> None:
+        """Have a version on disk that may be visible only, before something rests on it that will be.
+
+        Raises ``NotFoundError`` where its commit is gone, ``StorageError``.
+        """
+        if version > self._durable_version:
+            self.log.store.log.make_durable(commit_name(version))
+            self._durable_version = version
+
     def _refuses_the_head(self, head: TableHead) -> bool:
         """A store that overwrites instead of refusing would let every race lose data: it raises.
 

@@ -119,6 +119,10 @@ class Engine:
             call(self._hooks.on_commit, self.uri, result)
         return result
 
+    def make_durable(self, version: int) -> None:
+        """As ``Committer.make_durable``."""
+        self._committer.make_durable(version)
+
     def tell_conflict(self, error: ConflictError) -> None:
         """Tell the hooks of a conflict that is about to be raised."""
         if self._hooks is not None:

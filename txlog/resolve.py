@@ -65,12 +65,16 @@ def resolve(engine: Engine, txn_id: str, version: int) -> bool:
 
 
 def _stands_at(engine: Engine, txn_id: str, version: int) -> bool:
-    """Whether ``version`` is that commit. Durable before it is told: a power cut must not turn the answer around."""
+    """Whether ``version`` is that commit. Durable before it is told: a power cut must not turn the answer around.
+
+    It must be a version that can be read: a put that arrives after its place was cleaned up has the name of one only.
+    """
     try:
         found = engine.log.read_commit(version, files=False)
+        engine.log.head_at(version)
     except NotFoundError:
         raise NotFoundError(
-            f"v{version} was cleaned up from the log, so it can no longer tell whether {txn_id} was it",
+            f"v{version} was cleaned up from the log, which can no longer tell whether {txn_id} was it",
             table=engine.uri,
             version=version,
         ) from None

@@ -236,6 +236,11 @@ def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Sink, "_commit_job", commit)
 
 
+def seals_what_rests_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
+    """A task saw a version that a power cut takes back; its checkpoint is sealed all the same."""
+    patch.setattr(GlobalCommitter, "make_bases_durable", lambda self, job, committables: None)
+
+
 # --- durability -------------------------------------------------------------------------------------------------
 
 
@@ -360,6 +365,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = {
         (recovers_what_was_never_sealed, "sink-restarts"),
         (commits_again_what_is_still_staged, "sink-restarts"),
         (removes_the_staging_before_the_commit, "sink-restarts"),
+        (seals_what_rests_on_a_version_that_is_not_on_disk, "sink-and-appender-power-cut"),
         (acknowledges_what_it_read_back_without_syncing_it, "one-application-twice"),
         (acknowledges_before_the_directory_is_synced, "two-appenders"),
         (builds_on_a_version_that_is_not_on_disk, "two-appenders-power-cut"),

@@ -628,3 +628,36 @@ def test_committables_may_come_from_a_generator(table: txlog.Table, sink: txlog.
     found = [staged(sink, 1, task_id, task_id) for task_id in (0, 1)]
     assert sink.commit(1, (each for each in found)).metrics.rows == 2  # type: ignore[arg-type]
     assert ids_of(table) == [0, 1]
+
+
+# --- a power cut ------------------------------------------------------------------------------------------------------
+
+
+def seen_before_it_was_on_disk(store: TableStore) -> txlog.Sink:
+    """A task has staged what it wrote for v1, which somebody's sync has not put on disk."""
+    store.log.before_sync = lambda name: False  # type: ignore[attr-defined]
+    with pytest.raises(txlog.CommitStateUnknownError):
+        txlog.Table(Engine(store)).append(rows_of(7))
+    store.log.before_sync = None  # type: ignore[attr-defined]
+    sink = sink_of(store)
+    staged(sink, 1, 0, 1)
+    return sink
+
+
+def test_a_seal_puts_on_disk_the_version_that_its_files_were_written_for() -> None:
+    store = new_store()
+    seen_before_it_was_on_disk(store).prepare(1, [0])
+    store.log.power_cut()  # type: ignore[attr-defined]
+    assert sink_of(store).recover().results[1].version == 2
+
+
+def test_nothing_is_sealed_that_rests_on_a_version_which_a_power_cut_took_back() -> None:
+    store = new_store()
+    seen_before_it_was_on_disk(store)
+    store.log.power_cut()  # type: ignore[attr-defined]
+    sink = sink_of(store)
+    with pytest.raises(txlog.InvalidInputError, match=r"is at v0, and .* for v1: .* write the checkpoint again"):
+        sink.prepare(1, [0])
+    staged(sink, 1, 0, 2, attempt=1)
+    sink.prepare(1, {0: 1})
+    assert sink.commit(1).version == 1

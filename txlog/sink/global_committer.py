@@ -82,9 +82,10 @@ class GlobalCommitter:
     def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Committables may be old: others may have changed the schema since their files were written.
 
-        Raises ``MetadataChangedError`` where a column that the files hold is not read as it was meant any more.
+        Raises ``MetadataChangedError`` where a column that the files hold is not read as it was meant any more,
+        ``InvalidInputError`` where they were written for a version that a power cut took back.
         """
-        for version in {each.read_version for each in committables} - {job.read_version}:
+        for version in self._bases(job, committables) - {job.read_version}:
             try:
                 then = self._engine.log.head_at(version)
             except NotFoundError:
@@ -95,6 +96,31 @@ class GlobalCommitter:
                 detail = f"changed the schema that the files were written for at v{version}"
             reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)
             raise_conflict((reason,), self._engine.uri)
+
+    def make_bases_durable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
+        """What is sealed must outlive a power cut, and so must the versions that its files were written for: one that
+        a task saw before it was on disk could be taken back.
+
+        Raises ``InvalidInputError`` where that has happened, ``StorageError``.
+        """
+        for version in self._bases(job, committables):
+            try:
+                self._engine.make_durable(version)
+            except NotFoundError:
+                continue  # cleaned up: what follows it is on disk
+
+    def _bases(self, job: WriteJob, committables: Sequence[Committable]) -> set[int]:
+        """The versions that the files were written for, none of which may be newer than the table."""
+        versions = {each.read_version for each in committables}
+        newest = max(versions, default=-1)
+        if newest > job.read_version:
+            raise InvalidInputError(
+                f"the table is at v{job.read_version}, and the files were written for v{newest}: that was visible and"
+                " not yet on disk when the power failed. Nothing landed; write the checkpoint again",
+                table=self._engine.uri,
+                version=job.read_version,
+            )
+        return versions
 
     def commit_all(self, job: WriteJob, committables: Sequence[Committable]) -> list[WriteResult]:
         """One commit per checkpoint_id found among ``committables``, in ascending order.

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog import ambient
-from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.protocol.actions import INT64_MAX
 from txlog.result import WriteResult
 from txlog.sink.committable import Committable, validate_committables
@@ -151,6 +151,7 @@ class Sink:
             raise
         committables = [committable for _, committable in found]
         self._validate(job, committables)
+        self._committer.make_bases_durable(job, committables)
         tasks_found = tuple(task for task, _ in found)
         ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, self._mode, fingerprint, tasks_found)
         sealed = self._staging.seal(ours)
@@ -223,8 +224,8 @@ class Sink:
                     self._staging.remove_quietly(each.names)
         except TxlogError as error:
             error.recovery = Recovery(results)  # type: ignore[attr-defined]
-            if isinstance(error, (InvalidInputError, NotFoundError)):
-                error.message += (
+            if isinstance(error, (InvalidInputError, MetadataChangedError, NotFoundError)):
+                error.message = error.message.rstrip(".") + (
                     f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: mend this and recover"
                     f" again, or sink.discard({each.checkpoint_id}) and write it again"
                 )

@@ -271,6 +271,7 @@ _SMALL = (
     Scenario("sink-and-recovery", _actors(staging_sink, recover)),
     Scenario("sink-restarts", _actors(staging_sink, restarts=1), faults=1, crashes=1),
     Scenario("sink-power-cut", _actors(staging_sink, restarts=1), crashes=1, power_cuts=1, splits_sync=True),
+    Scenario("sink-and-appender-power-cut", _actors(append, staging_sink), power_cuts=1, splits_sync=True),
     Scenario("cleaner-and-sleeper", _actors(maintain, append), versions=3, unseen=2, deletes=True),
 )
 

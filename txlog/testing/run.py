@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import greenlet
 
 from txlog import ambient
-from txlog.errors import InvalidInputError, MetadataChangedError
+from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError
 from txlog.protocol.log_names import LAST_CHECKPOINT
 from txlog.sink.sink import Sink
 from txlog.store.base import TableStore
 from txlog.testing.faults import Fault, InFlightPut, StoreCall
-from txlog.testing.invariants import Ledger
+from txlog.testing.invariants import InvariantBroken, Ledger
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor, Clock, Session
@@ -356,10 +356,10 @@ class Run:
             for app_id in {app_id for app_id, _ in self.ledger.sealed}:
                 try:
                     Sink(table, app_id).recover()
-                except (InvalidInputError, MetadataChangedError):  # too old for what was cleaned up since
-                    if not self.scenario.deletes:
-                        raise
-                    return
+                except TxlogError as error:
+                    if self.scenario.deletes and isinstance(error, (InvalidInputError, MetadataChangedError)):
+                        return  # too old for what was cleaned up since
+                    raise InvariantBroken("what was sealed is recovered", str(error)) from error
         self._check()
         self.ledger.require_sealed_committed()
 
