@@ -149,20 +149,21 @@ def small_disk(folder: Path, size_bytes: int, files: int = 0) -> Iterator[Path]:
         yield folder
 
 
-def new_image(path: Path) -> Path:
+def new_image(path: Path, *, journal: bool = True) -> Path:
     """An empty ext4 disk in a file."""
     with path.open("wb") as image:
         image.truncate(IMAGE_BYTES)
     at_once = "lazy_itable_init=0,lazy_journal_init=0,nodiscard"
-    subprocess.run(["mkfs.ext4", "-q", "-F", "-J", "size=4", "-E", at_once, str(path)], check=True)
+    kind = ("-J", "size=4") if journal else ("-O", "^has_journal")
+    subprocess.run(["mkfs.ext4", "-q", "-F", *kind, "-E", at_once, str(path)], check=True)
     return path
 
 
 @contextmanager
-def mounted_image(image: Path, folder: Path) -> Iterator[Path]:
+def mounted_image(image: Path, folder: Path, *, journal: bool = True) -> Iterator[Path]:
     """The disk in ``image``; its journal is written when somebody asks for it by fsync, not by the clock."""
     folder.mkdir(exist_ok=True)
-    _mount("-o", "loop,commit=300", str(image), str(folder))
+    _mount("-o", "loop,commit=300" if journal else "loop", str(image), str(folder))
     with _unmounting(folder):
         yield folder
 

@@ -13,6 +13,7 @@ import hashlib
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -148,3 +149,19 @@ def test_what_we_build_on_is_there_after_a_power_cut_whoever_left_it_unsynced(
             snapshot = txlog.Table.open(after / "t").snapshot()
             assert snapshot.version == version
             assert snapshot.files().num_rows == version
+
+
+def test_a_disk_without_a_journal_keeps_what_was_acknowledged(memory_folder: Path, tmp_path: Path) -> None:
+    """There a file and its name reach the medium apart. The picture is mended as it would be when a machine starts."""
+    require_loop_mounts(WHAT)
+    image = new_image(memory_folder / "image", journal=False)
+    rows = pa.table({"id": pa.array([1], pa.int64())})
+    with mounted_image(image, tmp_path / "disk", journal=False) as disk:
+        table = txlog.Table.create(disk / "t", rows.schema)
+        for version in range(1, 4):
+            assert table.append(rows).version == version
+            picture = _after_the_cut(image, str(version))
+            subprocess.run(["e2fsck", "-fy", str(picture)], check=False, capture_output=True)
+            with mounted_image(picture, tmp_path / str(version), journal=False) as after:
+                found = txlog.Table.open(after / "t").snapshot()
+                assert (found.version, found.to_arrow().num_rows) == (version, version)

@@ -408,6 +408,7 @@ def test_a_file_in_progress_has_a_hidden_name_in_its_own_directory(root: Path) -
 def test_a_published_file_is_synced_before_it_gets_its_name(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = LocalFileStore(str(root)).create("part.parquet")
     output.sink.write(b"bytes")
+    monkeypatch.setattr(disk, "_has_nameless_files", lambda _: True)
     steps: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda fd: steps.append(f"sync {os.fstat(fd).st_size} bytes"))
     monkeypatch.setattr(os, "link", first(lambda *_: steps.append("link"), os.link))
@@ -445,10 +446,13 @@ def test_a_file_shorter_than_what_was_written_is_not_published(root: Path) -> No
     assert os.listdir(root) == []
 
 
+@pytest.mark.parametrize(("kind", "has_journal"), [("btrfs", True), ("ext4", False)])
 def test_only_file_systems_known_to_sync_nameless_files_are_given_them(
-    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, has_journal: bool, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "_file_system", lambda _: "btrfs")
+    monkeypatch.setattr(disk, "_file_system", lambda _: kind)
+    monkeypatch.setattr(disk, "_has_journal", lambda _: has_journal)
+    monkeypatch.setattr(disk, "_journals_names", disk._journals_names.__wrapped__)  # forgets what it knew
     opened: list[int] = []
     monkeypatch.setattr(os, "open", first(lambda *given: opened.append(given[1]), os.open))
     LocalFileStore(str(root)).write("part.parquet", b"bytes")
@@ -460,6 +464,7 @@ def test_only_file_systems_known_to_sync_nameless_files_are_given_them(
 def test_a_file_written_at_once_is_synced_before_it_gets_its_name_and_has_no_other(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(disk, "_has_nameless_files", lambda _: True)
     steps: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda fd: steps.append(f"sync {os.fstat(fd).st_size}, {os.listdir(root / 'd')}"))
     link = os.link
@@ -487,6 +492,7 @@ def test_a_file_written_at_once_is_there_whole_or_not_at_all(
 def test_where_no_file_can_be_without_a_name_it_has_a_hidden_one(
     call: str, code: int, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(disk, "_has_nameless_files", lambda _: True)
     real = getattr(os, call)
 
     def refused(*args: Any, **kwargs: Any) -> Any:

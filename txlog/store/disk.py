@@ -39,8 +39,8 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
-# Where fsync is known to keep a file that has no name yet. Btrfs did not before Linux 6.15: it logged no such inode.
-_NAMELESS_FILES_SYNC = frozenset({"ext4", "xfs", "tmpfs"})
+# One journal takes names and what they stand for in their order, so that fsync also keeps a file that has no name yet.
+# Btrfs did not before Linux 6.15: it logged no such inode. Of ext4 it is true where it has a journal.
 _JOURNALS_NAMES = frozenset({"ext4", "xfs", "tmpfs"})
 _NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
 _WHOLE_BYTES_MAX = 2 * 1024**3
@@ -194,17 +194,32 @@ def _open_nameless(directory: str) -> int | None:
 
 
 def keeps_names_in_order(descriptor: int) -> bool:
-    """Whether the file system of an open directory never has a name on disk without those made in it before: one
-    journal takes them in their order (ext4, xfs).
-    """
-    return _file_system(os.fstat(descriptor).st_dev) in _JOURNALS_NAMES
+    """Whether the file system of an open directory never has a name on disk without those made in it before."""
+    return _journals_names(os.fstat(descriptor).st_dev)
 
 
 def _has_nameless_files(directory: str) -> bool:
-    return hasattr(os, "O_TMPFILE") and _file_system(os.stat(directory).st_dev) in _NAMELESS_FILES_SYNC
+    return hasattr(os, "O_TMPFILE") and _journals_names(os.stat(directory).st_dev)
 
 
 @functools.cache
+def _journals_names(device: int) -> bool:
+    """False also where that cannot be known. An ext4 without a journal writes a file and its name apart: a power cut
+    leaves the name of a file that was synced without one with nothing behind it.
+    """
+    kind = _file_system(device)
+    return kind in _JOURNALS_NAMES and (kind != "ext4" or _has_journal(device))
+
+
+def _has_journal(device: int) -> bool:
+    """Whether the kernel's journal keeps one on that device: `/proc/fs/jbd2` has a folder of its name and an inode."""
+    try:
+        name = os.path.basename(os.readlink(f"/sys/dev/block/{os.major(device)}:{os.minor(device)}"))
+        return any(journal.rpartition("-")[0] == name for journal in os.listdir("/proc/fs/jbd2"))
+    except OSError:
+        return False
+
+
 def _file_system(device: int) -> str | None:
     """The kind of file system that a device number stands for; None where /proc does not tell."""
     wanted = f"{os.major(device)}:{os.minor(device)}"
