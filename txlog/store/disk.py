@@ -57,12 +57,13 @@ def open_exclusive(path: str) -> int:
     return os.open(path, _CREATE, 0o666)
 
 
-def write_under(path: str, body: bytes | memoryview) -> os.stat_result:
+def write_under(path: str, body: bytes | memoryview) -> None:
     """A new file, whole and synced; on any failure it is gone again."""
     descriptor = open_exclusive(path)
     try:
         try:
-            return write_fully(descriptor, body)
+            write_fully(descriptor, body)
+            fsync(descriptor)
         finally:
             os.close(descriptor)
     except BaseException:
@@ -71,11 +72,10 @@ def write_under(path: str, body: bytes | memoryview) -> os.stat_result:
 
 
 def write_fully(descriptor: int, body: bytes | memoryview) -> os.stat_result:
-    """Write every byte and sync it; the size is read back, since a write that lies would be acknowledged otherwise."""
+    """Write every byte; the size is read back, since a write that lies would be acknowledged otherwise."""
     remaining = memoryview(body).cast("B")
     while remaining:
         remaining = remaining[os.write(descriptor, remaining) :]
-    fsync(descriptor)
     status = os.fstat(descriptor)
     if status.st_size != len(body):
         raise OSError(errno.EIO, f"{len(body)} bytes were written but the file has {status.st_size}")
@@ -129,9 +129,12 @@ def open_regular(path: str) -> int:
 
 
 class WrittenAside:
-    """The bytes of a file to come, whole and synced. It has no name at all until it takes its own (open(2), O_TMPFILE):
-    one change of the directory, and nothing can stay behind. Where there are no such files it has a hidden name.
-    ``status`` is what the synced file was found to be.
+    """The bytes of a file to come, whole. It has no name at all until it takes its own (open(2), O_TMPFILE): one change
+    of the directory, and nothing can stay behind. Where there are no such files it has a hidden name.
+    ``status`` is what the file was found to be.
+
+    `sync` comes before `take_name` where somebody may look for that name. Where nobody does yet it comes after: the
+    file system then makes the bytes and the name durable together.
     """
 
     def __init__(self, final: str, hidden: Callable[[], str], body: bytes | memoryview) -> None:
@@ -140,22 +143,24 @@ class WrittenAside:
         self._hidden_name = hidden
         self._hidden: str | None = None
         self._body = body
+        self._is_synced = False
         self._descriptor = _open_nameless(final.rpartition("/")[0])
         if self._descriptor is None:
-            self.status = self._write_hidden()
-            return
-        try:
-            self.status = write_fully(self._descriptor, body)
-        except BaseException:
-            self.discard()
-            raise
+            self._descriptor = self._open_hidden()
+        self.status = self._write(self._descriptor)
+
+    def sync(self) -> None:
+        """Make the bytes survive a power cut. Raises OSError."""
+        assert self._descriptor is not None, "discarded before"
+        fsync(self._descriptor)
+        self._is_synced = True
 
     def take_name(self) -> None:
         """Publish under the final name in one step, or raise `FileExistsError` if that name is taken.
 
         Raises LinkUnsupported, and OSError: after most of them the name may have been taken.
         """
-        if self._descriptor is not None:
+        if self._hidden is None:
             try:
                 own = f"/proc/self/fd/{self._descriptor}"
                 os.link(own, self._final, src_dir_fd=self._descriptor, follow_symlinks=True)
@@ -163,23 +168,39 @@ class WrittenAside:
             except OSError as error:
                 if error.errno not in _NO_NAMELESS_LINKS:
                     raise
-            self.discard()
-            self.status = self._write_hidden()
+            self._hide()
         assert self._hidden is not None
         take_name(self._hidden, self._final)
 
     def discard(self) -> None:
         """To be called in the end, whatever happened. A hidden name that stays harms nobody: never a failure."""
-        if self._hidden is not None:
-            remove_quietly(self._hidden)
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            with contextlib.suppress(OSError):  # synced before
+            with contextlib.suppress(OSError):  # what has to be durable was synced before
                 os.close(descriptor)
+        if self._hidden is not None:
+            remove_quietly(self._hidden)
 
-    def _write_hidden(self) -> os.stat_result:
-        self._hidden = self._hidden_name()
-        return write_under(self._hidden, self._body)
+    def _open_hidden(self) -> int:
+        name = self._hidden_name()
+        descriptor = open_exclusive(name)
+        self._hidden = name
+        return descriptor
+
+    def _hide(self) -> None:
+        """The same bytes once more, under a hidden name: it turned out that a nameless file cannot take one."""
+        self.discard()
+        self._descriptor = self._open_hidden()
+        self.status = self._write(self._descriptor)
+        if self._is_synced:
+            self.sync()
+
+    def _write(self, descriptor: int) -> os.stat_result:
+        try:
+            return write_fully(descriptor, self._body)
+        except BaseException:
+            self.discard()
+            raise
 
 
 def _open_nameless(directory: str) -> int | None:
@@ -195,17 +216,19 @@ def _open_nameless(directory: str) -> int | None:
 
 def keeps_names_in_order(descriptor: int) -> bool:
     """Whether the file system of an open directory never has a name on disk without those made in it before."""
-    return _journals_names(os.fstat(descriptor).st_dev)
+    return _journals_names(os.fstat(descriptor).st_dev, os.statvfs(descriptor).f_fsid)
 
 
 def _has_nameless_files(directory: str) -> bool:
-    return hasattr(os, "O_TMPFILE") and _journals_names(os.stat(directory).st_dev)
+    return hasattr(os, "O_TMPFILE") and _journals_names(os.stat(directory).st_dev, os.statvfs(directory).f_fsid)
 
 
 @functools.cache
-def _journals_names(device: int) -> bool:
+def _journals_names(device: int, identity: int) -> bool:
     """False also where that cannot be known. An ext4 without a journal writes a file and its name apart: a power cut
     leaves the name of a file that was synced without one with nothing behind it.
+
+    ``identity`` is the file system's own: a device may hold another one the next time.
     """
     kind = _file_system(device)
     return kind in _JOURNALS_NAMES and (kind != "ext4" or _has_journal(device))

@@ -2,7 +2,7 @@
 
 A commit is written aside in `_delta_log/`, synced, published by a hard link and made durable by syncing the
 directory, in that order: its name never points to unsynced bytes, and nothing is acknowledged that a power cut
-could take away. Data files follow the same steps, in ``store/local_files``.
+could take away. Data files are in ``store/local_files``.
 PROTOCOL.md: "Delta Log Entries", "Writer Requirements" (mutual exclusion on a version).
 """
 
@@ -202,9 +202,15 @@ class LocalLogStore:
         """The bytes, synced, without their name. On any failure nothing stays and nothing landed."""
         try:
             self._make_room(name)
-            return disk.WrittenAside(target, lambda: self._temporary(name), body)
+            aside = disk.WrittenAside(target, lambda: self._temporary(name), body)
+            try:
+                aside.sync()
+            except BaseException:
+                aside.discard()
+                raise
         except OSError as error:
             raise self._failed("write", name, error) from error
+        return aside
 
     def _temporary(self, name: str) -> str:
         folder, slash, last = name.rpartition("/")

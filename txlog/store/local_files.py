@@ -1,4 +1,4 @@
-"""The data files of a table on a local disk: durable before they have a name, and never outside of the table.
+"""The data files of a table on a local disk: durable before a commit names them, and never outside of the table.
 
 In: paths relative to the root, and bytes. Out: files under their final names, synced; or errors that say what an
 operating system error means to the caller. The log beside them is in ``store/local``.
@@ -74,6 +74,7 @@ class LocalFileStore:
                 aside = write_aside()
             try:
                 aside.take_name()
+                self._sync_named(aside, target)
             finally:
                 aside.discard()
         except OSError as error:
@@ -134,6 +135,15 @@ class LocalFileStore:
             pass
         except OSError as error:
             raise storage_failure("delete", self._root, path, error) from error
+
+    @staticmethod
+    def _sync_named(aside: disk.WrittenAside, target: str) -> None:
+        """No commit names it yet, so that the name may come first: one turn of a journal then takes both."""
+        try:
+            aside.sync()
+        except BaseException:
+            disk.remove_quietly(target)
+            raise
 
     def _sync(self, directory: str) -> None:
         try:
