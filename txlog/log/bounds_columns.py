@@ -97,7 +97,8 @@ def bounds_of_text(texts: pa.StringArray, leaves: Sequence[Leaf]) -> BoundsColum
         members += [("minValues", bounds), ("maxValues", bounds)]
     if leaves:
         members.append(("nullCount", tree_type((leaf.path, pa.int64()) for leaf in leaves)))
-    table = dict(zip([name for name, _ in members], read_json_objects(texts, pa.struct(members)), strict=True))
+    found = read_json_objects(texts, pa.struct(members))
+    table = {name: found.field(name) for name, _ in members}
     odd = np.zeros(len(texts), dtype=bool)
     return _assembled(table, leaves, odd, _ordered_text)
 

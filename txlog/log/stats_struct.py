@@ -22,8 +22,10 @@ __all__ = ["read_json_objects", "statistics_as_struct", "statistics_type", "tree
 _BOUNDED = frozenset(
     {"byte", "short", "integer", "long", "float", "double", "date", "timestamp", "timestamp_ntz", "string"}
 )
-_SLICE_ROWS = 16_384
+_SLICE_ROWS = 8_192
 _SLICE_ROWS_MIN = 64
+_SHAPED_ROWS = 256  # of one shape, from which on it pays to look for it
+_SHAPES_MAX = 8
 
 
 def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]]) -> pa.StructType:
@@ -60,6 +62,11 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
 
 def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
     """Parse one JSON object per row. Text that is no JSON at all becomes null."""
+    if texts.null_count:
+        import numpy as np
+
+        valid = texts.is_valid().to_numpy(zero_copy_only=False)
+        return statistics_as_struct(texts.drop_null(), kind).take(pa.array(np.cumsum(valid) - 1, mask=~valid))
     slices = (texts.slice(start, _SLICE_ROWS) for start in range(0, len(texts), _SLICE_ROWS))
     parts = [part for found in side_by_side(lambda each: list(_parse(each, kind)), slices) for part in found]
     return pa.concat_arrays(parts) if parts else pa.array([], kind)
@@ -68,7 +75,7 @@ def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType) -> pa.Struc
 def _parse(texts: pa.StringArray, kind: pa.StructType) -> Iterator[pa.StructArray]:
     """All at once; where one row has something that Arrow does not take, in ever smaller pieces around it."""
     try:
-        members = read_json_objects(texts.fill_null("{}") if texts.null_count else texts, kind)
+        found = read_json_objects(texts, kind)
     except (pa.ArrowException, ValueError):
         if len(texts) <= _SLICE_ROWS_MIN:
             yield pa.array([_parse_one(text, kind) for text in texts.to_pylist()], kind)
@@ -77,19 +84,45 @@ def _parse(texts: pa.StringArray, kind: pa.StructType) -> Iterator[pa.StructArra
         for start in range(0, len(texts), step):
             yield from _parse(texts.slice(start, step), kind)
     else:
-        yield pa.StructArray.from_arrays(members, fields=list(kind), mask=texts.is_null())
+        yield found
 
 
-def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> list[pa.Array]:
-    """The members of ``kind`` of the one JSON object in each text, by Arrow's JSON reader; none may be null.
+def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
+    """What ``kind`` names of the one JSON object in each text; none may be null.
 
-    Raises ``ArrowException`` or ``ValueError`` where one text has something that it does not take.
+    Raises ``ArrowException`` or ``ValueError`` where one text has something that Arrow's JSON reader does not take.
     """
+    import numpy as np
+
+    from txlog.log.stats_shape import cut_alike
+
+    left, rows = texts, np.arange(len(texts))
+    parts: list[pa.StructArray] = []
+    places: list[Any] = []
+    while len(left) >= _SHAPED_ROWS and len(parts) < _SHAPES_MAX:
+        cut = cut_alike(left)
+        if cut is None or len(cut.rows) < _SHAPED_ROWS:
+            break
+        parts.append(cut.objects(kind))
+        places.append(rows[cut.rows])
+        other = np.ones(len(left), dtype=bool)
+        other[cut.rows] = False
+        left, rows = left.filter(pa.array(other)), rows[other]
+    if len(left) or not parts:
+        parts.append(_read_each(left, kind))
+        places.append(rows)
+    if len(parts) == 1:
+        return parts[0]
+    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+
+
+def _read_each(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
+    """The same by Arrow's JSON reader."""
     import numpy as np
     import pyarrow.json as pj
 
     if not len(texts):
-        return [pa.array([], field.type) for field in kind]
+        return pa.array([], kind)
     offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
     # The objects stand one after the other in the array's own buffer, and so they are parsed: no copy, no newlines.
     body = texts.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
@@ -106,7 +139,8 @@ def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> list[pa.Arr
     )
     if table.num_rows != len(texts):
         raise ValueError(f"{len(texts)} texts hold {table.num_rows} objects")
-    return [table.column(field.name).combine_chunks().cast(field.type) for field in kind]
+    members = [table.column(field.name).combine_chunks().cast(field.type) for field in kind]
+    return pa.StructArray.from_arrays(members, fields=list(kind))
 
 
 def _readable(kind: pa.StructType) -> pa.StructType:
