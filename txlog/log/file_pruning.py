@@ -8,6 +8,7 @@ by their footers. PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -29,7 +30,7 @@ __all__ = ["FilePruner", "prune_files"]
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
 _FEW_VALUES = 8
-_LEARNED_FROM = 0.25
+_LEARNING_ROWS = 1_024
 
 Possible: TypeAlias = "tuple[Mask, Mask]"
 
@@ -149,10 +150,12 @@ class FilePruner:
         verdict = np.ones(len(texts), dtype=bool)
         present = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
         texts, codes = _taken(texts, present), codes[present]
-        starts = range(0, len(texts), _SLICE_ROWS)
+        # The first slice is short: what it teaches is put to use in all others.
+        bounds = [0, *range(min(_LEARNING_ROWS, len(texts)), len(texts), _SLICE_ROWS), len(texts)]
         found = [
-            self._sieved(texts.slice(start, _SLICE_ROWS), partition, codes[start : start + _SLICE_ROWS])
-            for start in starts
+            self._sieved(texts.slice(start, stop - start), partition, codes[start:stop])
+            for start, stop in itertools.pairwise(bounds)
+            if start < stop
         ]
         verdict[present] = np.concatenate(found) if found else np.zeros(0, dtype=bool)
         return verdict
@@ -163,7 +166,7 @@ class FilePruner:
         verdict = np.zeros(len(texts), dtype=bool)
         verdict[left] = self._by_slice(_taken(texts, left), partition, codes[left])
         failed = left[~verdict[left]]
-        if len(failed) > _LEARNED_FROM * _SLICE_ROWS:
+        if len(failed) > max(_LEARNING_ROWS, len(texts)) // 4:
             self._sieve.learn(texts[failed[0]].as_py())
         return verdict
 
