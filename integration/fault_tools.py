@@ -29,6 +29,7 @@ __all__ = [
     "PRELOADED",
     "end_of",
     "event",
+    "has_journal",
     "memory_folder",
     "mounted_image",
     "new_image",
@@ -159,11 +160,18 @@ def new_image(path: Path, *, journal: bool = True) -> Path:
     return path
 
 
+def has_journal(image: Path) -> bool:
+    """As its superblock says (s_feature_compat)."""
+    with image.open("rb") as disk:
+        disk.seek(1024 + 0x5C)
+        return bool(disk.read(1)[0] & 4)
+
+
 @contextmanager
-def mounted_image(image: Path, folder: Path, *, journal: bool = True) -> Iterator[Path]:
+def mounted_image(image: Path, folder: Path) -> Iterator[Path]:
     """The disk in ``image``; its journal is written when somebody asks for it by fsync, not by the clock."""
     folder.mkdir(exist_ok=True)
-    _mount("-o", "loop,commit=300" if journal else "loop", str(image), str(folder))
+    _mount("-o", "loop,commit=300" if has_journal(image) else "loop", str(image), str(folder))
     with _unmounting(folder):
         yield folder
 
