@@ -8,6 +8,7 @@ PROTOCOL.md, "Action Reconciliation".
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import weakref
@@ -278,12 +279,20 @@ class DeltaLog:
         """
         from txlog.checkpoint_writer import CheckpointWriter
 
+        self.make_durable(head)
         written, totals = CheckpointWriter(self.store, self._limits).write(head)
         if written is not None:
             self._adopt(written)
         if totals is not None:
             self.learn_totals(head.version, totals)
         return head.version
+
+    def make_durable(self, head: TableHead) -> None:
+        """Have the commit of ``head`` on disk before a file that tells of it is: after a power cut that file would tell
+        of a version that never was. Raises ``StorageError``.
+        """
+        with contextlib.suppress(NotFoundError):  # a copied table may hold it as a checkpoint only
+            self.store.log.make_durable(commit_name(head.version))
 
     def on_newest_checkpoint(self, head: TableHead) -> TableHead:
         """``head`` on the checkpoint that ``_last_checkpoint`` names, where another writer wrote a newer one.

@@ -43,6 +43,7 @@ def compact_log(log: DeltaLog, head: TableHead, *, on_progress: OnRead | None = 
         commits.append(commit)
         if on_progress is not None:
             on_progress(len(commits), last + 1 - first)
+    log.make_durable(head)
     body, actions = compacted_bytes(commits)
     name = compacted_name(first, last)
     if log.store.log.put_if_absent(name, body) not in _LANDED:
