@@ -18,7 +18,9 @@ from staging_contract import AWKWARD_APP_IDS
 import txlog
 from txlog.alter import Definition, new_table
 from txlog.engine import Engine
+from txlog.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
 from txlog.store.base import TableStore
+from txlog.store.open import open_store
 from txlog.testing.memory_store import memory_table_store
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
@@ -660,4 +662,128 @@ def test_nothing_is_sealed_that_rests_on_a_version_which_a_power_cut_took_back()
         sink.prepare(1, [0])
     staged(sink, 1, 0, 2, attempt=1)
     sink.prepare(1, {0: 1})
+    assert sink.commit(1).version == 1
+
+
+# --- checkpoints without rows -----------------------------------------------------------------------------------------
+
+
+def without_rows() -> TableStore:
+    """A table in memory with one checkpoint sealed, which one task has staged without rows."""
+    store = new_store()
+    staged(sink_of(store), 1, 0)
+    sink_of(store).prepare(1, [0])
+    return store
+
+
+@pytest.mark.parametrize("ours", ["commits", "recovers", "commits what it has sealed"])
+def test_a_checkpoint_without_rows_that_another_has_ended_stops_nobody(ours: str) -> None:
+    """The table keeps no record of it, so that only the seal can tell."""
+    outcomes = set()
+    for at in range(100):
+        store = without_rows()
+        moments = Moments(10**6, lambda store=store: sink_of(store).recover())  # type: ignore[misc]
+        meddled = TableStore(store.uri, Meddled(store.log, moments), store.files, Meddled(store.staging, moments))
+        sink = sink_of(meddled)
+        if ours == "commits what it has sealed":
+            sink.prepare(1, [0])
+        moments.at = moments.passed + at
+        try:
+            if ours == "recovers":
+                outcomes.update(result.outcome for result in sink.recover().results.values())
+            else:
+                outcomes.add(sink.commit(1).outcome)
+        except txlog.InvalidInputError as error:
+            outcomes.add("ended" if "not sealed" in str(error) or "sealed no longer" in str(error) else str(error))
+        if moments.passed <= moments.at:
+            break
+        assert store.staging is not None
+        assert store.staging.list_from("") == []
+    else:
+        pytest.fail("it never ends")
+    assert outcomes == ({"empty", "ended"} if ours.startswith("commits") else {"empty"})
+
+
+def test_a_seal_without_rows_that_a_power_cut_brought_back_is_ended_again() -> None:
+    """A removal that was not on disk when the power failed may be undone for the seal alone."""
+    store = without_rows()
+    seal, task = (meta.name for meta in store.staging.list_from(""))  # type: ignore[union-attr]
+    store.staging.delete(task)  # type: ignore[union-attr]
+    assert [result.outcome for result in sink_of(store).recover().results.values()] == ["empty"]
+    assert seal.endswith(".manifest")
+    assert store.staging.list_from("") == []  # type: ignore[union-attr]
+
+
+def test_a_recovery_passes_over_what_is_discarded_meanwhile() -> None:
+    store = new_store()
+    sealed(sink_of(store), 1, 1)
+    moments = Moments(2, lambda: sink_of(store).discard(1))
+    meddled = TableStore(store.uri, store.log, store.files, Meddled(store.staging, moments))
+    assert not sink_of(meddled).recover().results
+    assert moments.passed > 2
+
+
+# --- what is removed while it is sealed -------------------------------------------------------------------------------
+
+
+REMOVERS: dict[str, Callable[[TableStore], object]] = {
+    "discards": lambda store: sink_of(store).discard(1),
+    "cleans": lambda store: clean_staging(Engine(store), AGE_MIN_MS),
+}
+
+
+def staged_long_ago() -> TableStore:
+    store = new_store()
+    staged(sink_of(store), 1, 0, 1)
+    staged(sink_of(store), 1, 1, 3)
+    objects = store.staging.objects  # type: ignore[union-attr]
+    objects.update({name: (body, 0) for name, (body, _) in objects.items()})
+    return store
+
+
+@pytest.mark.parametrize("remover", REMOVERS)
+@pytest.mark.parametrize("who_is_slow", ["the coordinator", "the remover"])
+def test_what_is_removed_meanwhile_is_not_sealed_and_what_is_sealed_is_whole(who_is_slow: str, remover: str) -> None:
+    """The other acts as a whole before each call to the staging in turn."""
+    landed = set()
+    for at in range(100):
+        store = staged_long_ago()
+        told: list[str] = []
+
+        def seals(store: TableStore, told: list[str] = told) -> None:
+            try:
+                sink_of(store).prepare(1, [0, 1])
+                told.append("sealed")
+            except (txlog.InvalidInputError, txlog.NotFoundError):
+                told.append("refused")
+
+        slow, quick = (seals, REMOVERS[remover]) if who_is_slow == "the coordinator" else (REMOVERS[remover], seals)
+        moments = Moments(at, lambda store=store, quick=quick: quick(store))  # type: ignore[misc]
+        slow(TableStore(store.uri, store.log, store.files, Meddled(store.staging, moments)))
+        if moments.passed <= at:
+            break
+        sink_of(store).recover()
+        found = sorted(txlog.Table(Engine(store)).snapshot().to_arrow()["id"].to_pylist())
+        landed.add((told[0], len(found)))
+    else:
+        pytest.fail("it never ends")
+    # a cleaner leaves what is sealed; who discards takes that, too
+    assert landed - {("refused", 0), ("sealed", 2)} <= ({("sealed", 0)} if remover == "discards" else set())
+    assert ("refused", 0) in landed
+
+
+def test_a_removal_that_died_half_way_is_ended_by_the_next(table: txlog.Table, sink: txlog.Sink) -> None:
+    staged(sink, 1, 0, 1)
+    log = Engine(open_store(table.uri)).store.staging
+    assert log is not None
+    log.put_if_absent(staging_of(table)[0].replace("task.0.0", "manifest"), b"txlog-given-up 1\n")
+    assert not restarted(table).recover().results
+    with pytest.raises(txlog.NotFoundError, match=r"Nothing was sealed: sink\.discard\(1\)"):
+        sink.prepare(1, [0])
+    assert [state.state for state in staged_states(Engine(open_store(table.uri)))] == ["partial"]
+    for path in (Path(table.uri) / "_txlog" / "staging").iterdir():
+        age(path, 1)
+    assert len(clean_staging(Engine(open_store(table.uri)), AGE_MIN_MS)) == 1
+    assert staging_of(table) == []
+    sealed(sink, 1, 2)
     assert sink.commit(1).version == 1

@@ -93,11 +93,17 @@ def clean_staging(engine: Engine, older_than_ms: int, *, dry_run: bool = False) 
     old = [state for state in staged_states(engine) if state.modified_ms <= before_ms]
     gone = [state for state in old if _is_over(engine, state)]
     if not dry_run:
-        for state in gone:
-            Staging(engine.store, engine.retry).remove(state.staged.names)
+        gone = [state for state in gone if _removed(Staging(engine.store, engine.retry), state)]
         if engine.store.staging is not None:
             engine.store.staging.remove_stale_temporaries()
     return gone
+
+
+def _removed(staging: Staging, state: StagedState) -> bool:
+    if state.state != "passed":
+        return staging.give_up(state.staged)
+    staging.remove(state.staged.names)
+    return True
 
 
 def _last_commits(engine: Engine, head: TableHead) -> dict[str, tuple[int, int | None]]:
@@ -123,12 +129,13 @@ def _last_commits(engine: Engine, head: TableHead) -> dict[str, tuple[int, int |
 def _state(staging: Staging, staged: StagedCheckpoint, head: TableHead) -> StagedState:
     app_id, mode, rows, files, size_bytes = None, None, None, None, None
     tasks = len(staged.attempts)
+    is_sealed = staged.is_sealed and staging.is_sealed(staged)
     try:
-        if staged.is_sealed:
+        if is_sealed:
             manifest = staging.manifest(staged)
             app_id, mode, tasks = manifest.app_id, manifest.mode, len(manifest.tasks)
             rows, files, size_bytes = manifest.num_rows, manifest.num_files, manifest.size_bytes
-        else:
+        elif staged.attempts:
             task_id, attempts = next(iter(staged.attempts.items()))
             app_id = staging.tasks(staged, {task_id: attempts[0]})[0][1].app_id
     except StorageError:
@@ -137,7 +144,7 @@ def _state(staging: Staging, staged: StagedCheckpoint, head: TableHead) -> Stage
         pass  # damaged, of a newer release, or removed meanwhile: listed without what cannot be told
     last = head.transaction_version(app_id) if app_id is not None else None
     is_past = last is not None and staged.checkpoint_id <= last
-    state = ("sealed", "passed") if staged.is_sealed else ("partial", "stale")
+    state = ("sealed", "passed") if is_sealed else ("partial", "stale")
     return StagedState(
         app_id, staged.checkpoint_id, state[is_past], mode, tasks, rows, files, size_bytes, staged.modified_ms, staged
     )

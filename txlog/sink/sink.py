@@ -145,18 +145,18 @@ class Sink:
             with TxlogError.located(self._engine.uri):
                 attempts = attempts_to_seal(staged, wanted)
             found = self._staging.tasks(staged, attempts) if staged else []
+            committables = [committable for _, committable in found]
+            self._validate(job, committables)
+            self._committer.make_bases_durable(job, committables)
+            tasks_found = tuple(task for task, _ in found)
+            ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, self._mode, fingerprint, tasks_found)
+            sealed = self._staging.seal(ours)
+            self._staging.check_sealed(sealed)
         except (InvalidInputError, NotFoundError):  # another committer may have committed and removed it meanwhile
             if self._committer.replay_of(job) is not None:
                 return None
             raise
-        committables = [committable for _, committable in found]
-        self._validate(job, committables)
-        self._committer.make_bases_durable(job, committables)
-        tasks_found = tuple(task for task, _ in found)
-        ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, self._mode, fingerprint, tasks_found)
-        sealed = self._staging.seal(ours)
-        difference = seal_difference(ours, sealed)
-        if difference is not None:
+        if (difference := seal_difference(ours, sealed)) is not None:
             raise InvalidInputError(
                 f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed already, {difference}. Only what is sealed"
                 f" can be committed: sink.commit({checkpoint_id}) does, sink.discard({checkpoint_id}) gives it up",
@@ -194,7 +194,7 @@ class Sink:
         mine = [each for each in staged if each.checkpoint_id == checkpoint_id]
         if mine and mine[0].is_sealed:
             self._require_as_sealed(mine[0], committables, fingerprint)
-            result = self._commit_sealed(mine[0], self._since_ms(staged, _FRESH_MS))
+            result = self._commit_sealed(mine[0], self._since_ms(staged, _FRESH_MS)) or self._ended(checkpoint_id)
         else:
             result = self._commit_unsealed(self._job(checkpoint_id, fingerprint), committables, staged)
         past = stale(staged, None if result.outcome == "empty" else checkpoint_id)
@@ -219,8 +219,8 @@ class Sink:
         results: dict[int, WriteResult] = {}
         try:
             for each in staged:
-                if each.is_sealed:
-                    results[each.checkpoint_id] = self._commit_sealed(each, self._since_ms(staged, 0))
+                if each.is_sealed and (result := self._commit_sealed(each, self._since_ms(staged, 0))):
+                    results[each.checkpoint_id] = result
                     self._staging.remove_quietly(each.names)
         except TxlogError as error:
             error.recovery = Recovery(results)  # type: ignore[attr-defined]
@@ -248,7 +248,7 @@ class Sink:
         staged = self._staged(checkpoint_id)
         if staged is None:
             return False
-        self._staging.remove(staged.names)
+        self._staging.discard(staged)
         sealed = "sealed" if staged.is_sealed else "not sealed"
         logger.warning("%s: checkpoint %d of %r discarded, %s", self._engine.uri, checkpoint_id, self._app_id, sealed)
         return True
@@ -298,7 +298,8 @@ class Sink:
                 table=self._engine.uri,
             )
 
-    def _commit_sealed(self, mine: StagedCheckpoint, since_ms: int) -> WriteResult:
+    def _commit_sealed(self, mine: StagedCheckpoint, since_ms: int) -> WriteResult | None:
+        """None where it is sealed no longer, nor in the table: discarded, or without rows and ended by another."""
         try:
             manifest = self._staging.manifest(mine)
             job = self._job(mine.checkpoint_id, manifest.fingerprint, manifest.mode)
@@ -307,14 +308,27 @@ class Sink:
                 return replayed
             if self._sealed is not None and self._sealed[0] == manifest:
                 committables = self._sealed[1]
-            else:
+            elif manifest.num_files:
                 committables = self._staging.committables(mine, manifest)
+            else:
+                committables = []  # the table does not tell that it was ended: a removal cut short may have left this
         except NotFoundError:  # another committer may have committed it, and removed it, meanwhile
             replayed = self._committer.replay_of(self._job(mine.checkpoint_id))
-            if replayed is None:
+            if replayed is None and self._staging.is_sealed(mine):
                 raise
             return replayed
         return self._commit_job(job, committables, since_ms)
+
+    def _ended(self, checkpoint_id: int) -> WriteResult:
+        """The answer for a checkpoint whose seal went while we were about to commit it."""
+        sealed = self._sealed[0] if self._sealed else None
+        if sealed and sealed.checkpoint_id == checkpoint_id and not sealed.num_files:
+            return WriteResult(self._engine.log.head(refresh=False).version, "empty", 0, "")
+        raise InvalidInputError(
+            f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed no longer: another process has discarded it, or"
+            " ended it without rows. Nothing was committed",
+            table=self._engine.uri,
+        )
 
     def _commit_unsealed(
         self, job: WriteJob, committables: Sequence[Committable] | None, staged: Sequence[StagedCheckpoint]
@@ -378,8 +392,7 @@ class Sink:
         return attempts
 
     def _require_committables(self, given: Any) -> list[Committable]:
-        """As a list, since it is looked through more than once."""
-        found = list(given) if isinstance(given, Iterable) else [given]
+        found = list(given) if isinstance(given, Iterable) else [given]  # a list, since it is looked through again
         for each in found:
             if not isinstance(each, Committable):
                 raise InvalidInputError(

@@ -56,6 +56,7 @@ _MAGIC = b"txlog-manifest"
 _FORMAT_VERSION = 1
 _REQUESTS_AT_ONCE = 16
 _MANIFEST = ".manifest"
+_GIVEN_UP = b"txlog-given-up 1\n"
 _READABLE_KEY_CHARACTERS = 40
 _NAME = re.compile(r"([A-Za-z0-9-]+)\.([0-9]{20})\.(?:manifest|task\.([0-9]{1,19})\.([0-9]{1,19}))")
 _logger = logging.getLogger("txlog")
@@ -180,11 +181,31 @@ class Staging:
         self._each(self._stage, committables)
 
     def seal(self, manifest: Manifest) -> Manifest:
-        """Put the manifest there, if the checkpoint has none; the one that it has, for ever. Raises StorageError."""
+        """Put the manifest there, if the checkpoint has none; the one that it has, for ever.
+
+        Raises NotFoundError where what was staged is given up, StorageError.
+        """
         name = _manifest_name(key_of(manifest.app_id), manifest.checkpoint_id)
         body = manifest.to_bytes()
         found = self._create(name, body)
+        if found == _GIVEN_UP:
+            raise self._removed(manifest)
         return manifest if found == body else self._parsed(Manifest.from_bytes, found, name)
+
+    def check_sealed(self, manifest: Manifest) -> None:
+        """Undo a seal of what was removed between the look at it and the seal. Raises NotFoundError, StorageError."""
+        key = key_of(manifest.app_id)
+        named = {_task_name(key, manifest.checkpoint_id, task.task_id, task.attempt) for task in manifest.tasks}
+        if named and not named <= {meta.name for meta in self._required().list_from(min(named))}:
+            self._required().delete(_manifest_name(key, manifest.checkpoint_id))
+            raise self._removed(manifest)
+
+    def _removed(self, manifest: Manifest) -> NotFoundError:
+        return NotFoundError(
+            f"what was staged for checkpoint {manifest.checkpoint_id} of {manifest.app_id!r} is removed, or is about to"
+            f" be. Nothing was sealed: sink.discard({manifest.checkpoint_id}) and write it again",
+            table=self._table,
+        )
 
     def checkpoints(self, app_id: str | None = None) -> tuple[StagedCheckpoint, ...]:
         """What is staged of an application (None: of all), by ascending checkpoint_id. Raises StorageError."""
@@ -202,10 +223,37 @@ class Staging:
     def manifest(self, staged: StagedCheckpoint) -> Manifest:
         """The seal of a checkpoint. Raises NotFoundError where somebody deleted it, InvalidInputError, StorageError."""
         name = _manifest_name(staged.key, staged.checkpoint_id)
-        found = self._parsed(Manifest.from_bytes, self._required().read(name), name)
+        body = self._required().read(name)
+        if body == _GIVEN_UP:
+            raise NotFoundError("this checkpoint was given up before it was sealed", table=self._table, path=name)
+        found = self._parsed(Manifest.from_bytes, body, name)
         if key_of(found.app_id) != staged.key or found.checkpoint_id != staged.checkpoint_id:
             raise InvalidInputError("this manifest is of another checkpoint", table=self._table, path=name)
         return found
+
+    def is_sealed(self, staged: StagedCheckpoint) -> bool:
+        """Whether there is a seal by now. Raises StorageError."""
+        try:
+            return self._required().read(_manifest_name(staged.key, staged.checkpoint_id)) != _GIVEN_UP
+        except NotFoundError:
+            return False
+
+    def give_up(self, staged: StagedCheckpoint) -> bool:
+        """Remove what was staged and not sealed; False where it is sealed by now. Raises StorageError.
+
+        The place of the seal is taken while that goes on: who looked before could else seal what is gone after.
+        """
+        name = _manifest_name(staged.key, staged.checkpoint_id)
+        if self._create(name, _GIVEN_UP) != _GIVEN_UP:
+            return False
+        self._each(self._required().delete, [each for each in staged.names if each != name])
+        self._required().delete(name)
+        return True
+
+    def discard(self, staged: StagedCheckpoint) -> None:
+        """Remove what was staged, sealed or not, and let nobody seal it who looked before. Raises StorageError."""
+        while not self.give_up(staged):
+            self._required().delete(_manifest_name(staged.key, staged.checkpoint_id))
 
     def tasks(self, staged: StagedCheckpoint, attempts: dict[int, int]) -> list[tuple[SealedTask, Committable]]:
         """What those attempts staged, by ascending task_id. Raises NotFoundError, InvalidInputError, StorageError."""
