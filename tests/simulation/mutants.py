@@ -25,6 +25,7 @@ from txlog.protocol.actions import RemoveFile
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.sink import Sink
+from txlog.sink.staging import Staging
 from txlog.store.base import PutOutcome
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.upkeep import log_clean_up
@@ -340,6 +341,31 @@ def cleans_up_beyond_the_checkpoint(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(clean_up, "plan_versions", beyond)
 
 
+def cleans_what_is_about_to_be_sealed(patch: pytest.MonkeyPatch) -> None:
+    """The place of the seal is left free while what it would name is removed."""
+
+    def give_up(self: Staging, staged: Any) -> bool:
+        self.remove(staged.names)
+        return True
+
+    patch.setattr(Staging, "give_up", give_up)
+
+
+def seals_what_was_removed_meanwhile(patch: pytest.MonkeyPatch) -> None:
+    """What was read before the seal is taken to be there after it."""
+    patch.setattr(Staging, "check_sealed", lambda self, manifest: None)
+
+
+def writes_a_checkpoint_of_what_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
+    """A power cut takes the version, and leaves a checkpoint of it."""
+    patch.setattr(DeltaLog, "make_durable", lambda self, head: None)
+
+
+def compacts_what_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
+    """A power cut takes the version, and leaves a file that stands for it and for what was before it."""
+    patch.setattr(DeltaLog, "make_durable", lambda self, head: None)
+
+
 def cleans_up_before_the_checkpoint_is_durable(patch: pytest.MonkeyPatch) -> None:
     """A power cut leaves neither the versions nor the checkpoint that stands for them."""
     patch.setattr(log_clean_up._CleanUp, "_make_durable", lambda self, checkpoint: None)
@@ -365,6 +391,8 @@ MUTANTS: dict[str, tuple[Mutant, str]] = {
         (recovers_what_was_never_sealed, "sink-restarts"),
         (commits_again_what_is_still_staged, "sink-restarts"),
         (removes_the_staging_before_the_commit, "sink-restarts"),
+        (cleans_what_is_about_to_be_sealed, "sink-and-cleaner-of-staging"),
+        (seals_what_was_removed_meanwhile, "sink-and-cleaner-of-staging"),
         (seals_what_rests_on_a_version_that_is_not_on_disk, "sink-and-appender-power-cut"),
         (acknowledges_what_it_read_back_without_syncing_it, "one-application-twice"),
         (acknowledges_before_the_directory_is_synced, "two-appenders"),
@@ -373,6 +401,8 @@ MUTANTS: dict[str, tuple[Mutant, str]] = {
         (creates_the_name_and_then_writes_the_bytes, "two-appenders-power-cut"),
         (looks_whether_the_name_is_free_and_then_overwrites, "two-appenders-power-cut"),
         (writes_a_checkpoint_of_a_stale_state, "checkpointer"),
+        (writes_a_checkpoint_of_what_is_not_on_disk, "checkpointer-power-cut"),
+        (compacts_what_is_not_on_disk, "compactor-power-cut"),
         (puts_onto_a_version_that_was_cleaned_up, "cleaner-and-sleeper"),
         (cleans_up_too_early, "cleaner-of-a-young-log"),
         (cleans_up_beyond_the_checkpoint, "cleaner"),

@@ -34,7 +34,8 @@ class Attempt:
 
     ``key`` is what all its ``txnId``s begin with. ``answer`` is "open" (also for good, after a crash), "committed",
     "refused" (a definite failure), "unknown", or "nothing to do" where no commit was asked for.
-    ``reads`` are partitions, None standing for the whole table.
+    ``reads`` are partitions, None standing for the whole table. ``is_blind`` is None until it lands where that depends
+    on what others did first.
     """
 
     key: str
@@ -42,7 +43,7 @@ class Attempt:
     read_version: int | None = None
     reads: set[str | None] = field(default_factory=set)
     read_files: set[str] = field(default_factory=set)
-    is_blind: bool = True
+    is_blind: bool | None = True
     changes_data: bool = True
     changes_definition: bool = False
     is_serializable: bool = False
@@ -54,11 +55,13 @@ class Attempt:
 
 @dataclass(frozen=True)
 class State:
-    """One version as the fold of all before it."""
+    """One version as the fold of all before it; ``last_row_id`` and ``timestamp_ms`` are -1 where there are none."""
 
     metadata_id: str
     live: Mapping[str, dict[str, Any]]
     transactions: Mapping[str, int]
+    last_row_id: int = -1
+    timestamp_ms: int = -1
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,7 @@ class Ledger:
         self.gone: set[int] = set()
         self.sealed: set[tuple[str, int]] = set()
         """The checkpoints of which somebody was told that they are sealed."""
+        self.discarded: set[tuple[str, int]] = set()
         self._staged: dict[str, tuple[bytes, tuple[str, int], tuple[str, ...]]] = {}
         self._seals: dict[tuple[str, int], set[tuple[str, ...]]] = {}
         self._kinds: dict[str, tuple[bool, int]] = {}
@@ -133,6 +137,8 @@ class Ledger:
         for name, (body, _) in sorted(self.staging.objects.items(), key=lambda found: found[0].endswith(".manifest")):
             if name in self._staged and self._staged[name][0] is body:
                 continue
+            if body.startswith(b"txlog-given-up"):
+                continue
             told = orjson.loads(body.partition(b"\n")[2])
             work = (told["app_id"], told["checkpoint_id"])
             if "files" in told:
@@ -153,9 +159,13 @@ class Ledger:
             if work in {work for _, work, _ in self._staged.values()} and paths not in self._seals.get(work, ()):
                 raise InvariantBroken("only what was sealed is committed", f"v{version} is {work} with {paths}")
 
+    def app_ids_of_seals(self) -> set[str]:
+        """The applications that have sealed anything."""
+        return {app_id for app_id, _ in self._seals}
+
     def require_sealed_committed(self) -> None:
         """Raise unless every checkpoint of which somebody was told that it is sealed is in the table."""
-        for work in sorted(self.sealed - self.apps.keys()):
+        for work in sorted(self.sealed - self.apps.keys() - self.discarded):
             raise InvariantBroken("what was sealed is recovered", f"{work} is not in the table after a recovery")
 
     def _commit_version(self, name: str) -> int | None:
@@ -190,6 +200,8 @@ class Ledger:
                 raise InvariantBroken(
                     "a definite failure never appears", f"{attempt.actor} was told {attempt.error!r}; it is v{version}"
                 )
+            if attempt.is_blind is None:
+                attempt.is_blind = bool(info.get("isBlindAppend"))
             if attempt.changes_data and bool(info.get("isBlindAppend")) != attempt.is_blind:
                 raise InvariantBroken("isBlindAppend follows the declared reads", f"v{version} of {attempt.actor}")
             self._check_serializable(version, attempt)
@@ -232,6 +244,7 @@ class Ledger:
     def _folded(self, version: int, entry: _Version) -> State:
         before = self.states.get(version - 1, State("", {}, {}))
         live, transactions, metadata_id = dict(before.live), dict(before.transactions), before.metadata_id
+        last_row_id, timestamp_ms = before.last_row_id, before.timestamp_ms
         for action in entry.actions:
             if "remove" in action and live.pop(action["remove"]["path"], None) is None:
                 raise InvariantBroken("only live files are removed", f"v{version} removes {action['remove']['path']}")
@@ -240,11 +253,19 @@ class Ledger:
                 if action["add"]["path"] in live:
                     raise InvariantBroken("a file is added once", f"v{version} adds {action['add']['path']} again")
                 live[action["add"]["path"]] = action["add"]
+                last_row_id = _last_row_id(version, action["add"], last_row_id)
             elif "txn" in action:
                 transactions[action["txn"]["appId"]] = action["txn"]["version"]
             elif "metaData" in action:
                 metadata_id = action["metaData"]["id"]
-        return State(metadata_id, live, transactions)
+            elif "inCommitTimestamp" in action.get("commitInfo", ()):
+                told_ms = action["commitInfo"]["inCommitTimestamp"]
+                if told_ms <= timestamp_ms:
+                    raise InvariantBroken(
+                        "in-commit timestamps ascend", f"v{version} has {told_ms} after {timestamp_ms}"
+                    )
+                timestamp_ms = told_ms
+        return State(metadata_id, live, transactions, last_row_id, timestamp_ms)
 
     def _check_serializable(self, version: int, attempt: Attempt) -> None:
         if attempt.read_version is None:
@@ -392,6 +413,16 @@ def _parse(version: int, body: bytes) -> tuple[dict[str, Any], ...]:
     if not actions or declared not in (None, len(actions)):
         raise InvariantBroken("visible commits are complete", f"v{version} has {len(actions)} of {declared} lines")
     return actions
+
+
+def _last_row_id(version: int, add: dict[str, Any], last_row_id: int) -> int:
+    first = add.get("baseRowId")
+    if first is None:
+        return last_row_id
+    if first <= last_row_id:
+        raise InvariantBroken("a row id is given once", f"v{version} gives {first} again; {last_row_id} was the last")
+    last: int = first + orjson.loads(add["stats"])["numRecords"] - 1
+    return last
 
 
 def _partition(path: str) -> str:

@@ -28,6 +28,7 @@ __all__ = ["Pruned", "Run", "Scenario", "StoryTooLong"]
 
 _STEPS_MAX = 600
 _LONG_PAUSE_S = 7200.0
+_PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDuration
 _RETENTION_MS = 30 * 24 * 3600 * 1000  # the default of delta.logRetentionDuration
 
 logging.getLogger("txlog").addHandler(logging.NullHandler())
@@ -48,7 +49,7 @@ class Scenario:
     ``store`` is "local" (names are linked, then synced; listings lie) or "object" (one consistent request each).
     ``deletes`` is True where names may disappear from the log. ``pauses`` lets actors sleep for two hours before a put;
     ``splits_sync`` lets others act between link and sync. The table begins with ``versions`` versions,
-    of which handles that are open have not seen the newest ``unseen``.
+    of which handles that are open have not seen the newest ``unseen``, and with these ``properties``.
     """
 
     name: str
@@ -72,6 +73,7 @@ class Scenario:
     splits_sync: bool = False
     versions: int = 1
     unseen: int = 0
+    properties: tuple[tuple[str, str], ...] = ()
 
 
 class Run:
@@ -90,11 +92,12 @@ class Run:
     ) -> None:
         self.scenario = scenario
         self.choices = choices
-        self.base = base_world(scenario.versions, scenario.store, scenario.unseen)
+        self.base = base_world(scenario.versions, scenario.store, scenario.unseen, scenario.properties)
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
         self.story: list[str] = []
         self.steps = 0
+        self.days_passed = 0
         self.faults_left = scenario.faults
         self.crashes_left = scenario.crashes
         self.cuts_left = scenario.power_cuts
@@ -347,18 +350,22 @@ class Run:
             self._read_before.add(log)
 
     def _recover(self) -> None:
-        """Whatever happened, a recovery commits each checkpoint that somebody was told is sealed."""
-        if not self.ledger.sealed:
+        """Whatever happened, a recovery commits each checkpoint that somebody was told is sealed, and fails at none."""
+        app_ids = sorted(self.ledger.app_ids_of_seals())
+        if not app_ids:
             return
         self.world.log.before_sync = self.world.staging.before_sync = None
         with ambient.use(Clock(255)):
             table = opened(TableStore("memory://table", self.world.log, self.world.files, self.world.staging), None, {})
-            for app_id in {app_id for app_id, _ in self.ledger.sealed}:
+            for app_id in app_ids:
                 try:
                     Sink(table, app_id).recover()
                 except TxlogError as error:
-                    if self.scenario.deletes and isinstance(error, (InvalidInputError, MetadataChangedError)):
-                        return  # too old for what was cleaned up since
+                    is_late = self.scenario.deletes or self.days_passed >= _PENDING_DAYS_MAX
+                    if is_late and isinstance(error, (InvalidInputError, MetadataChangedError)):
+                        return  # too old for what was, or may have been, cleaned up since
+                    if any(app_id == discarded for discarded, _ in self.ledger.discarded):
+                        return  # a seal that was under way arrived after what it names was given up
                     raise InvariantBroken("what was sealed is recovered", str(error)) from error
         self._check()
         self.ledger.require_sealed_committed()

@@ -146,6 +146,7 @@ class Session:
     def let_days_pass(self, days: int) -> None:
         """For everybody, whatever they are in the middle of."""
         self.run.suspend(self, StoreCall("days_pass", 1, str(days)))
+        self.run.days_passed += days
         for life in self.run.lives:
             life.clock.elapsed_ms += days * 24 * 3600 * 1000
 

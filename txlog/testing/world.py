@@ -118,14 +118,14 @@ class World:
 
 
 @cache
-def base_world(versions: int, store: str, unseen: int = 0) -> World:
+def base_world(versions: int, store: str, unseen: int = 0, properties: tuple[tuple[str, str], ...] = ()) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
     Handles that are open on it have not seen the newest ``unseen`` of them.
     """
     if unseen:
-        world = base_world(versions, store)
-        return World(world.log, world.files, world.ledger, base_world(versions - unseen, store).head)
+        world = base_world(versions, store, 0, properties)
+        return World(world.log, world.files, world.ledger, base_world(versions - unseen, store, 0, properties).head)
     log, files = MemoryLogStore(), MemoryFileStore()
     if store == "object":
         log.checks_predecessor = False
@@ -133,8 +133,9 @@ def base_world(versions: int, store: str, unseen: int = 0) -> World:
         log.lists_itself_completely = False
     with ambient.use(_Still()):
         engine = Engine(TableStore("memory://table", log, files))
+        engine.post_commit._executor = _Inline()  # type: ignore[assignment]
         schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
-        definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS))
+        definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | dict(properties)))
         engine.commit_definition(None, definition, "CREATE TABLE", {})
         for version in range(1, versions):
             part = PARTITIONS[(version - 1) % 2]

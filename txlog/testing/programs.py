@@ -1,0 +1,298 @@
+"""What actors of a story do: small programs that write to one table as users and engines do, through txlog's own doors.
+
+In: a `Session`. Out: nothing; what each program was told is judged as it is told. The programs that work with a `Sink`
+are in ``sink_programs``; who acts with whom is in ``actors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import CommitStateUnknownError, NotFoundError
+from txlog.log.predicates import col
+from txlog.table import Table
+from txlog.testing.invariants import Attempt
+from txlog.testing.session import Session
+from txlog.transaction import Transaction
+
+__all__ = [
+    "ROW",
+    "Program",
+    "add_column",
+    "add_files",
+    "append",
+    "append_after_all_read",
+    "append_and_leave",
+    "append_and_maintain",
+    "append_and_resolve",
+    "append_new_column",
+    "append_what_was_read",
+    "checkpoint",
+    "clean_up_at_once",
+    "clean_up_later",
+    "compact",
+    "delete_files",
+    "ingest",
+    "ingest_of_two",
+    "ingest_once",
+    "maintain",
+    "overwrite",
+    "overwrite_once",
+    "read",
+    "resolve_for_others",
+    "rewrite",
+    "set_properties",
+]
+
+ROW = pa.table({"id": pa.array([1], pa.int64()), "part": ["a"]})
+_WIDER_ROW = ROW.append_column("extra", pa.array(["new"]))
+
+Program = Callable[[Session], None]
+Fill = Callable[[Attempt, Transaction], None]
+
+
+# --- rows -------------------------------------------------------------------------------------------------------
+
+
+def append(session: Session, *, fresh: bool = False, times: int = 1) -> None:
+    """Blind appends, one after the other, on one handle."""
+    table = session.table(fresh=fresh)
+    for _ in range(times):
+        _commit(session, table, lambda attempt, txn: txn.add(session.new_file()))
+
+
+def append_and_leave(session: Session) -> None:
+    """An append that gives up at the first lost answer."""
+    _append_once(session, session.table(total_timeout=0.0))
+
+
+def append_and_resolve(session: Session) -> None:
+    """One that then asks what became of it."""
+    table = session.table(total_timeout=0.0)
+    _resolve(session, _append_once(session, table), table)
+
+
+def _append_once(session: Session, table: Table) -> Attempt:
+    return _commit(session, table, lambda attempt, txn: txn.add(session.new_file()))
+
+
+def resolve_for_others(session: Session) -> None:
+    """Another process that asks, on behalf of whoever was left in doubt."""
+    table = session.table(fresh=True)
+    for _ in range(2):
+        table.snapshot()
+        for attempt in list(session.run.ledger.attempts.values()):
+            if attempt.answer == "unknown":
+                _resolve(session, attempt, table)
+
+
+def _resolve(session: Session, attempt: Attempt, table: Table) -> None:
+    error = attempt.error
+    if isinstance(error, CommitStateUnknownError) and error.txn_id is not None and error.version is not None:
+        session.resolve(attempt, table, error.txn_id, error.version)
+
+
+def append_what_was_read(session: Session, *, part: str = "a", serializable: bool = False) -> None:
+    """Read a partition and add to it: two of these must not both be planned on the same rows."""
+
+    def fill(attempt: Attempt, txn: Transaction) -> None:
+        attempt.is_blind, attempt.is_serializable = False, serializable
+        attempt.reads.add(part)
+        attempt.read_files.update(session.read(txn, col("part") == part))
+        txn.add(session.new_file(part))
+
+    _commit(session, session.table(), fill, isolation="Serializable" if serializable else None)
+
+
+def append_after_all_read(session: Session) -> None:
+    append_what_was_read(session, serializable=True)
+
+
+def add_files(session: Session) -> None:
+    """Take a file that lies there already into the table."""
+    table = session.table()
+    path = session.new_file().path
+    with session.attempt() as attempt:
+        attempt.result = table.add_files([path])
+
+
+def overwrite(session: Session) -> None:
+    """Replace every row there is."""
+
+    def fill(attempt: Attempt, txn: Transaction) -> None:
+        attempt.is_blind = False
+        attempt.reads.add(None)
+        txn.remove(*session.read(txn))
+        txn.add(session.new_file())
+
+    _commit(session, session.table(), fill)
+
+
+def overwrite_once(session: Session) -> None:
+    """The same as one checkpoint of an application, which a restart asks for again."""
+    table = session.table(fresh=session.clock.incarnation > 0)
+    with session.attempt(("replaces", 1)) as attempt:
+        attempt.is_blind = False
+        attempt.result = table.overwrite(ROW, app_id="replaces", checkpoint_id=1)
+
+
+def delete_files(session: Session, *, part: str = "a") -> None:
+    """Remove the files of a partition, whole; nothing where there is none."""
+
+    def fill(attempt: Attempt, txn: Transaction) -> None:
+        attempt.is_blind = False
+        paths = txn.snapshot.files(col("part") == part).column("path").to_pylist()
+        attempt.read_files.update(paths)
+        if paths:
+            txn.remove(*paths)
+        else:
+            attempt.is_blind = True
+
+    _commit(session, session.table(), fill, operation="DELETE")
+
+
+def rewrite(session: Session, *, part: str = "a") -> None:
+    """Move the rows of a partition to one new file, as an optimizer does: no data changes."""
+
+    def fill(attempt: Attempt, txn: Transaction) -> None:
+        attempt.is_blind, attempt.changes_data = False, False
+        paths = txn.snapshot.files(col("part") == part).column("path").to_pylist()
+        attempt.read_files.update(paths)
+        if paths:
+            txn.remove(*paths)
+            txn.add(session.new_file(part, data_change=False))
+
+    _commit(session, session.table(), fill, operation="OPTIMIZE", data_change=False)
+
+
+# --- applications -----------------------------------------------------------------------------------------------
+
+
+def ingest(session: Session, *, app_id: str = "app", first: int = 1, last: int = 2) -> None:
+    """Checkpoints of an application, in order, as metadata alone: a restart begins with the first again."""
+    _ingest(session, (app_id,), first, last)
+
+
+def ingest_once(session: Session) -> None:
+    ingest(session, last=1)
+
+
+def ingest_of_two(session: Session) -> None:
+    """Checkpoints of two applications in one version, as of the partitions of one source."""
+    _ingest(session, ("app", "other"), 1, 2)
+
+
+def _ingest(session: Session, app_ids: tuple[str, ...], first: int, last: int) -> None:
+    table = session.table(fresh=session.clock.incarnation > 0)
+    for checkpoint_id in range(first, last + 1):
+
+        def fill(attempt: Attempt, txn: Transaction, checkpoint_id: int = checkpoint_id) -> None:
+            for app_id in app_ids:
+                txn.set_transaction(app_id, checkpoint_id)
+            txn.add(session.new_file())
+
+        attempt = _commit(session, table, fill, app=(app_ids[0], checkpoint_id))
+        if attempt.answer != "committed":
+            return
+
+
+# --- the definition ---------------------------------------------------------------------------------------------
+
+
+def set_properties(session: Session) -> None:
+    """Change the table's definition: every concurrent writer must notice."""
+    table = session.table()
+    with session.attempt() as attempt:
+        attempt.is_blind, attempt.changes_definition = False, True
+        attempt.result = table.set_properties({"owner": attempt.key})
+
+
+def add_column(session: Session) -> None:
+    """Nothing, where somebody else has added it."""
+    table = session.table()
+    with session.attempt() as attempt:
+        attempt.is_blind, attempt.changes_definition = False, True
+        attempt.result = table.add_columns(pa.schema([("extra", pa.string())]))
+
+
+def append_new_column(session: Session) -> None:
+    """Rows that bring a column with them: blind where somebody else has added it."""
+    table = session.table()
+    with session.attempt() as attempt:
+        attempt.is_blind = None
+        attempt.result = table.append(_WIDER_ROW, schema_mode="merge")
+
+
+# --- the log ----------------------------------------------------------------------------------------------------
+
+
+def checkpoint(session: Session) -> None:
+    """Write a checkpoint of the newest version, and say so in the hint."""
+    session.table(fresh=True).create_checkpoint()
+
+
+def compact(session: Session) -> None:
+    """Write one file that readers take for all commits since the last checkpoint."""
+    session.table(fresh=True).compact_log()
+
+
+def clean_up_later(session: Session) -> None:
+    """More than a month later, clean up what no retained version needs."""
+    session.let_days_pass(40)
+    session.table(fresh=True).clean_up_log()
+
+
+def maintain(session: Session) -> None:
+    """Write a checkpoint, and later clean up."""
+    session.table(fresh=True).create_checkpoint()
+    clean_up_later(session)
+
+
+def append_and_maintain(session: Session) -> None:
+    """Move the table on, so that a version that somebody still aims at is among those that go."""
+    append(session, times=2)
+    maintain(session)
+
+
+def clean_up_at_once(session: Session) -> None:
+    """Write a checkpoint and clean up: everything is young, so nothing may go."""
+    table = session.table(fresh=True)
+    table.create_checkpoint()
+    table.clean_up_log()
+
+
+def read(session: Session) -> None:
+    """Look at the table twice: each look is a version that is or was the newest, and time goes forward.
+
+    Then look back at the version before, where it is still there.
+    """
+    table = session.table(fresh=True)
+    seen = -1
+    for _ in range(2):
+        seen = _look(session, table, None, seen)
+    try:
+        _look(session, table, seen - 1, -1)
+    except NotFoundError:
+        return
+
+
+def _look(session: Session, table: Table, version: int | None, not_before: int) -> int:
+    snapshot = table.snapshot(version)
+    told = {app_id: txn.version for app_id, txn in snapshot._head.transactions.items()}
+    paths = set(snapshot.files().column("path").to_pylist())
+    session.run.ledger.check_reader(snapshot.version, told, snapshot.table_id, paths, not_before=not_before)
+    return snapshot.version
+
+
+def _commit(
+    session: Session, table: Table, fill: Fill, *, app: tuple[str, int] | None = None, **options: Any
+) -> Attempt:
+    with session.attempt(app) as attempt:
+        with table.transaction(**options) as txn:
+            attempt.read_version = txn.snapshot.version
+            fill(attempt, txn)
+        attempt.result = txn.result
+    return attempt

@@ -1,0 +1,134 @@
+"""What actors of a story do with a `Sink`: tasks and coordinators that stage, seal, commit, die and recover.
+
+In: a `Session`. Out: nothing; what each program was told is judged as it is told, and remembered in the `Ledger` where
+it is a promise about the end: what was said to be sealed is in the table after a recovery.
+"""
+
+from __future__ import annotations
+
+from txlog.errors import TxlogError
+from txlog.sink.committable import Committable, PendingFile
+from txlog.sink.inspection import AGE_MIN_MS, clean_staging
+from txlog.sink.recovery import Recovery
+from txlog.sink.sink import Sink
+from txlog.testing.invariants import Attempt
+from txlog.testing.programs import ROW
+from txlog.testing.session import Session
+
+__all__ = [
+    "clean_staging_later",
+    "discard",
+    "recover",
+    "sink",
+    "staging_and_leaving",
+    "staging_backlog",
+    "staging_nothing",
+    "staging_sink",
+]
+
+
+def sink(session: Session, *, app_id: str = "app", last: int = 2, mode: str = "append") -> None:
+    """Checkpoints with rows: what a task wrote is committed, and committed again after a restart."""
+    table = session.table(fresh=session.clock.incarnation > 0)
+    door = Sink(table, app_id, mode=mode)
+    for checkpoint_id in range(1, last + 1):
+        with session.attempt((app_id, checkpoint_id)) as attempt:
+            attempt.is_blind = mode == "append"
+            with door.task(checkpoint_id) as writer:
+                writer.write(ROW)
+            attempt.result = door.commit(checkpoint_id, [writer.committable])
+        if attempt.answer != "committed":
+            return
+
+
+def staging_sink(session: Session, *, app_id: str = "app", mode: str = "append") -> None:
+    """A task and its coordinator: what an earlier life left is recovered; then a checkpoint, step by step."""
+    door = _restarted(session, app_id, mode)
+    if door.last_checkpoint_id() == 1:
+        return
+    _seal(session, door, app_id, 1)
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.is_blind = mode == "append"
+        attempt.result = door.commit(1)
+
+
+def staging_and_leaving(session: Session, *, app_id: str = "app") -> None:
+    """A coordinator that seals, and leaves the rest to whoever recovers."""
+    door = _restarted(session, app_id, "append")
+    if door.last_checkpoint_id() is None:
+        _seal(session, door, app_id, 1)
+
+
+def staging_nothing(session: Session) -> None:
+    """Checkpoints without rows: neither makes a version, and the next one does not wait for it."""
+    door = _restarted(session, "quiet", "append")
+    for checkpoint_id in (1, 2):
+        _seal(session, door, "quiet", checkpoint_id, rows=0)
+        door.commit(checkpoint_id)
+
+
+def staging_backlog(session: Session, *, app_id: str = "app") -> None:
+    """A coordinator that seals two checkpoints before it commits the first."""
+    door = _restarted(session, app_id, "append")
+    last = door.last_checkpoint_id() or 0
+    for checkpoint_id in range(last + 1, 3):
+        _seal(session, door, app_id, checkpoint_id)
+    _recover(session, door, app_id)
+
+
+def recover(session: Session, *, app_id: str = "app") -> None:
+    """Another process that ends what it finds sealed."""
+    _recover(session, Sink(session.table(), app_id), app_id)
+
+
+def discard(session: Session, *, app_id: str = "app") -> None:
+    """An operator who gives a checkpoint up: nobody waits for it any more."""
+    session.run.ledger.discarded.add((app_id, 1))
+    Sink(session.table(), app_id).discard(1)
+
+
+def clean_staging_later(session: Session) -> None:
+    """A day later, remove what nobody needs: what was sealed is not among it."""
+    session.let_days_pass(1)
+    clean_staging(session.table(fresh=True)._engine, AGE_MIN_MS)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------
+
+
+def _restarted(session: Session, app_id: str, mode: str) -> Sink:
+    door = Sink(session.table(fresh=session.clock.incarnation > 0), app_id, mode=mode)
+    if session.clock.incarnation:
+        _recover(session, door, app_id)
+    return door
+
+
+def _seal(session: Session, door: Sink, app_id: str, checkpoint_id: int, rows: int = 1) -> None:
+    """The task's attempt is the number of its life, so that two lives never stage under one name."""
+    attempt_number = session.clock.incarnation * 16 + session.clock.number
+    files = []
+    for _ in range(rows):
+        add = session.new_file()
+        session.files.make_durable([add.path])
+        files.append(PendingFile(add.path, add.size, 1, add.modification_time, dict(add.partition_values), add.stats))
+    seen = door._table.snapshot()
+    job_id, at = session.clock.key(), (seen.table_id, seen.version)
+    door.stage(Committable(app_id, checkpoint_id, job_id, 0, attempt_number, *at, tuple(files)))
+    if door.prepare(checkpoint_id, {0: attempt_number}) is not None and rows:
+        session.run.ledger.sealed.add((app_id, checkpoint_id))
+
+
+def _recover(session: Session, door: Sink, app_id: str) -> None:
+    """Each of its commits is judged; they are one attempt to the clock alone."""
+    session.clock.attempt += 1
+    try:
+        results = door.recover().results
+    except TxlogError as error:
+        results = getattr(error, "recovery", Recovery()).results
+        session.run.tell(f"{session.actor.name}: recovery stopped by {error}"[:150])
+    for checkpoint_id, result in results.items():
+        session.run.tell(f"{session.actor.name}: recovered {checkpoint_id}: {result}"[:150])
+        if result.outcome != "empty":
+            found = Attempt(session.clock.key(), session.actor.name, app=(app_id, checkpoint_id), result=result)
+            found.answer = "committed"
+            session.run.ledger.told(found)
