@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -107,6 +107,34 @@ def test_an_append_under_each_fault_is_there_once_or_refused(
     server.clear_scripts()
     seen = txlog.Table.open(uri, storage_options=options).snapshot()
     assert (seen.version, seen.to_arrow().num_rows) == ((0, 2) if refused else (1, 4))
+
+
+@pytest.mark.parametrize("fault", [fault for fault in Fault if fault is not Fault.IGNORE_CONDITION])
+def test_a_sinks_checkpoint_is_in_the_table_once_whichever_of_its_steps_meets_a_fault(
+    server: FaultyS3, options: dict[str, str], tmp_path: Path, fault: Fault
+) -> None:
+    uri = f"s3://bucket/{tmp_path.name}"
+    txlog.write(uri, ROWS, storage_options=options)
+    sink = txlog.Sink(txlog.Table.open(uri, storage_options=options), "app")
+    with sink.task(1) as task:
+        task.write(ROWS)
+    steps: dict[str, Callable[[], object]] = {
+        "stage": lambda: sink.stage(task.committable),
+        "seal": lambda: sink.prepare(1, [0]),
+        "commit": lambda: sink.commit(1),
+    }
+    for name, step in steps.items():
+        server.script(*([Fault.NONE] if name == "commit" else []), fault)
+        if fault is Fault.FORBIDDEN_403:
+            with pytest.raises(StorageError, match="Check the credentials"):
+                step()
+            server.clear_scripts()
+        step()
+    server.clear_scripts()
+    later = txlog.Sink(txlog.Table.open(uri, storage_options=options), "app")
+    assert not later.recover().results
+    seen = later._table.snapshot()
+    assert (seen.version, seen.to_arrow().num_rows, later.last_checkpoint_id()) == (1, 4, 1)
 
 
 def test_a_server_that_ignores_the_condition_is_found_out_before_anything_is_lost(
