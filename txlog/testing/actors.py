@@ -56,8 +56,13 @@ _CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once)
 _CHECKPOINTERS = (checkpoint, *_CLEANERS)
 
 
-def _actors(*programs: Program, restarts: int = 0, all_checkpoint: bool = False) -> tuple[Actor, ...]:
-    """``all_checkpoint`` where commits are followed by checkpoints, and in time by a clean-up, by themselves."""
+def _actors(
+    *programs: Program, restarts: int = 0, all_checkpoint: bool = False, behind_ms: int = 0
+) -> tuple[Actor, ...]:
+    """``all_checkpoint`` where commits are followed by checkpoints, and in time by a clean-up, by themselves.
+
+    Each is ``behind_ms`` behind the one before it.
+    """
     return tuple(
         Actor(
             _name(program, number),
@@ -65,6 +70,7 @@ def _actors(*programs: Program, restarts: int = 0, all_checkpoint: bool = False)
             restarts,
             all_checkpoint or program in _CHECKPOINTERS,
             all_checkpoint or program in _CLEANERS,
+            behind_ms * number,
         )
         for number, program in enumerate(programs, start=1)
     )
@@ -173,6 +179,7 @@ _LOG: tuple[Program, ...] = (
 _CASTS = (_LIGHT, _ROWS, _SINKS, _LOG, tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))))
 """Programs that have more to do with each other than with others; and all of them."""
 
+_HOUR_MS = 3_600_000
 _CHECKPOINTS_BY_ITSELF = ("delta.checkpointInterval", "2")
 _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (),
@@ -191,7 +198,12 @@ def any_story(choices: Choices) -> Scenario:
     by_itself = _CHECKPOINTS_BY_ITSELF in properties
     return Scenario(
         "any",
-        _actors(*programs, restarts=choices.choose(2), all_checkpoint=by_itself),
+        _actors(
+            *programs,
+            restarts=choices.choose(2),
+            all_checkpoint=by_itself,
+            behind_ms=(0, _HOUR_MS, -_HOUR_MS)[choices.choose(3, calm=0.7)],
+        ),
         faults=choices.choose(4),
         crashes=choices.choose(3),
         power_cuts=choices.choose(2, calm=0.5),

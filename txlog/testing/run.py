@@ -123,7 +123,7 @@ class Run:
         """Raises `InvariantBroken`, `StoryTooLong`, and `Pruned` where ``visited`` has the state already."""
         try:
             for number, actor in enumerate(self.scenario.actors, start=1):
-                self._begin(actor, Clock(number))
+                self._begin(actor, Clock(number, actor.behind_ms))
             while alive := self._alive():
                 self._step(alive)
             self._epilogue()
@@ -314,7 +314,7 @@ class Run:
         if not self._left[life.actor.name]:
             return
         self._left[life.actor.name] -= 1
-        clock = Clock(life.clock.number)
+        clock = Clock(life.clock.number, life.clock.behind_ms)
         clock.incarnation = life.clock.incarnation + 1
         clock.elapsed_ms = life.clock.elapsed_ms + 1000
         self.tell(f"{life.actor.name}: starts again")

@@ -36,7 +36,8 @@ __all__ = ["Actor", "Clock", "Session"]
 class Actor:
     """``program`` acts on the table through its `Session`; after a crash it is begun again ``restarts`` times.
 
-    ``checkpoints`` and ``deletes`` say whether it may change the hint, and delete names from the log.
+    ``checkpoints`` and ``deletes`` say whether it may change the hint, and delete names from the log. Its clock is
+    ``behind_ms`` behind that of others.
     """
 
     name: str
@@ -44,20 +45,22 @@ class Actor:
     restarts: int = 0
     checkpoints: bool = False
     deletes: bool = False
+    behind_ms: int = 0
 
 
 class Clock(ambient.Ambient):
     """An actor's own time and chance: a function of what it did, so that a state does not depend on who went first."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, behind_ms: int = 0) -> None:
         self.number = number
+        self.behind_ms = behind_ms
         self.incarnation = 0
         self.attempt = 0
         self.elapsed_ms = number
         self._drawn = 0
 
     def now_ms(self) -> int:
-        return BASE_MS + int(self.elapsed_ms)
+        return BASE_MS + int(self.elapsed_ms) - self.behind_ms
 
     def monotonic_s(self) -> float:
         return 1000.0 + self.elapsed_ms / 1000
