@@ -32,7 +32,7 @@ from txlog.protocol.log_names import (
     parse_log_name,
     version_prefix,
 )
-from txlog.protocol.paths import canonical_path, resolve_data_path
+from txlog.protocol.paths import canonical_paths, resolve_data_path
 from txlog.result import counted
 from txlog.store.base import ObjectMeta, TableStore
 
@@ -402,6 +402,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, dict[str, 
     from txlog.protocol.actions import DeletionVectorDescriptor
 
     columns = (batch.column(name).to_pylist() for name in ("path", "size", "partitionValues", "deletionVector"))
-    for path, size, partition_values, vector in zip(*columns, strict=True):
+    canonical = canonical_paths(batch.column("path")).to_pylist()
+    for key, path, size, partition_values, vector in zip(canonical, *columns, strict=True):
         vector_id = DeletionVectorDescriptor.from_json(vector).unique_id if vector else None
-        yield (canonical_path(path), vector_id), path, size, dict(partition_values)
+        yield (key, vector_id), path, size, dict(partition_values)
