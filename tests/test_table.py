@@ -487,6 +487,22 @@ def test_an_older_checkpoint_whose_commit_was_cleaned_up_is_never_dropped_silent
     assert reopened.append(rows_of(4), app_id="app", checkpoint_id=4).version == 4
 
 
+def test_a_put_that_arrived_where_the_log_was_cleaned_up_proves_no_older_checkpoint(table: Table) -> None:
+    log = Path(table.uri) / "_delta_log"
+    other = Table.create(f"{table.uri}-other", table.snapshot().schema)
+    other.append(rows_of(0))
+    other.append(rows_of(1), app_id="app", checkpoint_id=1)  # lost its race to the winner of v2, and was refused
+    for checkpoint_id in (None, None, 2):
+        table.append(rows_of(2), app_id=checkpoint_id and "app", checkpoint_id=checkpoint_id)
+    table.create_checkpoint()
+    for version in (0, 1, 2):
+        (log / commit_name(version)).unlink()
+    (log / commit_name(2)).write_bytes((Path(other.uri) / "_delta_log" / commit_name(2)).read_bytes())
+    for handle in (table, Table.open(table.uri)):
+        with pytest.raises(txlog.InvalidInputError, match="no retained commit"):
+            handle.append(rows_of(1), app_id="app", checkpoint_id=1)
+
+
 def test_another_work_under_one_checkpoint_id_is_told_by_its_fingerprint(table: Table) -> None:
     table.append(rows_of(1), app_id="app", checkpoint_id=1, fingerprint="offsets 0-10")
     same = table.append(rows_of(1), app_id="app", checkpoint_id=1, fingerprint="offsets 0-10")

@@ -15,7 +15,7 @@ from txlog.committer import Committer
 from txlog.delta_log import DeltaLog
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call
-from txlog.log.exactly_once import AlreadyCommitted, check_replay
+from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
 from txlog.log.state import TableHead
 from txlog.log.transaction import Isolation, Proposal, ReadSet, validate_proposal
 from txlog.post_commit import PostCommit
@@ -91,6 +91,8 @@ class Engine:
         if last is None or checkpoint_id > last.version:
             return None
         found = check_replay(app_id, checkpoint_id, fingerprint, last, _Retained(self.log, head.version))
+        if isinstance(found, AlreadyCommitted) and checkpoint_id < last.version and not self._can_read(found.version):
+            found = Rewound(app_id, checkpoint_id, last.version)
         if not isinstance(found, AlreadyCommitted):
             raise InvalidInputError(str(found), table=self.uri, version=head.version)
         if found.version is not None:
@@ -99,6 +101,13 @@ class Engine:
             where = (self.uri, checkpoint_id, app_id, found.version)
             logger.warning("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
         return found
+
+    def _can_read(self, version: int | None) -> bool:
+        """Not a put that arrived where the log was cleaned up: that has the name of a version only."""
+        try:
+            return version is not None and self.log.head_at(version) is not None
+        except NotFoundError:
+            return False
 
     def commit(self, proposal: Proposal, head: TableHead | None, metrics: WriteMetrics | None = None) -> WriteResult:
         """Commit ``proposal``, planned on ``head`` (None: it creates the table); ``metrics`` are what it wrote.

@@ -29,7 +29,9 @@ What a crash leaves, and what `Sink.recover` does about it:
     while staging is deleted          leftovers of a checkpoint that the ``txn`` covers: deleted
 
 Two that seal one checkpoint: put-if-absent lets one manifest be, and the other is told what it says. Two that commit
-it: the ``txn`` action lets one of them win, and the other learns that it is committed.
+it: the ``txn`` action lets one of them win, and the other learns that it is committed. Who removes what is not sealed
+takes the manifest's name first, and leaves it last: a seal is then refused, or finds that what it names is gone and
+undoes itself. A remover that dies leaves that name taken, which the next one ends.
 """
 
 from __future__ import annotations
