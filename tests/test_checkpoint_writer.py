@@ -165,6 +165,33 @@ def test_a_table_without_the_feature_gets_classic_checkpoints() -> None:
     assert world.names(".checkpoint.") == [checkpoint_name(0)]
 
 
+VECTOR = {
+    "storageType": "u",
+    "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^",
+    "offset": 4,
+    "sizeInBytes": 40,
+    "cardinality": 6,
+}
+ROW_IDS = {"baseRowId": 7, "defaultRowCommitVersion": 3}
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_every_field_that_the_protocol_gives_a_file_is_in_the_checkpoint(policy: str) -> None:
+    """All but the statistics and tags of tombstones, which checkpoints have no column for."""
+    added = add("f1", **ROW_IDS, deletionVector=VECTOR, tags={"a": "b", "c": None}, clusteringProvider="liquid")["add"]
+    removed = {**remove("f2")["remove"], **ROW_IDS, "deletionVector": VECTOR, "size": 4, "extendedFileMetadata": True}
+    removed["partitionValues"] = {"p": "2"}
+    world = World(**{"delta.checkpointPolicy": policy})
+    world.commit({"add": added}, {"remove": removed})
+    world.checkpoint()
+    names = [*world.names(".checkpoint.parquet"), *world.sidecars()] if policy == "v2" else [checkpoint_name(1)]
+    rows = [row for name in names for row in pq.read_table(pa.BufferReader(world.store.read(name))).to_pylist()]
+    for action, told in (("add", added), ("remove", removed)):
+        (found,) = (row[action] for row in rows if row.get(action))
+        maps = {name: dict(found[name]) for name in ("partitionValues", "tags") if name in found}
+        assert found | maps == told | {"dataChange": False}
+
+
 def test_an_empty_table_has_a_v2_checkpoint_too() -> None:
     world = World()
     world.checkpoint()
