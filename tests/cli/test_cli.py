@@ -122,6 +122,16 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
     ]
 
 
+def test_append_takes_compressed_json_that_arrow_closes_before_the_last_batch_is_in(
+    table: Path, tmp_path: Path
+) -> None:
+    with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
+        file.writelines(f'{{"id": {number}, "day": "2026-11-20"}}\n' for number in range(300))
+    appended = txlog("append", table, tmp_path / "rows.jsonl.gz")
+    assert appended.exit_code == 0, appended.output
+    assert [row["id"] for row in rows_of(table)] == list(range(300))
+
+
 def test_append_creates_the_table_when_told_to(tmp_path: Path, csv_file: Path) -> None:
     assert txlog("append", tmp_path / "new", csv_file).exit_code == 1
     assert txlog("append", tmp_path / "new", csv_file, "--create", "-p", "day").exit_code == 0

@@ -128,8 +128,14 @@ class _DataFile:
         reader = self._csv_reader(source) if self.format == "csv" else self._json_reader(source)
         dates = {name for name, type_ in self.text_format.column_types.items() if pa.types.is_date(type_)}
         schema = pa.schema([pa.field(m.name, pa.date32()) if m.name in dates else m for m in reader.schema])
-        # Text is read ahead of the batch in hand, so what the handle has passed may exceed it a little.
-        return schema, ((_lined_up(batch, schema), min(handle.tell(), self.size_bytes)) for batch in reader)
+        return schema, ((_lined_up(batch, schema), self._passed(handle)) for batch in reader)
+
+    def _passed(self, handle: Any) -> int:
+        """Text is read ahead of the batch in hand, to the end perhaps: there the reader closes what it reads from."""
+        try:
+            return min(int(handle.tell()), self.size_bytes)
+        except ValueError:
+            return self.size_bytes
 
     def _csv_reader(self, source: Any) -> Any:
         from pyarrow import csv
