@@ -6,6 +6,7 @@ import io
 import json
 from pathlib import Path
 
+import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -96,6 +97,41 @@ def test_a_history_fits_a_terminal_of_80_columns_and_leaves_out_what_nobody_told
     assert all("txlog/0" in line for line in lines[1:])
     table.append(pa.table({"id": [1]}), user_metadata="by hand")
     assert "by hand" in _txlog("history", table.uri).stdout
+
+
+def _history_at(width: int, table: txlog.Table) -> list[str]:
+    console = Console(width=width, record=True, file=io.StringIO())
+    console.print(history_shown(table.history()))
+    return [line.rstrip() for line in console.export_text().splitlines()]
+
+
+def test_where_a_terminal_is_narrow_no_operation_is_broken_inside_a_word(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": range(12_345)}))
+    table.overwrite(pa.table({"id": range(12_345)}), user_metadata="the nightly correction of the day before")
+    table.set_properties({"delta.appendOnly": "false"})
+    lines = _history_at(80, table)
+    assert "note" not in lines[0]
+    assert any("  WRITE overwrite  " in line and line.endswith("kB") for line in lines)
+    words = " ".join(" ".join(lines).split())
+    assert "the nightly correction of the day before" in words
+    assert "delta.appendOnly=false" in words
+    assert lines[-1] == f"all by txlog/{txlog.__version__}"
+    wide = _history_at(160, table)
+    assert len(wide) == 5
+    assert wide[0].endswith("note")
+
+
+def test_a_narrow_history_names_each_writer_where_there_are_several(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    table.overwrite(pa.table({"id": range(12_345)}))
+    deltalake.DeltaTable(table.uri).delete("id = 1")
+    lines = _history_at(80, table)
+    assert [line.strip() for line in lines if " by " in line] == [
+        f"by delta-rs:py-{deltalake.__version__}",
+        *[f"by txlog/{txlog.__version__}"] * 2,
+    ]
+    assert max(map(len, lines)) <= 80
 
 
 KEYS = {

@@ -6,12 +6,12 @@ the renderables a person sees (`..._shown`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -41,7 +41,8 @@ __all__ = [
 Facts = dict[str, Any]
 
 _ALWAYS_TOLD = 3  # version, time and operation of a commit
-_BY_WIDTH = 12  # of a writer's name that is not broken: ours, and most of others
+_READABLE_WIDTH = 24  # of an operation, a writer or a note, before it is broken into lines
+_GAP = 2  # between columns
 
 
 # --- a version ----------------------------------------------------------------------------------------------
@@ -109,16 +110,45 @@ def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
         )
         for entry in entries
     ]
+    wide = _commits(names, rows)
+    needed = sum(max(column.min_width or 0, len(str(column.header))) for column in wide.columns)
+    return _Fitting(wide, needed + _GAP * (len(wide.columns) - 1), Group(*_narrow_history(names, rows)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """``wide``, where a terminal has the columns that it needs; else ``narrow``."""
+
+    wide: RenderableType
+    needed: int
+    narrow: RenderableType
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self.wide if self.needed <= options.max_width else self.narrow
+
+
+def _commits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     # What no commit tells would only take room from the rest.
     told = [at for at in range(len(names)) if at < _ALWAYS_TOLD or any(row[at] for row in rows)]
-    numbers, unbroken = ("version", "rows", "files", "size"), ("version", "time (UTC)", "size")
+    numbers, unbroken = ("version", "rows", "files", "size"), ("version", "time (UTC)", "rows", "files", "size")
     table = _table(*(names[at] for at in told), numbers=numbers, unbroken=unbroken)
-    for column in table.columns:
-        if column.header == "by":
-            column.min_width = min(_BY_WIDTH, max(len(row[names.index("by")]) for row in rows))
+    for at, column in zip(told, table.columns, strict=True):
+        column.min_width = min(_READABLE_WIDTH, max((len(row[at]) for row in rows), default=0))
     for row in rows:
         table.add_row(*(Text(row[at]) for at in told))
     return table
+
+
+def _narrow_history(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[RenderableType]:
+    """The writer and the note stand below the operation, and a writer of all commits below the table."""
+    writers = {row[-2] for row in rows}
+    cells = []
+    for *left, operation, changed, files, size, by, note in rows:
+        below = [f"by {by}"] if by and len(writers) > 1 else []
+        cells.append((*left, "\n".join([operation, *below, *([note] if note else [])]), changed, files, size))
+    yield _commits(names[:-2], cells)
+    if len(writers) == 1 and writers != {""}:
+        yield Text(f"all by {writers.pop()}")
 
 
 # --- files --------------------------------------------------------------------------------------------------
