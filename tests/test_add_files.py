@@ -135,3 +135,19 @@ def test_a_timestamp_without_zone_is_still_not_a_moment(tmp_path: Path) -> None:
     pq.write_table(pa.table({"at": pa.array([datetime(2021, 3, 4)], pa.timestamp("us"))}), tmp_path / "f.parquet")
     with pytest.raises(txlog.SchemaMismatchError, match="at  table timestamp, file timestamp_ntz"):
         table.add_files(["f.parquet"])
+
+
+def test_an_error_says_which_of_the_files_it_speaks_of(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64()), ("day", pa.string())]), ["day"])
+    (tmp_path / "day=1").mkdir()
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "day=1/good.parquet")
+    pq.write_table(pa.table({"id": ["x"]}), tmp_path / "day=1/text.parquet")
+    pq.write_table(pa.table({"id": [1]}), tmp_path / "undated.parquet")
+    absolute = str(tmp_path / "day=1/good.parquet")
+    for bad in ("day=1/text.parquet", "undated.parquet", "day=1/good.parquet", absolute, "day=1/absent.parquet"):
+        with pytest.raises(txlog.TxlogError) as caught:
+            table.add_files(["day=1/good.parquet", bad])
+        assert bad in caught.value.message
+        assert caught.value.message.count(bad) == 1
+    assert "relative to the table's root" in caught.value.message
+    assert table.snapshot().version == 0

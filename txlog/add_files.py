@@ -6,13 +6,21 @@ table. Floating-point columns are read once, since a footer does not tell whethe
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, InvalidInputError, SchemaMismatchError, StorageError, UnsupportedFeatureError
+from txlog.errors import (
+    CorruptLogError,
+    InvalidInputError,
+    NotFoundError,
+    SchemaMismatchError,
+    StorageError,
+    UnsupportedFeatureError,
+)
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import is_mapped
 from txlog.protocol.partition_values import decode
@@ -49,14 +57,29 @@ def adds_of(
     live = {canonical_path(path) for path in snapshot.files().column("path").to_pylist()}
     adds: list[AddFile] = []
     for count, path in enumerate(paths, start=1):
-        uri_path, relative = _checked_path(store, path)
-        if canonical_path(uri_path) in live:
-            raise InvalidInputError("the file is in the table already, or named twice", table=store.uri, path=path)
-        live.add(canonical_path(uri_path))
-        adds.append(_add_of(store, snapshot, relative, uri_path))
+        with _naming(path):
+            uri_path, relative = _checked_path(store, path)
+            if canonical_path(uri_path) in live:
+                raise InvalidInputError("the file is in the table already, or named twice", table=store.uri, path=path)
+            live.add(canonical_path(uri_path))
+            adds.append(_add_of(store, snapshot, relative, uri_path))
         if on_progress is not None:
             on_progress(count)
     return adds
+
+
+@contextlib.contextmanager
+def _naming(path: str) -> Iterator[None]:
+    """What is raised inside says of which of the many paths it speaks."""
+    try:
+        yield
+    except NotFoundError as error:
+        error.message += "; paths are relative to the table's root"
+        raise
+    except InvalidInputError as error:
+        if repr(path) not in error.message:
+            error.message = f"{path}: {error.message}"
+        raise
 
 
 def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
