@@ -35,14 +35,19 @@ NOT_BUILT = {
 ELSEWHERE = {
     "Table": {
         "alter": "table.add_columns(schema), table.set_properties(properties)",
+        "checkpoint": "table.create_checkpoint()",
         "cleanup_metadata": "table.clean_up_log()",
+        "columns": "table.snapshot().schema.names",
+        "count": "table.snapshot().to_arrow(columns=[]).num_rows counts without reading a column",
         "file_uris": 'table.snapshot().files()["path"], relative to table.uri',
         "files": "table.snapshot().files()",
         "load_as_version": "table.snapshot(version), table.snapshot(timestamp=...)",
         "metadata": "table.snapshot().table_id, .properties, .partition_columns",
         "partition_columns": "table.snapshot().partition_columns",
         "properties": "table.snapshot().properties",
+        "num_rows": "table.snapshot().to_arrow(columns=[]).num_rows counts without reading a column",
         "protocol": "table.snapshot().protocol",
+        "read": "table.snapshot().to_arrow(columns, where)",
         "scan": "table.snapshot().to_batches(columns, where)",
         "schema": "table.snapshot().schema",
         "to_arrow": "table.snapshot().to_arrow(columns, where)",
@@ -55,6 +60,8 @@ ELSEWHERE = {
         "write": "table.append(data), table.overwrite(data)",
     },
     "Snapshot": {
+        "columns": "snapshot.schema.names",
+        "count": "snapshot.to_arrow(columns=[]).num_rows counts without reading a column",
         "metadata": "snapshot.table_id, .properties, .partition_columns",
         "num_rows": "snapshot.to_arrow(columns=[]).num_rows counts without reading a column",
         "timestamp": "snapshot.timestamp_ms",
