@@ -183,6 +183,7 @@ class CommitStateUnknownError(TxlogError):
     """
 
     txn_id: str = ""
+    version: int  # the one it was sent to
 
 
 class StorageError(TxlogError):
