@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import pickle
 import threading
@@ -970,6 +971,56 @@ def test_a_misspelt_name_is_an_attribute_error_like_any_other(table: Table) -> N
     with pytest.raises(AttributeError, match="'Table' object has no attribute 'apend'") as caught:
         table.apend(rows_of(1))  # type: ignore[attr-defined]
     assert not isinstance(caught.value, txlog.TxlogError)
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        ("Table.open(table.uri, version=1)", "Table.open() takes no 'version': table.snapshot(version) and"),
+        ("Table.open(table.uri, options={})", "it is called 'storage_options' here"),
+        ("Table.create(table.uri, schema, partitionBy=['id'])", "it is called 'partition_by' here"),
+        ("Table.create(table.uri, schema, configuration={})", "it is called 'properties' here"),
+        ("txlog.write(table.uri, data, partition_cols=['id'])", "it is called 'partition_by' here"),
+        ("table.append(data, schemaMode='merge')", "Table.append() takes no 'schemaMode': it is called 'schema_mode'"),
+        ("table.append(data, mergeSchema=True)", 'schema_mode="merge" adds the columns'),
+        ("table.append(data, mode='overwrite')", "table.overwrite(data) replaces all"),
+        ("table.append(data, partition_by=['id'])", "a table is partitioned as it was made"),
+        ("table.append(data, user_meta='x')", "did you mean 'user_metadata'?"),
+        ("table.append(data, 'merge')", "it takes data, schema_mode, "),
+        ("table.append()", "missing 1 required positional argument: 'data'"),
+        ("table.snapshot().to_arrow(filter='id = 1')", "it is called 'where' here"),
+        ("table.snapshot(colour=1)", "it takes version, timestamp"),
+    ],
+)
+def test_a_call_with_an_argument_of_another_library_is_told_the_one_here(table: Table, call: str, advice: str) -> None:
+    names = {"Table": Table, "txlog": txlog, "table": table, "schema": table.snapshot().schema, "data": rows_of(1)}
+    with pytest.raises(txlog.InvalidInputError) as caught:
+        eval(call, names)
+    assert advice in caught.value.message
+    assert isinstance(caught.value, TypeError)
+    assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
+    assert table.snapshot().version == 0
+
+
+def test_an_error_of_the_callers_own_code_is_not_taken_for_a_wrong_call(table: Table) -> None:
+    def progress() -> None:  # takes no rows, and is called with them
+        pass
+
+    with pytest.raises(TypeError, match="progress") as caught:
+        table.append(rows_of(1), on_progress=progress)  # type: ignore[arg-type]
+    assert not isinstance(caught.value, txlog.TxlogError)
+    assert str(inspect.signature(Table.append)).startswith("(self, data: 'Any', *, schema_mode: 'SchemaMode'")
+
+
+def test_a_table_is_not_made_by_calling_its_class() -> None:
+    with pytest.raises(txlog.InvalidInputError, match=r"Table.open\(uri\) opens a table"):
+        Table("orders")  # type: ignore[arg-type]
+
+
+def test_a_version_may_be_any_whole_number_such_as_one_from_a_data_frame(table: Table) -> None:
+    found = pa.array([0]).to_numpy()[0]
+    assert type(found) is not int
+    assert table.snapshot(found).version == 0
 
 
 def test_whole_partitions_are_replaced_and_deleted_as_the_refusals_advise(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableHead
 from txlog.protocol.actions import Protocol
 from txlog.protocol.schema import Struct, to_arrow
+from txlog.unbuilt import explains_calls, no_attribute
 
 if TYPE_CHECKING:
     from txlog.log.predicates import Predicate
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Snapshot"]
 
 
+@explains_calls
 class Snapshot:
     """One version of a table, which does not move when the table does. Made by `Table.snapshot`.
 
@@ -173,8 +175,6 @@ class Snapshot:
     if not TYPE_CHECKING:  # a type checker tells of a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from txlog.unbuilt import no_attribute
-
             log = self.__dict__.get("_log")
             raise no_attribute(self, name, log and log.table)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 from txlog.alter import Definition, check_agrees, new_table, with_columns, with_properties, without_properties
@@ -31,12 +32,14 @@ from txlog.store.open import open_store
 from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
 from txlog.transaction import IsolationLevel, Transaction
+from txlog.unbuilt import explains_call, explains_calls, no_attribute, not_built
 
 __all__ = ["Table", "write"]
 
 WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
 
 
+@explains_call
 def write(
     uri: str | os.PathLike[str],
     data: Any,
@@ -90,6 +93,7 @@ def write(
         raise
 
 
+@explains_calls
 class Table:
     """One Delta table, open. Thread-safe; pickles without secrets.
 
@@ -98,6 +102,8 @@ class Table:
     """
 
     def __init__(self, engine: Engine) -> None:
+        if not isinstance(engine, Engine):
+            raise InvalidInputError("Table.open(uri) opens a table, Table.create(uri, schema) makes one")
         self._engine = engine
 
     # --- opening and creating -----------------------------------------------------------------------------------
@@ -203,9 +209,9 @@ class Table:
             version = log.version_at(milliseconds(timestamp))
         if version is None:
             return Snapshot(log, log.head())
-        if type(version) is not int or version < 0:
+        if not isinstance(version, Integral) or isinstance(version, bool) or version < 0:
             raise InvalidInputError(f"a version is a whole number from 0, not {version!r}", table=self.uri)
-        return Snapshot(log, log.head_at(version))
+        return Snapshot(log, log.head_at(int(version)))
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
@@ -275,8 +281,6 @@ class Table:
         Replacing only the rows a predicate names (``where``) is not in this release and is refused.
         """
         if where is not None:
-            from txlog.unbuilt import not_built
-
             raise not_built("overwrite(where=...)", self.uri)
         options = WriteOptions(
             mode="overwrite",
@@ -396,8 +400,6 @@ class Table:
     if not TYPE_CHECKING:  # a type checker tells of a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
-            from txlog.unbuilt import no_attribute
-
             engine = self.__dict__.get("_engine")
             raise no_attribute(self, name, engine and engine.uri)
 

@@ -1,14 +1,23 @@
 """What users of other Delta libraries reach for and do not find here: refused by name, with what does it today.
 
-In: the name of an attribute that a `Table` or `Snapshot` lacks. Out: the error to raise, which is an
-``UnsupportedFeatureError`` and, since there is no such attribute, an ``AttributeError``: ``hasattr`` stays honest.
+In: the name of an attribute that a `Table` or `Snapshot` lacks, or of an argument that one of their methods does not
+take. Out: the error to raise, which is a ``TxlogError`` and what Python raises there: an ``AttributeError``, so that
+``hasattr`` stays honest, or a ``TypeError``.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
 from txlog import errors
 
-__all__ = ["no_attribute", "not_built"]
+__all__ = ["explains_call", "explains_calls", "no_attribute", "not_built"]
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
 
 _OF_PARTITIONS = (
     'in one table.transaction() as txn: txn.remove(*txn.snapshot.files(where)["path"].to_pylist()){}, where the'
@@ -76,6 +85,42 @@ ELSEWHERE = {
 """What is there under another name, by the class that it is looked for on."""
 
 
+SAME_AS = {
+    "configuration": "properties",
+    "custommetadata": "user_metadata",
+    "filter": "where",
+    "filters": "where",
+    "ifnotexists": "exist_ok",
+    "options": "storage_options",
+    "partitioncolumns": "partition_by",
+    "partitioncols": "partition_by",
+    "predicate": "where",
+    "replacewhere": "where",
+    "savemode": "mode",
+    "txnappid": "app_id",
+    "txnversion": "checkpoint_id",
+}
+"""Arguments as other libraries call them, small and without underscores."""
+
+_MERGE = 'schema_mode="merge" adds the columns that the table lacks'
+_AS_IT_WAS = "table.snapshot(version) and table.snapshot(timestamp=...) are the table as it was"
+INSTEAD = {
+    "mergeschema": _MERGE,
+    "mode": "table.append(data) adds rows, table.overwrite(data) replaces all; txlog.write(uri, data, mode) is either",
+    "overwriteschema": f"another schema is not in this release; {_MERGE}",
+    "partitionby": "a table is partitioned as it was made: Table.create(uri, schema, partition_by=[...])",
+    "timestamp": _AS_IT_WAS,
+    "timestampasof": _AS_IT_WAS,
+    "version": _AS_IT_WAS,
+    "versionasof": _AS_IT_WAS,
+}
+"""Arguments that another call takes, or that are values of another argument here."""
+
+
+class InvalidInputError(errors.InvalidInputError, TypeError):
+    """The library's own, for a call that does not fit."""
+
+
 class UnsupportedFeatureError(errors.UnsupportedFeatureError, AttributeError):
     """The library's own, for an attribute."""
 
@@ -97,3 +142,61 @@ def no_attribute(owner: object, name: str, table: str | None) -> Exception:
 
 def _refusal(kind: str, name: str, message: str, table: str | None) -> UnsupportedFeatureError:
     return UnsupportedFeatureError(message, table=table, features=(f"{kind}.{name}",))
+
+
+# --- arguments ------------------------------------------------------------------------------------------------------
+
+
+def explains_calls(owner: Class) -> Class:
+    """The class, whose public methods answer a call that does not fit with an ``InvalidInputError``: see `SAME_AS`."""
+    for name, member in list(vars(owner).items()):
+        if name.startswith("_"):
+            continue
+        if isinstance(member, classmethod | staticmethod):
+            setattr(owner, name, type(member)(explains_call(member.__func__)))
+        elif isinstance(member, FunctionType):
+            setattr(owner, name, explains_call(member))
+    return owner
+
+
+def explains_call(function: Function) -> Function:
+    """As `explains_calls`, for one function."""
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:
+                raise  # it began: the error is from inside of it
+            raise _wrong_call(function, named, str(error)) from None
+
+    return cast(Function, call)
+
+
+def _wrong_call(function: Callable[..., Any], named: Mapping[str, Any], python_says: str) -> InvalidInputError:
+    import inspect
+
+    takes = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
+    unknown = next((name for name in named if name not in takes), None)
+    if unknown is None:
+        return InvalidInputError(f"{python_says}; it takes {', '.join(takes)}")
+    return InvalidInputError(f"{function.__qualname__}() takes no {unknown!r}: {_advice(unknown, takes)}")
+
+
+def _advice(unknown: str, takes: list[str]) -> str:
+    import difflib
+
+    folded = {_folded(name): name for name in takes}
+    key = _folded(SAME_AS.get(_folded(unknown), unknown))
+    if key in folded:
+        return f"it is called {folded[key]!r} here"
+    if key in INSTEAD:
+        return INSTEAD[key]
+    close = difflib.get_close_matches(key, folded, n=1)
+    return f"did you mean {folded[close[0]]!r}?" if close else f"it takes {', '.join(takes)}"
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
