@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from txlog import committer, engine, resolve, transaction
+from txlog import commit_body, committer, engine, resolve, transaction
 from txlog.committer import _Run, _Seen
 from txlog.delta_log import DeltaLog
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
@@ -356,6 +356,20 @@ def seals_what_was_removed_meanwhile(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Staging, "check_sealed", lambda self, manifest: None)
 
 
+def numbers_rows_from_where_it_was_planned(patch: pytest.MonkeyPatch) -> None:
+    """After a lost race the row ids are those of the first attempt: the winner has given them too."""
+    real = commit_body._numbered
+    said: dict[str, Any] = {}
+    patch.setattr(
+        commit_body, "_numbered", lambda proposal, head: said.setdefault(proposal.txn_id, real(proposal, head))
+    )
+
+
+def takes_its_own_clock_for_the_tables(patch: pytest.MonkeyPatch) -> None:
+    """A clock that is behind the winner's makes an in-commit timestamp below the one before it."""
+    patch.setattr(commit_body, "next_timestamp_ms", lambda *, now_ms, previous_ms: now_ms)
+
+
 def writes_a_checkpoint_of_what_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
     """A power cut takes the version, and leaves a checkpoint of it."""
     patch.setattr(DeltaLog, "make_durable", lambda self, head: None)
@@ -400,6 +414,8 @@ MUTANTS: dict[str, tuple[Mutant, str]] = {
         (names_files_before_they_are_durable, "two-appenders-power-cut"),
         (creates_the_name_and_then_writes_the_bytes, "two-appenders-power-cut"),
         (looks_whether_the_name_is_free_and_then_overwrites, "two-appenders-power-cut"),
+        (numbers_rows_from_where_it_was_planned, "rows-are-numbered"),
+        (takes_its_own_clock_for_the_tables, "clocks-differ"),
         (writes_a_checkpoint_of_a_stale_state, "checkpointer"),
         (writes_a_checkpoint_of_what_is_not_on_disk, "checkpointer-power-cut"),
         (compacts_what_is_not_on_disk, "compactor-power-cut"),

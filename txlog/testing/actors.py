@@ -36,7 +36,7 @@ from txlog.testing.programs import (
     rewrite,
     set_properties,
 )
-from txlog.testing.run import Scenario
+from txlog.testing.run import SERIALIZABLE, Scenario
 from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor
 from txlog.testing.sink_programs import (
@@ -54,6 +54,12 @@ __all__ = ["SCENARIOS", "any_story"]
 
 _CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once)
 _CHECKPOINTERS = (checkpoint, *_CLEANERS)
+
+
+_HOUR_MS = 3_600_000
+_TIMESTAMPS = ("delta.enableInCommitTimestamps", "true")
+_ROW_TRACKING = ("delta.enableRowTracking", "true")
+_CHECKPOINTS_BY_ITSELF = ("delta.checkpointInterval", "2")
 
 
 def _actors(
@@ -95,6 +101,8 @@ _SMALL = (
     Scenario(
         "definition-changes-lying-lists", _actors(set_properties, append, append), faults=1, kinds=("hole", "stale")
     ),
+    Scenario("rows-are-numbered", _actors(append, append), faults=1, properties=(_ROW_TRACKING,)),
+    Scenario("clocks-differ", _actors(append, append, behind_ms=-_HOUR_MS), properties=(_TIMESTAMPS,)),
     Scenario("checkpointer", _actors(checkpoint, append, read), versions=2),
     Scenario("checkpointer-power-cut", _actors(append, checkpoint), power_cuts=1, splits_sync=True),
     Scenario("compactor-power-cut", _actors(append, compact, restarts=1), power_cuts=1, splits_sync=True, versions=2),
@@ -179,14 +187,13 @@ _LOG: tuple[Program, ...] = (
 _CASTS = (_LIGHT, _ROWS, _SINKS, _LOG, tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))))
 """Programs that have more to do with each other than with others; and all of them."""
 
-_HOUR_MS = 3_600_000
-_CHECKPOINTS_BY_ITSELF = ("delta.checkpointInterval", "2")
 _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (),
-    (("delta.enableInCommitTimestamps", "true"),),
-    (("delta.enableRowTracking", "true"),),
+    (_TIMESTAMPS,),
+    (_ROW_TRACKING,),
     (("delta.checkpointPolicy", "v2"),),
     (_CHECKPOINTS_BY_ITSELF,),
+    (SERIALIZABLE,),
 )
 
 

@@ -34,8 +34,8 @@ class Attempt:
 
     ``key`` is what all its ``txnId``s begin with. ``answer`` is "open" (also for good, after a crash), "committed",
     "refused" (a definite failure), "unknown", or "nothing to do" where no commit was asked for.
-    ``reads`` are partitions, None standing for the whole table. ``is_blind`` is None until it lands where that depends
-    on what others did first.
+    ``reads`` are partitions, None standing for the whole table. ``read_version`` is what its commit says where the
+    program cannot know it. ``is_blind`` is None until it lands where that depends on what others did first.
     """
 
     key: str
@@ -72,9 +72,16 @@ class _Version:
     actions: tuple[dict[str, Any], ...]
     attempt: Attempt | None
 
+    @property
+    def is_blind(self) -> bool:
+        """As its program declared; where it belongs to none (a recovery has several), as it says itself."""
+        if self.attempt is not None:
+            return bool(self.attempt.is_blind)
+        return any(action.get("commitInfo", {}).get("isBlindAppend", False) for action in self.actions)
+
 
 class Ledger:
-    """Every version that ever became visible. ``syncs`` is whether durability is a matter of its own (local disk)."""
+    """Every version that ever became visible; ``syncs`` where that and durable are two things, as on a local disk."""
 
     def __init__(
         self, log: MemoryLogStore, files: MemoryFileStore, staging: MemoryLogStore | None = None, *, syncs: bool = True
@@ -83,6 +90,7 @@ class Ledger:
         self.files = files
         self.staging = MemoryLogStore() if staging is None else staging
         self.syncs = syncs
+        self.is_serializable = False
         self.versions: dict[int, _Version] = {}
         self.states: dict[int, State] = {}
         self.attempts: dict[str, Attempt] = {}
@@ -200,6 +208,8 @@ class Ledger:
                 raise InvariantBroken(
                     "a definite failure never appears", f"{attempt.actor} was told {attempt.error!r}; it is v{version}"
                 )
+            if attempt.read_version is None:
+                attempt.read_version = info.get("readVersion")
             if attempt.is_blind is None:
                 attempt.is_blind = bool(info.get("isBlindAppend"))
             if attempt.changes_data and bool(info.get("isBlindAppend")) != attempt.is_blind:
@@ -271,11 +281,11 @@ class Ledger:
         if attempt.read_version is None:
             return
         live = self.states[attempt.read_version].live
+        misses_nothing = attempt.is_serializable or self.is_serializable
         for between in range(attempt.read_version + 1, version):
             winner = self.versions.get(between)
             if winner is None:
                 continue
-            is_blind = winner.attempt is not None and winner.attempt.is_blind
             for action in winner.actions:
                 if "metaData" in action or "protocol" in action:
                     _not_serializable(version, between, attempt, "changed the table's definition")
@@ -285,7 +295,7 @@ class Ledger:
                         _not_serializable(version, between, attempt, f"removed {path}, which it read")
                 if "add" in action and action["add"]["dataChange"] and attempt.changes_data:
                     path = action["add"]["path"]
-                    if _reads(attempt, path) and (attempt.is_serializable or not is_blind):
+                    if _reads(attempt, path) and (misses_nothing or not winner.is_blind):
                         _not_serializable(version, between, attempt, f"added {path}, which it should have read")
 
     # --- what somebody is told --------------------------------------------------------------------------------

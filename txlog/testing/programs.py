@@ -136,6 +136,7 @@ def overwrite_once(session: Session) -> None:
     table = session.table(fresh=session.clock.incarnation > 0)
     with session.attempt(("replaces", 1)) as attempt:
         attempt.is_blind = False
+        attempt.reads.add(None)
         attempt.result = table.overwrite(ROW, app_id="replaces", checkpoint_id=1)
 
 

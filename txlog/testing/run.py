@@ -24,7 +24,9 @@ from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor, Clock, Session
 from txlog.testing.world import World, base_world, opened
 
-__all__ = ["Pruned", "Run", "Scenario", "StoryTooLong"]
+__all__ = ["SERIALIZABLE", "Pruned", "Run", "Scenario", "StoryTooLong"]
+
+SERIALIZABLE = ("delta.isolationLevel", "Serializable")
 
 _STEPS_MAX = 600
 _LONG_PAUSE_S = 7200.0
@@ -95,6 +97,7 @@ class Run:
         self.base = base_world(scenario.versions, scenario.store, scenario.unseen, scenario.properties)
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
+        self.ledger.is_serializable = SERIALIZABLE in scenario.properties
         self.story: list[str] = []
         self.steps = 0
         self.days_passed = 0

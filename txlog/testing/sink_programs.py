@@ -33,7 +33,7 @@ def sink(session: Session, *, app_id: str = "app", last: int = 2, mode: str = "a
     door = Sink(table, app_id, mode=mode)
     for checkpoint_id in range(1, last + 1):
         with session.attempt((app_id, checkpoint_id)) as attempt:
-            attempt.is_blind = mode == "append"
+            _declare(attempt, mode)
             with door.task(checkpoint_id) as writer:
                 writer.write(ROW)
             attempt.result = door.commit(checkpoint_id, [writer.committable])
@@ -48,7 +48,7 @@ def staging_sink(session: Session, *, app_id: str = "app", mode: str = "append")
         return
     _seal(session, door, app_id, 1)
     with session.attempt((app_id, 1)) as attempt:
-        attempt.is_blind = mode == "append"
+        _declare(attempt, mode)
         attempt.result = door.commit(1)
 
 
@@ -101,6 +101,12 @@ def _restarted(session: Session, app_id: str, mode: str) -> Sink:
     if session.clock.incarnation:
         _recover(session, door, app_id)
     return door
+
+
+def _declare(attempt: Attempt, mode: str) -> None:
+    attempt.is_blind = mode == "append"
+    if mode == "overwrite":
+        attempt.reads.add(None)
 
 
 def _seal(session: Session, door: Sink, app_id: str, checkpoint_id: int, rows: int = 1) -> None:
