@@ -25,6 +25,7 @@ _BOUNDED = frozenset(
 _SLICE_ROWS = 8_192
 _SLICE_ROWS_MIN = 64
 _SHAPED_ROWS = 256  # of one shape, from which on it pays to look for it
+_SHAPED_BYTES = 4 << 20  # at once: the places of all values take as much again, and more
 _SHAPES_MAX = 8
 
 
@@ -92,6 +93,14 @@ def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructAr
 
     Raises ``ArrowException`` or ``ValueError`` where one text has something that Arrow's JSON reader does not take.
     """
+    step = max(_SHAPED_ROWS, _SHAPED_BYTES * len(texts) // max(1, texts.nbytes))
+    if len(texts) <= step:
+        return _read_alike(texts, kind)
+    return pa.concat_arrays([_read_alike(texts.slice(at, step), kind) for at in range(0, len(texts), step)])
+
+
+def _read_alike(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
+    """The same, by the shapes that many of the texts have; those that are left one by one."""
     import numpy as np
 
     from txlog.log.stats_shape import cut_alike
@@ -117,7 +126,7 @@ def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructAr
 
 
 def _read_each(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """The same by Arrow's JSON reader."""
+    """The same, by Arrow's JSON reader."""
     import numpy as np
     import pyarrow.json as pj
 
