@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from txlog.log import stats_struct
 from txlog.log.stats_shape import Shape
 from txlog.log.stats_struct import _parse_one, _read_each, read_json_objects, statistics_as_struct, statistics_type
 from txlog.protocol.schema import leaf_paths, parse_schema
@@ -166,19 +167,21 @@ def test_what_is_written_in_another_way_has_no_shape(text: str) -> None:
     assert Shape.of(text) is None
 
 
-def test_the_texts_of_several_writers_keep_their_order() -> None:
-    """Each is there often enough to be read by its shape; and some texts are like none of these."""
+def test_the_texts_of_several_writers_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each writer has eighty in each piece, and some texts are like none of theirs."""
+    monkeypatch.setattr(stats_struct, "_SHAPED_ROWS", 64)
     forms = [
         PLAIN,
         '{"numRecords":10,"nullCount":{"l":%d,"i":%d,"s":%d}}',
         '{"minValues": {"l": %d, "i": %d, "d": %d}}',
     ]
-    texts = [forms[number % 3] % (number, -number % 1000, 0) for number in range(900)]
-    texts[450] = '{"minValues":{"s":"\\u00e9\\n"}}'
-    texts[451] = '{"minValues":{"l":7.0}}'
+    texts = [forms[number % 3] % (number, -number % 1000, 0) for number in range(480)]
+    monkeypatch.setattr(stats_struct, "_SHAPED_BYTES", pa.array(texts).nbytes // 2)
+    texts[250] = '{"minValues":{"s":"\\u00e9\\n"}}'
+    texts[251] = '{"minValues":{"l":7.0}}'
     expected = [_parse_one(text, KIND) for text in texts]
     assert statistics_as_struct(pa.array(texts), KIND).to_pylist() == expected
-    assert read_json_objects(pa.array(texts[:451]), KIND).to_pylist() == expected[:451]
+    assert read_json_objects(pa.array(texts[:251]), KIND).to_pylist() == expected[:251]
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
