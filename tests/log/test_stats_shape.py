@@ -184,6 +184,20 @@ def test_the_texts_of_several_writers_keep_their_order(monkeypatch: pytest.Monke
     assert read_json_objects(pa.array(texts[:251]), KIND).to_pylist() == expected[:251]
 
 
+@pytest.mark.parametrize("number", ["01", "-01", "-", "0x1f", "+5", "1.", ".5", "1.e5", "nan", "tru", "", " 5", "5 "])
+@pytest.mark.parametrize("name", ["l", "d"])
+def test_a_number_that_is_no_json_is_not_read_even_where_nobody_asks_for_it(name: str, number: str) -> None:
+    good = '{"maxValues":{"l":-5,"d":1.5},"minValues":{"s":"a"}}'
+    bad = good.replace({"l": "-5", "d": "1.5"}[name], number)
+    shape = Shape.of(good)
+    assert shape is not None
+    cut = shape.cut(pa.array([good, bad]))
+    wanted = pa.struct([("minValues", pa.struct([("s", pa.string())]))])
+    assert shape.cut(pa.array([good])).objects(wanted).to_pylist() == [{"minValues": {"s": "a"}}]
+    with pytest.raises((pa.ArrowException, ValueError)):
+        cut.objects(wanted)
+
+
 def test_bytes_that_are_no_text_are_refused() -> None:
     good = '{"minValues":{"s":"abc"}}'
     shape = Shape.of(good)
