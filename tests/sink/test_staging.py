@@ -102,6 +102,21 @@ def test_a_listing_that_shows_a_seal_and_misses_the_one_before_it_is_made_again(
     assert [each.checkpoint_id for each in staging.checkpoints("app")] == [1, 2, 4]
 
 
+def test_a_seal_is_undone_where_what_it_names_is_gone_and_not_where_a_listing_hides_it(
+    scripted: TableStore, scripted_log: Any
+) -> None:
+    staging = staging_of(scripted)
+    staging.stage(committable())
+    staging.seal(sealed(committable()))
+    scripted_log.script["list_from"] = [lambda real, start: []]
+    staging.check_sealed(sealed(committable()))
+    (staged,) = staging.checkpoints("app")
+    scripted_log.delete(staged.names[1])
+    with pytest.raises(txlog.NotFoundError, match="Nothing was sealed"):
+        staging.check_sealed(sealed(committable()))
+    assert staging.checkpoints("app") == ()
+
+
 def test_what_is_visible_and_not_durable_is_not_acknowledged(scripted: TableStore, scripted_log: Any) -> None:
     scripted_log.inner.before_sync = lambda name: False
     with pytest.raises(txlog.StorageError, match="could not be synced"):

@@ -198,9 +198,12 @@ class Staging:
         """Undo a seal of what was removed between the look at it and the seal. Raises NotFoundError, StorageError."""
         key = key_of(manifest.app_id)
         named = {_task_name(key, manifest.checkpoint_id, task.task_id, task.attempt) for task in manifest.tasks}
-        if named and not named <= {meta.name for meta in self._required().list_from(min(named))}:
+        listed = {meta.name for meta in self._required().list_from(min(named))} if named else set()
+        try:
+            self._each(self._required().head, sorted(named - listed))  # a directory that changes may hide a name
+        except NotFoundError:
             self._required().delete(_manifest_name(key, manifest.checkpoint_id))
-            raise self._removed(manifest)
+            raise self._removed(manifest) from None
 
     def _removed(self, manifest: Manifest) -> NotFoundError:
         return NotFoundError(
