@@ -122,6 +122,34 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "told"),
+    [
+        (
+            "a.csv",
+            b"id,day\none,2026-11-20\n",
+            "column 'id': to int64: invalid value 'one'; if it stands for null: --null",
+        ),
+        ("b.csv", b"id,day\n1,20/11/2026\n", "column 'day': to date32[day]: invalid value '20/11/2026'\n"),
+        ("c.tsv.gz", gzip.compress(b"day\tid\n2026-11-20\tN/A\n"), "column 'id': to int64: invalid value 'N/A'; if it"),
+        ("d.csv", b"id,at\n1,2026-11-20 18:30:00\n", ": write it with its zone, such as 2026-11-20T18:30:00Z\n"),
+        ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';': .csv is read with ','"),
+        ("f.csv", b"id,nom\n1,m\xfcller\n", "column 'nom' is not UTF-8: convert the file"),
+        ("g.csv", b"id,name\n1,m\xfcller\n", "column 'name': to string: invalid UTF8 data"),
+    ],
+)
+def test_a_csv_file_that_cannot_be_read_names_the_column_and_what_to_do(
+    tmp_path: Path, name: str, content: bytes, told: str
+) -> None:
+    assert txlog("create", tmp_path / "t", "--columns", "id bigint, name string, day date, at timestamp").exit_code == 0
+    (tmp_path / name).write_bytes(content)
+    refused = txlog("append", tmp_path / "t", tmp_path / name)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(f"InvalidInputError: {tmp_path / name}")
+    assert told in refused.stderr
+    assert deltalake.DeltaTable(tmp_path / "t").version() == 0
+
+
 def test_append_takes_compressed_json_that_arrow_closes_before_the_last_batch_is_in(
     table: Path, tmp_path: Path
 ) -> None:

@@ -7,6 +7,8 @@ read is told to a callback in bytes of input. Files whose columns differ are lin
 from __future__ import annotations
 
 import contextlib
+import re
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +21,7 @@ from txlog.errors import InvalidInputError
 __all__ = ["DataFiles", "TextFormat", "open_data_files"]
 
 BATCH_ROWS = 65_536
+HEADER_BYTES_MAX = 1_000_000
 
 _FORMAT_OF_SUFFIX = {
     ".parquet": "parquet",
@@ -28,6 +31,8 @@ _FORMAT_OF_SUFFIX = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
+_CSV_COLUMN = re.compile(r"In CSV column #(?P<at>\d+): (?:Row #\d+: )?(?:CSV conversion error )?(?P<why>.*)", re.DOTALL)
+_CSV_WORD = re.compile(r"^to (?!bool).*: invalid value '(?P<word>\D+)'$", re.DOTALL)
 _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 Advance = Callable[[int], None]
@@ -106,7 +111,8 @@ class _DataFile:
                 yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
         except (pa.ArrowException, UnicodeDecodeError) as error:
             hint = " (each line must be one JSON object)" if self.format == "json" else ""
-            message = f"{self.path} cannot be read as {self.format}{hint}: {error}"
+            why = self._csv_error(str(error)) if self.format == "csv" else str(error)
+            message = f"{self.path} cannot be read as {self.format}{hint}: {why}"
             raise InvalidInputError(message, path=str(self.path)) from None
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
@@ -124,7 +130,7 @@ class _DataFile:
         return parquet.schema_arrow.remove_metadata(), batches()
 
     def _open_text(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
-        source = pa.CompressedInputStream(handle, self.compression) if self.compression else handle
+        source = self._decompressed(handle)
         reader = self._csv_reader(source) if self.format == "csv" else self._json_reader(source)
         dates = {name for name, type_ in self.text_format.column_types.items() if pa.types.is_date(type_)}
         schema = pa.schema([pa.field(m.name, pa.date32()) if m.name in dates else m for m in reader.schema])
@@ -137,14 +143,20 @@ class _DataFile:
         except ValueError:
             return self.size_bytes
 
+    def _decompressed(self, handle: Any) -> Any:
+        return pa.CompressedInputStream(handle, self.compression) if self.compression else handle
+
+    @property
+    def _delimiter(self) -> str:
+        return "\t" if ".tsv" in self.path.suffixes else ","
+
     def _csv_reader(self, source: Any) -> Any:
         from pyarrow import csv
 
         nulls = list(self.text_format.null_values)
-        tabbed = ".tsv" in self.path.suffixes
-        return csv.open_csv(
+        reader = csv.open_csv(
             source,
-            parse_options=csv.ParseOptions(delimiter="\t" if tabbed else ",", newlines_in_values=True),
+            parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=dict(self.text_format.column_types),
                 null_values=nulls,
@@ -152,6 +164,45 @@ class _DataFile:
                 quoted_strings_can_be_null=False,
             ),
         )
+        self._check_csv(reader.schema)
+        return reader
+
+    def _check_csv(self, schema: pa.Schema) -> None:
+        """What Arrow takes as it is and nobody means: one column named ``a;b``, and text that is not UTF-8."""
+        other = next((mark for mark in ";\t|" if mark in schema.names[0]), None)
+        if len(schema) == 1 and other is not None:
+            raise InvalidInputError(
+                f"{self.path}: its columns are separated by {other!r}: .csv is read with ',' and .tsv with tabs",
+                path=str(self.path),
+            )
+        unreadable = [column.name for column in schema if pa.types.is_binary(column.type)]
+        if unreadable and unreadable[0] not in self.text_format.column_types:
+            raise InvalidInputError(
+                f"{self.path}: column {unreadable[0]!r} is not UTF-8: convert the file, as iconv does",
+                path=str(self.path),
+            )
+
+    def _csv_error(self, arrow_says: str) -> str:
+        """Arrow's message in the words of the command line: the column by its name, and what to do."""
+        found = _CSV_COLUMN.match(arrow_says)
+        if found is None:
+            return arrow_says
+        why = found["why"]
+        if "expected a zone offset" in why:
+            why = f"{why.partition('. If these')[0]}: write it with its zone, such as 2026-11-20T18:30:00Z"
+        if word := _CSV_WORD.search(why):
+            why += f"; if it stands for null: --null {shlex.quote(word['word'])}"
+        names = self._csv_header()
+        at = int(found["at"])
+        return f"column {names[at]!r}: {why}" if at < len(names) else arrow_says
+
+    def _csv_header(self) -> list[str]:
+        import csv
+        import io
+
+        with pa.OSFile(str(self.path)) as handle:
+            text = self._decompressed(handle).read(HEADER_BYTES_MAX).decode("utf-8-sig", "replace")
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter), [])
 
     def _json_reader(self, source: Any) -> Any:
         from pyarrow import json
