@@ -1017,6 +1017,15 @@ def test_a_table_is_not_made_by_calling_its_class() -> None:
         Table("orders")  # type: ignore[arg-type]
 
 
+def test_a_snapshot_pickles_to_the_same_version_without_what_came_after(table: Table) -> None:
+    table.append(rows_of(1))
+    sent = pickle.dumps(table.snapshot())
+    table.append(rows_of(2))
+    received = pickle.loads(sent)
+    assert received == table.snapshot(1)
+    assert received.to_arrow().column("id").to_pylist() == [1]
+
+
 def test_a_version_may_be_any_whole_number_such_as_one_from_a_data_frame(table: Table) -> None:
     found = pa.array([0]).to_numpy()[0]
     assert type(found) is not int

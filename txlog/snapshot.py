@@ -22,6 +22,7 @@ from txlog.unbuilt import explains_calls, no_attribute
 if TYPE_CHECKING:
     from txlog.log.predicates import Predicate
     from txlog.scan import Scan
+    from txlog.store.base import TableStore
 
 __all__ = ["Snapshot"]
 
@@ -31,7 +32,7 @@ class Snapshot:
     """One version of a table, which does not move when the table does. Made by `Table.snapshot`.
 
     ``polars.DataFrame(snapshot)``, ``pyarrow.table(snapshot)`` and whatever else takes an Arrow stream read all of it;
-    `to_arrow` and `to_batches` read the columns and rows that are asked for. Thread-safe.
+    `to_arrow` and `to_batches` read the columns and rows that are asked for. Thread-safe; pickles without secrets.
     """
 
     def __init__(self, log: DeltaLog, head: TableHead) -> None:
@@ -185,5 +186,14 @@ class Snapshot:
             other.version,
         )
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _at, (self._log.store, self.version)
+
     def __hash__(self) -> int:
         return hash((self._log.table, self.table_id, self.version))
+
+
+def _at(store: TableStore, version: int) -> Snapshot:
+    """Unpickles a snapshot: the process that gets it reads the log for itself."""
+    log = DeltaLog(store)
+    return Snapshot(log, log.head_at(version))
