@@ -478,6 +478,7 @@ def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
         ("l <=> NULL", "NULLSAFEEQ"),
         ("dt = current_date()", "CURRENTDATE"),
         ("dt = DATE 'yesterday'", "type cannot hold"),
+        ("dt = 2026-11-01", "a date without quotes"),
         ("dt = 'yesterday'", "not a date"),
         ("dt = TIMESTAMP '2024-01-01 12:00:00'", "date column needs a date"),
         ("l = CAST(1.5 AS BIGINT)", "type cannot hold"),

@@ -51,6 +51,11 @@ def test_an_unknown_delta_key_is_refused_with_the_nearest_known_one() -> None:
         validate({"delta.checkpointIntervall": "10"})
 
 
+def test_a_known_key_without_its_prefix_is_refused_since_it_would_do_nothing() -> None:
+    with pytest.raises(InvalidInputError, match=r"'AppendOnly' is called 'delta\.appendOnly'"):
+        validate({"AppendOnly": "true"})
+
+
 def test_a_key_of_ones_own_is_free_and_its_value_is_kept_to_the_letter() -> None:
     own = {"flink.high-watermark": " 17 ", "owner": "", "Delta": "x"}
     assert validate(own) == own

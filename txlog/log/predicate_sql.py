@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -220,6 +221,8 @@ class _Reader:
 
     def _refused(self, node: exp.Expression, what: str | None = None) -> InvalidInputError:
         construct = what or f"{type(node).__name__.upper()}"
+        if re.fullmatch(r"\d{4} - \d\d? - \d\d?", node.sql(dialect=DIALECT)):
+            construct = "a date without quotes"
         return InvalidInputError(
             f"a predicate cannot hold {construct}: {node.sql(dialect=DIALECT)}. It may compare columns with"
             " literals (=, !=, <, <=, >, >=, BETWEEN, IN, LIKE 'prefix%', IS NULL), joined by AND, OR, NOT"

@@ -317,6 +317,9 @@ def _known_spelling(given: str) -> str:
         raise InvalidInputError(f"a table property's name must be text that is not empty, is {given!r}")
     folded = given.lower()
     if not folded.startswith("delta."):
+        meant = _BY_FOLD.get(f"delta.{folded}")
+        if meant is not None:  # it would protect nothing, and nobody would notice
+            raise InvalidInputError(f"the table property {given!r} is called {meant!r}; as {given!r} it does nothing")
         return given
     if folded in _BY_FOLD:
         return _BY_FOLD[folded]
