@@ -45,8 +45,8 @@ def batches_of(bench: Bench, spark: SparkSession, name: str, batches: int, turn:
     """Milliseconds of each of ``batches`` micro-batches of a new query into a new table."""
     warm_up = _warm_up(bench)
     spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", str(batches + warm_up + 100))
-    target = bench.folder("stream")
-    bench.folder("stream-checkpoint")
+    # A folder for each query: Delta remembers the table that was in one, and would read it on.
+    target = bench.folder(f"stream-{turn}-{name.replace(', ', '-')}")
     query = start_query(spark, SINKS[name], target)
     try:
         wait_for(
