@@ -320,6 +320,7 @@ def _plot(bench: Bench, found: Mapping[Key, Mapping[str, float]], path: Path) ->
     """Time against files, memory against files, time against versions; one column for each operation."""
     try:
         import matplotlib.pyplot as plt
+        from matplotlib.ticker import EngFormatter, LogLocator, NullFormatter
     except ImportError:
         bench.say("no plot: matplotlib is not installed (pip install matplotlib)")
         return
@@ -336,14 +337,16 @@ def _plot(bench: Bench, found: Mapping[Key, Mapping[str, float]], path: Path) ->
             axis.set_xscale("log")
             axis.set_yscale("log")
             axis.set_xticks(sorted({key[1] for key in found if key[0] == by}), minor=False)
-            axis.xaxis.set_major_formatter("{x:,.0f}")
-            axis.xaxis.set_minor_formatter("")
+            axis.xaxis.set_major_formatter(EngFormatter(sep=""))
+            axis.xaxis.set_minor_formatter(NullFormatter())
+            axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if field == "peak_mb" else (1,)))
             axis.yaxis.set_major_formatter("{x:,.0f}")
+            axis.yaxis.set_minor_formatter(NullFormatter())
             axis.set_title(words, fontsize=10)
             axis.set_xlabel(by)
             axis.grid(alpha=0.3)
         row[0].set_ylabel(unit)
-    axes[0][0].legend(fontsize=8)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=len(colours))
     figure.savefig(path, dpi=80)
     plt.close(figure)
     bench.say(f"plotted to {path}")
