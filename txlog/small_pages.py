@@ -1,8 +1,10 @@
-"""Memory for what is read and written by hundreds of megabytes: from the C library, in pages of the usual size.
+"""Memory for what is read and written by hundreds of megabytes: in pages of the usual size, which serve again.
 
 Arrow's own allocator on Linux, mimalloc, asks for huge pages. In virtual machines that hand free memory back to their
 host (free page reporting goes by huge pages), each of them is fetched anew and cleared: of a file list of 400 MB
-that took most of the time. In: work on many files. Out: nothing; Arrow's buffers remember where they came from.
+that took most of the time. jemalloc does not ask for them; the C library, where pyarrow lacks jemalloc, does not
+either, but fetches the pages of each large buffer anew. In: work on many files. Out: nothing; Arrow's buffers remember
+where they came from.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ _displaced: Any = None
 
 @contextlib.contextmanager
 def small_pages() -> Iterator[None]:
-    """Meanwhile Arrow takes memory from the C library, in all threads; not where ARROW_DEFAULT_MEMORY_POOL is set.
+    """Meanwhile Arrow takes memory in small pages, in all threads; not where ARROW_DEFAULT_MEMORY_POOL is set.
 
     May be entered again, and by several threads: the last one out puts back what was there.
     """
@@ -34,7 +36,7 @@ def small_pages() -> Iterator[None]:
         _users += 1
         if _users == 1 and _may_displace(pa.default_memory_pool()):
             _displaced = pa.default_memory_pool()
-            pa.set_memory_pool(pa.system_memory_pool())
+            pa.set_memory_pool(_pool_of_small_pages())
     try:
         yield
     finally:
@@ -43,6 +45,10 @@ def small_pages() -> Iterator[None]:
             if not _users and _displaced is not None:
                 pa.set_memory_pool(_displaced)
                 _displaced = None
+
+
+def _pool_of_small_pages() -> pa.MemoryPool:
+    return pa.jemalloc_memory_pool() if "jemalloc" in pa.supported_memory_backends() else pa.system_memory_pool()
 
 
 def _may_displace(pool: pa.MemoryPool) -> bool:
