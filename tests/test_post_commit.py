@@ -11,6 +11,7 @@ import txlog
 from txlog.log.checkpoint_due import checkpoint_is_due
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
+EVERY_TEN = {"delta.checkpointInterval": "10"}
 
 
 def checkpoints_of(table: txlog.Table) -> list[int]:
@@ -23,7 +24,7 @@ def append_and_drain(table: txlog.Table) -> None:
 
 
 def test_writers_in_turns_write_one_checkpoint_an_interval_between_them(tmp_path: Path) -> None:
-    first = txlog.Table.create(tmp_path / "t", ROW.schema)
+    first = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
     handles = [first, txlog.Table.open(first.uri), txlog.Table.open(first.uri)]
     for number in range(45):
         append_and_drain(handles[number % 3])
@@ -33,7 +34,7 @@ def test_writers_in_turns_write_one_checkpoint_an_interval_between_them(tmp_path
 def test_where_nobody_wrote_the_checkpoint_that_was_due_another_writer_does_and_the_rest_learn_of_it(
     tmp_path: Path,
 ) -> None:
-    first = txlog.Table.create(tmp_path / "t", ROW.schema)
+    first = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
     silent, second, third = first, txlog.Table.open(first.uri), txlog.Table.open(first.uri)
     silent._engine.post_commit.after = lambda head, txn_id=None: None  # type: ignore[method-assign]
     for _ in range(20):
@@ -45,7 +46,7 @@ def test_where_nobody_wrote_the_checkpoint_that_was_due_another_writer_does_and_
 
 
 def test_a_hint_at_a_checkpoint_that_is_gone_keeps_nobody_from_writing_the_next_one(tmp_path: Path) -> None:
-    table = txlog.Table.create(tmp_path / "t", ROW.schema)
+    table = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
     for _ in range(9):
         append_and_drain(table)
     hint = Path(table.uri) / "_delta_log" / "_last_checkpoint"

@@ -24,7 +24,7 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotF
 from txlog.file_loader import FileLoader
 from txlog.head_loader import HeadLoader
 from txlog.log import state
-from txlog.log.checkpoint_due import checkpoint_is_due
+from txlog.log.checkpoint_due import BY_FILE, BY_REQUEST, checkpoint_is_due
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
 from txlog.log.state import TableHead, Totals
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
@@ -268,7 +268,9 @@ class DeltaLog:
         """Whether the commits since the last checkpoint cost readers enough to write a new one."""
         checkpoint = head.segment.checkpoint
         return checkpoint_is_due(
-            head, checkpoint_size_bytes=self._files.checkpoint_bytes(checkpoint) if checkpoint else 0
+            head,
+            checkpoint_size_bytes=self._files.checkpoint_bytes(checkpoint) if checkpoint else 0,
+            reading=BY_FILE if self.store.log.checks_predecessor else BY_REQUEST,
         )
 
     def write_checkpoint(self, head: TableHead) -> int:

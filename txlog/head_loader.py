@@ -28,7 +28,9 @@ __all__ = ["HeadLoader", "as_corrupt"]
 
 _logger = logging.getLogger("txlog")
 
-_PROBED = 32  # so many commits after the hint's checkpoint are read before a listing looks for a newer one
+_PROBED = (
+    256  # so many commits after the hint's checkpoint are looked for before a listing shows if there is a newer one
+)
 
 
 class HeadLoader:

@@ -1,15 +1,16 @@
 """What follows an acknowledged commit: checkpoint, checksum, compaction, cleanup. Never its latency or its failure.
 
 In: the head after a commit. Out: nothing. Beside the writer a checkpoint is written when one is due, with it what the
-log's retention no longer keeps is deleted; a checksum file for each tenth version, and for each where one writer alone
-commits slowly, since one costs the disk as much as a small commit does. A failure is a warning: the log is the whole
-truth.
+log's retention no longer keeps is deleted, except where looking for that took long not long ago; a checksum file for
+each tenth version, and for each where one writer alone commits slowly, since one costs the disk as much as a small
+commit does. A failure is a warning: the log is the whole truth.
 """
 
 from __future__ import annotations
 
 import contextvars
 import logging
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -30,6 +31,7 @@ Step = Callable[[TableHead], bool]
 _CHECKSUM_EVERY = 10  # versions, however fast they follow each other, so that no writer opens far behind one
 _CHECKSUM_SPACING_S = 1.0  # where commits are so far apart, each of them is followed by one
 _CLEANED_UP_AT_ONCE = 1000  # a process that ends waits for it; the rest goes with the next checkpoint
+_CLEAN_UP_SHARE = 100  # times as long as it took, until the log, which may be long, is listed for it again
 
 
 class PostCommit:
@@ -46,6 +48,7 @@ class PostCommit:
         self._checkpoints = False  # whether what runs writes a checkpoint
         self._process_id = os.getpid()
         self._checksum_begun_s = ambient.monotonic_s()
+        self._clean_up_from_s = -math.inf
         self._last_version: int | None = None
 
     def after(self, head: TableHead, txn_id: str | None = None) -> None:
@@ -116,7 +119,13 @@ class PostCommit:
     def _clean_up(self, head: TableHead) -> bool:
         from txlog.upkeep.log_clean_up import clean_up_log
 
+        began_s = ambient.monotonic_s()
+        if began_s < self._clean_up_from_s:
+            return False
         done = clean_up_log(self._log, head, most=_CLEANED_UP_AT_ONCE)
+        if len(done.names) < _CLEANED_UP_AT_ONCE:
+            ended_s = ambient.monotonic_s()
+            self._clean_up_from_s = ended_s + _CLEAN_UP_SHARE * (ended_s - began_s)
         if done.names:
             logger.info(
                 "%s: log cleanup deleted %s (%d bytes)",

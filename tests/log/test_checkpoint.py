@@ -11,7 +11,7 @@ import pytest
 import txlog.log.checkpoint_columns as checkpoint_columns
 from txlog.errors import CorruptLogError
 from txlog.log.checkpoint import build_checkpoint
-from txlog.log.checkpoint_due import checkpoint_is_due
+from txlog.log.checkpoint_due import BY_FILE, checkpoint_is_due
 from txlog.log.checkpoint_order import row_groups_by_partition
 from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, adds_to_batch, partition_column
 from txlog.log.segment import CheckpointFiles
@@ -230,6 +230,16 @@ def test_a_large_table_waits_until_its_tail_costs_half_of_its_checkpoint() -> No
     assert checkpoint_is_due(grown(200, 1000), checkpoint_size_bytes=hundred_mb)
     assert not checkpoint_is_due(grown(19, 5 * 1024 * 1024), checkpoint_size_bytes=hundred_mb)
     assert checkpoint_is_due(grown(20, 5 * 1024 * 1024), checkpoint_size_bytes=hundred_mb)
+
+
+def test_where_reading_a_commit_costs_no_request_a_small_table_waits_for_a_hundred_small_ones() -> None:
+    due = [n for n in range(102) if checkpoint_is_due(grown(n, 1000), checkpoint_size_bytes=1000, reading=BY_FILE)]
+    assert due == [100]
+    assert not checkpoint_is_due(grown(19, 10**7), checkpoint_size_bytes=1000, reading=BY_FILE)
+    assert checkpoint_is_due(grown(20, 10**7), checkpoint_size_bytes=1000, reading=BY_FILE)
+    ten_mb = 10 * 1024 * 1024
+    assert not checkpoint_is_due(grown(560, 1024), checkpoint_size_bytes=ten_mb, reading=BY_FILE)
+    assert checkpoint_is_due(grown(640, 1024), checkpoint_size_bytes=ten_mb, reading=BY_FILE)
 
 
 def test_of_many_writers_the_one_at_a_multiple_of_the_interval_begins_and_any_of_them_after_twice_as_many() -> None:

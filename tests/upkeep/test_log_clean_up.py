@@ -371,6 +371,8 @@ def test_a_checkpoint_after_a_commit_takes_the_expired_log_along_unless_told_not
         table._engine.post_commit.drain()
         for path in log.iterdir():
             os.utime(path, (old_s, old_s))
+        if value == 4:
+            table = txlog.Table.open(str(tmp_path))  # this one has not looked for old versions a moment ago
     commits = {path.name for path in log.glob("*.json")}
     assert (commit_name(4) in commits) is not enabled
     assert commit_name(5) in commits

@@ -6,21 +6,38 @@ asks. PROTOCOL.md, "Checkpoints"; ``delta.checkpointInterval``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from txlog.log.state import TableHead
 
-__all__ = ["checkpoint_is_due"]
+__all__ = ["BY_FILE", "BY_REQUEST", "ReadingCost", "checkpoint_is_due"]
 
 _COMMITS_MIN = 10
-_COMMIT_COST_BYTES = 256 * 1024
 _SHARE = 2
 
 
-def checkpoint_is_due(head: TableHead, *, checkpoint_size_bytes: int) -> bool:
+@dataclass(frozen=True, slots=True)
+class ReadingCost:
+    """What reading takes, in bytes of a checkpoint that cost as much: each commit, beside its own bytes; a checkpoint
+    at least, however small it is."""
+
+    commit_bytes: int
+    checkpoint_bytes_min: int
+
+
+BY_REQUEST = ReadingCost(256 * 1024, 1)
+"""Each of them is a request to a store."""
+BY_FILE = ReadingCost(8 * 1024, 100 * _SHARE * 8 * 1024)
+"""On a local disk a commit is opened and parsed in less than a tenth of a millisecond; to write a checkpoint takes as
+long as a dozen appends, so that one follows a hundred of them."""
+
+
+def checkpoint_is_due(head: TableHead, *, checkpoint_size_bytes: int, reading: ReadingCost = BY_REQUEST) -> bool:
     """Whether to write a checkpoint at ``head``; ``checkpoint_size_bytes`` is the size of the last one, 0 without.
 
     ``delta.checkpointInterval`` decides where it is set. Otherwise one is due after ten commits or more, as soon
-    as they cost a reader half of what the last checkpoint costs; a commit counts as 256 KiB, about a request's
-    worth, beside its bytes. So the writing of checkpoints stays a fixed share of the bytes committed.
+    as they cost a reader half of what the last checkpoint costs. So the writing of checkpoints stays a fixed share of
+    the bytes committed.
 
     Of many writers one begins: whose version is a multiple of the interval. Where that one did not, any of them does
     once twice as much has gathered.
@@ -30,7 +47,8 @@ def checkpoint_is_due(head: TableHead, *, checkpoint_size_bytes: int) -> bool:
     if interval is not None:
         gathered = commits / interval
     else:
-        tail_cost = commits * _COMMIT_COST_BYTES + segment.tail_bytes
-        gathered = min(commits / _COMMITS_MIN, tail_cost * _SHARE / max(checkpoint_size_bytes, 1))
-        interval = max(_COMMITS_MIN, checkpoint_size_bytes // (_COMMIT_COST_BYTES * _SHARE))
+        checkpoint_cost = max(checkpoint_size_bytes, reading.checkpoint_bytes_min)
+        tail_cost = commits * reading.commit_bytes + segment.tail_bytes
+        gathered = min(commits / _COMMITS_MIN, tail_cost * _SHARE / checkpoint_cost)
+        interval = max(_COMMITS_MIN, checkpoint_cost // (reading.commit_bytes * _SHARE))
     return gathered >= 2 or (gathered >= 1 and head.version % interval == 0)
