@@ -14,7 +14,7 @@ import functools
 import os
 import stat
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 __all__ = [
     "LinkUnsupported",
@@ -37,6 +37,7 @@ __all__ = [
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 # Opening a named pipe would wait for somebody to write into it.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
+_READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
 # One journal takes names and what they stand for in their order, so that fsync also keeps a file that has no name yet.
@@ -46,6 +47,7 @@ _NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
 _WHOLE_BYTES_MAX = 2 * 1024**3
 _RENAME_NOREPLACE = 1
 _AT_FDCWD = -100
+_NOT_PLAIN = frozenset(("", ".", ".."))
 
 
 class LinkUnsupported(OSError):
@@ -73,12 +75,13 @@ def write_under(path: str, body: bytes | memoryview) -> None:
 
 def write_fully(descriptor: int, body: bytes | memoryview) -> os.stat_result:
     """Write every byte; the size is read back, since a write that lies would be acknowledged otherwise."""
-    remaining = memoryview(body).cast("B")
-    while remaining:
-        remaining = remaining[os.write(descriptor, remaining) :]
+    size_bytes = len(body)
+    written_bytes = os.write(descriptor, body)
+    while written_bytes < size_bytes:
+        written_bytes += os.write(descriptor, memoryview(body)[written_bytes:])
     status = os.fstat(descriptor)
-    if status.st_size != len(body):
-        raise OSError(errno.EIO, f"{len(body)} bytes were written but the file has {status.st_size}")
+    if status.st_size != size_bytes:
+        raise OSError(errno.EIO, f"{size_bytes} bytes were written but the file has {status.st_size}")
     return status
 
 
@@ -95,7 +98,7 @@ def fsync(descriptor: int) -> None:
 
 def fsync_directory(path: str) -> None:
     """Make the names in a directory survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(path, _READ_DIRECTORY)
     try:
         fsync(descriptor)
     finally:
@@ -176,8 +179,7 @@ class WrittenAside:
         """To be called in the end, whatever happened. A hidden name that stays harms nobody: never a failure."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            with contextlib.suppress(OSError):  # what has to be durable was synced before
-                os.close(descriptor)
+            _close_quietly(descriptor)  # what has to be durable was synced before
         if self._hidden is not None:
             remove_quietly(self._hidden)
 
@@ -295,8 +297,17 @@ def make_directories(path: str) -> list[str]:
 
 def remove_quietly(path: str) -> None:
     """Remove a file whose presence harms nobody, if that can be done."""
-    with contextlib.suppress(OSError):
+    try:
         os.unlink(path)
+    except OSError:
+        return
+
+
+def _close_quietly(descriptor: int) -> None:
+    try:
+        os.close(descriptor)
+    except OSError:
+        return
 
 
 def check_below(root: str, relative: str, *, follow: bool = True) -> str:
@@ -306,7 +317,7 @@ def check_below(root: str, relative: str, *, follow: bool = True) -> str:
     stands there need not be looked at. Raises `ValueError`.
     """
     segments = relative.split("/")
-    if any(segment in ("", ".", "..") or "\0" in segment for segment in segments):
+    if "\0" in relative or not _NOT_PLAIN.isdisjoint(segments):
         raise ValueError(f"{relative!r} is not a plain relative path")
     path = root
     for segment in segments if follow else segments[:-1]:
@@ -320,14 +331,15 @@ def check_below(root: str, relative: str, *, follow: bool = True) -> str:
     return f"{root}/{relative}"
 
 
-def check_no_links(root: str, relative: str) -> str:
-    """The absolute path of ``relative``, no segment of which is a symlink. Raises `ValueError`."""
-    path = root
-    for segment in relative.split("/"):
-        path = f"{path}/{segment}"
-        if os.path.islink(path):
+def check_no_links(paths: Iterable[str]) -> None:
+    """Raises `ValueError` where one of ``paths``, which need not exist, is a symlink."""
+    for path in paths:
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            continue  # who opens it is told why
+        if stat.S_ISLNK(mode):
             raise ValueError(f"{path} is a symbolic link, through which a log is neither read nor written nor deleted")
-    return path
 
 
 def _rename_exclusive(temporary: str, final: str) -> None:

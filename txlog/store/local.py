@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import logging
+import math
 import os
 import re
 import stat
@@ -34,6 +36,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _PATH = re.compile(rf"{_NAME.pattern}(?:/{_NAME.pattern})*")
 _TEMPORARY = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
 _STALE_AFTER_MS = 24 * 60 * 60 * 1000
+_SWEPT_EVERY_S = 60 * 60
 
 # link and rename say these before they touch anything; after any other error the new name may exist.
 _NOTHING_LANDED = frozenset(
@@ -62,8 +65,10 @@ class LocalLogStore:
         self._root = root
         self._folder = folder
         self._directory = f"{root}/{folder}"
+        self._folders = _and_above(root, folder)
         self._directory_is_durable = False
         self._made: list[str] = []
+        self._swept_s = -math.inf
         self._round_trip = RoundTrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -106,7 +111,8 @@ class LocalLogStore:
         return outcome
 
     def put(self, name: str, body: bytes | memoryview) -> None:
-        """Create or replace ``name``. Also sweeps what crashed writers left, since no commit waits for a hint."""
+        """Create or replace ``name``. Now and then it also sweeps what crashed writers left, since no commit waits
+        for a hint."""
         target = self._path(name)
         temporary = self._temporary(name)
         try:
@@ -121,7 +127,9 @@ class LocalLogStore:
         except OSError as error:
             disk.remove_quietly(temporary)
             raise self._failed("replace", name, error) from error
-        self.remove_stale_temporaries()
+        if ambient.monotonic_s() - self._swept_s >= _SWEPT_EVERY_S:
+            self._swept_s = ambient.monotonic_s()
+            self.remove_stale_temporaries()
 
     def delete(self, name: str) -> None:
         path = self._path(name)
@@ -242,15 +250,23 @@ class LocalLogStore:
     def _path(self, name: str) -> str:
         if not _PATH.fullmatch(name):
             raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
-        folder, _, last = name.rpartition("/")
-        return f"{self._path_of_folder(folder)}/{last}"
+        if "/" in name:
+            self._path_of_folder(name.rpartition("/")[0])
+        else:
+            self._refuse_links(self._folders)
+        return f"{self._directory}/{name}"
 
     def _path_of_folder(self, folder: str) -> str:
+        folders = _and_above(self._directory, folder) if folder else ()
+        self._refuse_links((*self._folders, *folders))
+        return folders[-1] if folders else self._directory
+
+    def _refuse_links(self, folders: tuple[str, ...]) -> None:
         """A log is deleted from and replaced in, so that a link could lead it to files of others."""
-        below = f"{self._folder}/{folder}" if folder else self._folder
         try:
-            return disk.check_no_links(self._root, below)
+            disk.check_no_links(folders)
         except ValueError as error:
+            below = os.path.relpath(folders[-1], self._root)
             raise StorageError(f"{error}; nothing was touched", table=self._root, path=below) from None
 
     def _failed(self, action: str, name: str, error: OSError) -> StorageError | NotFoundError:
@@ -275,6 +291,11 @@ def local_table_store(root: str) -> TableStore:
         LocalLogStore(root, STAGING),
         LocalTurnstile(f"{root}/{LOG_DIRECTORY}"),
     )
+
+
+def _and_above(root: str, relative: str) -> tuple[str, ...]:
+    """The paths of ``relative`` and of what is above it, below ``root``, topmost first."""
+    return tuple(itertools.accumulate(relative.split("/"), lambda above, name: f"{above}/{name}", initial=root))[1:]
 
 
 def _append_if_file(found: list[ObjectMeta], entry: os.DirEntry[str], prefix: str = "") -> None:

@@ -8,7 +8,7 @@ PROTOCOL.md: "Add File and Remove File", "Writer Requirements".
 from __future__ import annotations
 
 import errno
-import functools
+import itertools
 import logging
 import os
 import stat
@@ -63,15 +63,13 @@ class LocalFileStore:
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
         target = _checked(self._root, path, follow=False)
         directory, _, name = target.rpartition("/")
-        write_aside = functools.partial(
-            disk.WrittenAside, target, lambda: f"{directory}/.{name}.inprogress", memoryview(body)
-        )
+        hidden, bytes_of_it = f"{directory}/.{name}.inprogress", memoryview(body)
         try:
             try:
-                aside = write_aside()
+                aside = disk.WrittenAside(target, lambda: hidden, bytes_of_it)
             except FileNotFoundError:
                 self._remember_new(disk.make_directories(directory))
-                aside = write_aside()
+                aside = disk.WrittenAside(target, lambda: hidden, bytes_of_it)
             try:
                 aside.take_name()
                 self._sync_named(aside, target)
@@ -108,12 +106,12 @@ class LocalFileStore:
 
     def make_durable(self, paths: Iterable[str]) -> None:
         """Sync each directory that holds one of ``paths`` once, and once each one above it whose child may be new."""
-        holding = {os.path.dirname(f"{self._root}/{path}") for path in paths}
+        holding = {f"{self._root}/{path}".rpartition("/")[0] for path in paths}
         with self._lock:
             known = set(self._durable_directories)
-            to_sync = holding | {os.path.dirname(directory) for directory in self._new_roots}
-        above = {ancestor for directory in holding for ancestor in self._up_to_root(directory)} - known
-        to_sync |= {os.path.dirname(directory) for directory in above}
+            to_sync = holding | set(map(os.path.dirname, self._new_roots))
+        above = set(itertools.chain.from_iterable(map(self._up_to_root, holding - {self._root}))) - known
+        to_sync.update(map(os.path.dirname, above))
         if len(to_sync) <= 4:
             for directory in sorted(to_sync, reverse=True):
                 self._sync(directory)
@@ -123,9 +121,10 @@ class LocalFileStore:
             with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
                 for _ in pool.map(self._sync, to_sync):
                     pass
-        with self._lock:
-            self._durable_directories |= above
-            self._new_roots = {directory for directory in self._new_roots if os.path.dirname(directory) not in to_sync}
+        if above or self._new_roots:
+            with self._lock:
+                self._durable_directories |= above
+                self._new_roots = {new for new in self._new_roots if os.path.dirname(new) not in to_sync}
 
     def delete(self, path: str) -> None:
         target = _checked(self._root, path)
