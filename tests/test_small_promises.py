@@ -92,6 +92,26 @@ def test_an_append_without_rows_is_a_version_that_history_tells_of(table: txlog.
     assert table.snapshot().to_arrow().num_rows == 3
 
 
+def _cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+@pytest.mark.parametrize(("harm", "kind"), [(Path.unlink, "NotFoundError"), (_cut_short, "CorruptLogError")])
+def test_a_data_file_that_is_gone_or_damaged_is_taken_out_as_its_error_says(
+    table: txlog.Table, harm: Callable[[Path], None], kind: str
+) -> None:
+    [path] = table.snapshot().files("day = 'a'")["path"].to_pylist()
+    lost = table.snapshot().to_arrow(where="day = 'a'")
+    harm(Path(table.uri) / path)
+    with pytest.raises(txlog.TxlogError, match=r"by txn\.remove\(path\) in a table\.transaction\(\)") as caught:
+        table.snapshot().to_arrow()
+    assert (caught.value.kind, caught.value.path) == (kind, path)
+    with table.transaction() as txn:
+        txn.remove(path)
+        txn.append(lost)
+    assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
 @pytest.mark.parametrize("name", txlog.__all__)
 def test_every_public_name_explains_itself_and_so_does_each_of_its_methods(name: str) -> None:
     public = getattr(txlog, name)

@@ -9,6 +9,7 @@ to catch or a value they hand back. Names load on first use, so that importing t
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
@@ -57,6 +58,8 @@ _HOME = {
     "write": "txlog.table",
 }
 
+_OF_OTHERS = ("DeltaTable", "create", "load", "open", "read", "spark", "write_deltalake")
+
 __all__ = [
     "CommitHooks",
     "CommitRetriesExhaustedError",
@@ -90,6 +93,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _OF_OTHERS:
+        from txlog.unbuilt import no_attribute
+
+        raise no_attribute(sys.modules[__name__], name, None)
     if name not in __all__:
         raise AttributeError(f"module 'txlog' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME.get(name, "txlog.errors")), name)

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from txlog.arguments import described
 from txlog.errors import (
     CorruptLogError,
     InvalidInputError,
@@ -45,7 +46,7 @@ def adds_of(
     or whose directory does not name every partition column; ``SchemaMismatchError``; ``NotFoundError``;
     ``UnsupportedFeatureError`` where the table maps its columns."""
     if isinstance(paths, str) or not isinstance(paths, Iterable):
-        raise InvalidInputError(f"paths must be a list of paths, is {paths!r}", table=store.uri)
+        raise InvalidInputError(f"paths must be a list of paths, is {described(paths)}", table=store.uri)
     if is_mapped(snapshot.delta_schema):
         raise UnsupportedFeatureError(
             "the table maps its columns (delta.columnMapping.mode), so that files made elsewhere do not name them as it"
@@ -77,7 +78,7 @@ def _naming(path: str) -> Iterator[None]:
         error.message += "; paths are relative to the table's root"
         raise
     except InvalidInputError as error:
-        if repr(path) not in error.message:
+        if isinstance(path, str) and repr(path) not in error.message:
             error.message = f"{path}: {error.message}"
         raise
 
@@ -85,7 +86,9 @@ def _naming(path: str) -> Iterator[None]:
 def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
     """The path as the log will name it, and as the store knows it."""
     if not isinstance(path, str):
-        raise InvalidInputError(f"a path is a text relative to the table's root, not {path!r}", table=store.uri)
+        raise InvalidInputError(
+            f"a path is a text relative to the table's root, not {described(path)}", table=store.uri
+        )
     try:
         uri_path = encode_path(path)
         found = resolve_data_path(uri_path)

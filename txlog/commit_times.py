@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
+from txlog.arguments import described, whole_number
 from txlog.commit_reader import CommitReader
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.log.segment import LogListing, read_listing
@@ -116,8 +117,7 @@ class CommitTimes:
 
     def history(self, head: TableHead, limit: int | None) -> list[CommitSummary]:
         """The commits still in the log, newest first, at most ``limit`` of them."""
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise InvalidInputError(f"a limit is a whole number from 0, not {limit!r}", table=self._store.uri)
+        limit = None if limit is None else whole_number("limit", limit, table=self._store.uri)
         times = self._file_times(self._list(), head.version)
         count = len(times) if limit is None else max(0, min(limit, len(times)))
         commits = self._commits.read_range(head.version - count + 1, head.version, files=False)
@@ -172,7 +172,7 @@ def milliseconds(timestamp: Any) -> int:
     elif isinstance(timestamp, date) and not isinstance(timestamp, datetime):
         timestamp = datetime(timestamp.year, timestamp.month, timestamp.day)
     if not isinstance(timestamp, datetime):
-        raise InvalidInputError(f"a timestamp is a datetime, a date or ISO 8601 text, not {timestamp!r}")
+        raise InvalidInputError(f"a timestamp is a datetime, a date or ISO 8601 text, not {described(timestamp)}")
     if timestamp.tzinfo is None:
         timestamp = timestamp.replace(tzinfo=timezone.utc)
     moment: datetime = timestamp

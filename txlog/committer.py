@@ -100,7 +100,7 @@ class Committer:
             run.report_interrupted()
             raise
 
-    def make_durable(self, version: int) -> None:
+    def make_version_durable(self, version: int) -> None:
         """Have a version on disk that may be visible only, before something rests on it that will be.
 
         Raises ``NotFoundError`` where its commit is gone, ``StorageError``.

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from txlog import __version__, ambient
 from txlog.alter import Definition
+from txlog.arguments import described
 from txlog.committer import Committer
 from txlog.delta_log import DeltaLog
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
@@ -38,10 +39,10 @@ class Engine:
     def __init__(self, store: TableStore, retry: RetryPolicy | None = None, hooks: CommitHooks | None = None) -> None:
         self.store = store
         if not isinstance(retry, RetryPolicy | None):
-            raise InvalidInputError(f"retry is a txlog.RetryPolicy, not {retry!r}", table=store.uri)
+            raise InvalidInputError(f"retry is a txlog.RetryPolicy, not {described(retry)}", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
             raise InvalidInputError(
-                f"hooks is an object of a class derived from txlog.CommitHooks, not {hooks!r}", table=store.uri
+                f"hooks is an object of a class derived from txlog.CommitHooks, not {described(hooks)}", table=store.uri
             )
         self.retry = retry or RetryPolicy()
         self._hooks = hooks
@@ -128,9 +129,9 @@ class Engine:
             call(self._hooks.on_commit, self.uri, result)
         return result
 
-    def make_durable(self, version: int) -> None:
-        """As ``Committer.make_durable``."""
-        self._committer.make_durable(version)
+    def make_version_durable(self, version: int) -> None:
+        """As ``Committer.make_version_durable``."""
+        self._committer.make_version_durable(version)
 
     def tell_conflict(self, error: ConflictError) -> None:
         """Tell the hooks of a conflict that is about to be raised."""

@@ -7,6 +7,7 @@ an empty commit is put there first, so that a put still under way finds its plac
 from __future__ import annotations
 
 from txlog import __version__, ambient
+from txlog.arguments import whole_number
 from txlog.engine import Engine
 from txlog.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, StorageError
 from txlog.log.in_commit_timestamps import next_timestamp_ms
@@ -19,11 +20,9 @@ __all__ = ["resolve"]
 def resolve(engine: Engine, txn_id: str, version: int) -> bool:
     """See `Table.resolve`."""
     check_text("txn_id", txn_id)
-    if not isinstance(txn_id, str) or type(version) is not int or version < 0:
-        raise InvalidInputError(
-            f"resolve takes the txn_id and version of a CommitStateUnknownError, not {txn_id!r} and {version!r}",
-            table=engine.uri,
-        )
+    if not isinstance(txn_id, str):
+        raise InvalidInputError("txn_id is that of a CommitStateUnknownError, and so is version", table=engine.uri)
+    version = whole_number("version", version, table=engine.uri)
     head = engine.log.reload()
     if version > head.version + 1:
         raise InvalidInputError(

@@ -34,6 +34,11 @@ __all__ = ["Scan"]
 
 BATCH_ROWS = 131_072
 
+_REPAIR = (
+    "Put its copy back, or take it out of the table, by txn.remove(path) in a table.transaction(), and write its rows"
+    " again; `txlog verify` lists all that are gone or have another size"
+)
+
 # Equal values cost a file next to nothing, so only a bound far beyond honest files tells a false claim.
 _ROWS_MIN = 1_000_000_000
 _ROWS_PER_BYTE = 1_000
@@ -168,7 +173,7 @@ class _DataFile:
             raise StorageError(message, **at) from error
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
-                f"the log names {self.path}, which is gone: vacuumed, or removed by hand", **at
+                f"the log names {self.path}, which is gone: vacuumed, or removed by hand. {_REPAIR}", **at
             ) from error
         except CorruptLogError as error:
             if error.table is None:
@@ -178,7 +183,8 @@ class _DataFile:
             if isinstance(error, OSError) and error.errno is not None:
                 raise StorageError(f"a data file could not be read: {error}", **at) from error
             # For a damaged header or page Arrow raises an OSError without a number; its names may be no UTF-8.
-            raise CorruptLogError(f"a data file cannot be read: {error}", **at) from error
+            why = " ".join(str(error).split()).rstrip(".")
+            raise CorruptLogError(f"a data file cannot be read: {why}. {_REPAIR}", **at) from error
 
     def _check_rows(self, rows: int, size_bytes: int) -> None:
         """Where no column of the file is read, its rows are only counted out, however many its footer claims."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
+from txlog.arguments import described
 from txlog.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.state import TableHead
@@ -153,7 +154,7 @@ class Snapshot:
         from txlog.scan import Scan
 
         if isinstance(columns, str) or not isinstance(columns, Iterable | None):
-            raise InvalidInputError(f"columns are a list of names, not {columns!r}", table=self._log.table)
+            raise InvalidInputError(f"columns are a list of names, not {described(columns)}", table=self._log.table)
         with TxlogError.located(self._log.table, self.version):
             check_can_read(self._head.protocol, self._head.metadata)
         return Scan(self._log.store, self._head, None if columns is None else tuple(columns), predicate)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
 from txlog.alter import Definition, check_agrees, new_table, with_columns, with_properties, without_properties
+from txlog.arguments import described, type_name_of, whole_number
 from txlog.commit_times import milliseconds
 from txlog.engine import Engine
 from txlog.errors import (
@@ -23,6 +23,7 @@ from txlog.errors import (
 )
 from txlog.hooks import CommitHooks
 from txlog.log.transaction import operation_parameters
+from txlog.protocol.properties import validate
 from txlog.protocol.schema import from_any
 from txlog.result import LogCleanUp, LogCompaction, WriteResult
 from txlog.sink.batch_write import OnProgress, write_batch
@@ -32,7 +33,7 @@ from txlog.store.open import open_store
 from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
 from txlog.transaction import IsolationLevel, Transaction
-from txlog.unbuilt import explains_call, explains_calls, no_attribute, not_built
+from txlog.unbuilt import MADE_BY, explains_call, explains_calls, no_attribute, not_built
 
 __all__ = ["Table", "write"]
 
@@ -67,8 +68,10 @@ def write(
 
     Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
     """
-    if mode not in get_args(WriteMode):
-        raise InvalidInputError(f"mode must be one of {', '.join(get_args(WriteMode))}, is {mode!r}")
+    if isinstance(data, str | os.PathLike) and not isinstance(uri, str | os.PathLike):
+        raise InvalidInputError(f"txlog.write(uri, data): the location comes first, then the {type_name_of(uri)}")
+    if not isinstance(mode, str) or mode not in get_args(WriteMode):
+        raise InvalidInputError(f"mode must be one of {', '.join(get_args(WriteMode))}, is {described(mode)}")
     engine = _engine(uri, storage_options, retry, credential_provider, hooks)
     _probe_new_location(engine)
     options = WriteOptions(
@@ -103,7 +106,7 @@ class Table:
 
     def __init__(self, engine: Engine) -> None:
         if not isinstance(engine, Engine):
-            raise InvalidInputError("Table.open(uri) opens a table, Table.create(uri, schema) makes one")
+            raise InvalidInputError(f"Table() is not for callers: {MADE_BY['Table']}")
         self._engine = engine
 
     # --- opening and creating -----------------------------------------------------------------------------------
@@ -209,9 +212,7 @@ class Table:
             version = log.version_at(milliseconds(timestamp))
         if version is None:
             return Snapshot(log, log.head())
-        if not isinstance(version, Integral) or isinstance(version, bool) or version < 0:
-            raise InvalidInputError(f"a version is a whole number from 0, not {version!r}", table=self.uri)
-        return Snapshot(log, log.head_at(int(version)))
+        return Snapshot(log, log.head_at(whole_number("version", version, table=self.uri)))
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
@@ -326,11 +327,10 @@ class Table:
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
         """Set table properties. Raises ``InvalidInputError`` naming an unknown key or a value that is not valid."""
         head = self._engine.writable_head()
-        if not isinstance(properties, Mapping):
-            raise InvalidInputError(f"properties are a mapping of texts, not {properties!r}", table=self.uri)
         with TxlogError.located(self.uri, head.version):
+            properties = validate(properties)
             definition = with_properties(head, properties)
-        parameters = operation_parameters(properties=dict(properties))
+        parameters = operation_parameters(properties=properties)
         return self._engine.commit_definition(head, definition, "SET TBLPROPERTIES", parameters, user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
@@ -439,7 +439,7 @@ def _names(names: Iterable[str]) -> tuple[str, ...]:
     try:
         found = tuple(names)
     except TypeError:
-        raise InvalidInputError(f"give a list of names, not {names!r}") from None
+        raise InvalidInputError(f"give a list of names, not {described(names)}") from None
     if not all(isinstance(name, str) for name in found):
-        raise InvalidInputError(f"a name is a text: give a list of those, not {names!r}")
+        raise InvalidInputError(f"a name is a text: give a list of those, not {described(names)}")
     return found

@@ -7,12 +7,14 @@ block ends without an exception; aborted, with its data files deleted, when it e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
 
 from txlog import ambient
+from txlog.arguments import described, whole_number
 from txlog.engine import Engine
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log.files import add_files_of
@@ -27,6 +29,7 @@ from txlog.sink.input import open_data
 from txlog.sink.planning import WriteOptions, check_identity, plan_write
 from txlog.sink.task_committer import remove_unnamed, write_task
 from txlog.snapshot import Snapshot
+from txlog.unbuilt import explains_calls, no_attribute
 
 if TYPE_CHECKING:
     from txlog.log.predicates import Predicate
@@ -36,6 +39,7 @@ __all__ = ["IsolationLevel", "Transaction"]
 IsolationLevel: TypeAlias = Literal["Serializable", "WriteSerializable", "SnapshotIsolation"]
 
 
+@explains_calls
 class Transaction:
     """Made by ``Table.transaction``; use it as a context manager, on one thread.
 
@@ -113,7 +117,9 @@ class Transaction:
         fields = physical_fields(self._head.schema, self._head.partition_columns)
         for file in files:
             if not isinstance(file, AddFile):
-                raise InvalidInputError(f"add takes AddFile actions, not {file!r}", table=self._engine.uri)
+                raise InvalidInputError(f"add takes AddFile actions, not {described(file)}", table=self._engine.uri)
+            size = whole_number("size", file.size, table=self._engine.uri)
+            file = replace(file, size=size, modification_time=whole_number("modification_time", file.modification_time))
             path = self._path_of(file)
             found = self._engine.store.files.head(path)
             if found.size != file.size:
@@ -169,8 +175,9 @@ class Transaction:
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the last version of an application (a ``txn`` action): the commit then happens at most once."""
         self._require_open()
-        check_identity(app_id, version)
-        self._actions.append(SetTransaction(app_id, version, ambient.now_ms()))
+        number = whole_number("version", version, table=self._engine.uri)
+        check_identity(app_id, number)
+        self._actions.append(SetTransaction(app_id, number, ambient.now_ms()))
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -188,6 +195,12 @@ class Transaction:
             f"Transaction({self._engine.uri}, on version {self._head.version}, {added} files added, {removed} removed,"
             f" {state if self._result is None else self._result})"
         )
+
+    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            engine = self.__dict__.get("_engine")
+            raise no_attribute(self, name, engine and engine.uri)
 
     def _require_open(self) -> None:
         """What is asked for outside of the block would never be committed, and nobody would be told."""

@@ -1,15 +1,15 @@
 """What users of other Delta libraries reach for and do not find here: refused by name, with what does it today.
 
-In: the name of an attribute that a `Table` or `Snapshot` lacks, or of an argument that one of their methods does not
-take. Out: the error to raise, which is a ``TxlogError`` and what Python raises there: an ``AttributeError``, so that
-``hasattr`` stays honest, or a ``TypeError``.
+In: the name of an attribute that `txlog` or one of its classes lacks, or of an argument that a call does not take. Out:
+the error to raise, which is a ``TxlogError`` and what Python raises there: an ``AttributeError``, so that ``hasattr``
+stays honest, or a ``TypeError``.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, TypeVar, cast
 
 from txlog import errors
@@ -18,6 +18,13 @@ __all__ = ["explains_call", "explains_calls", "no_attribute", "not_built"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
+
+MADE_BY = {
+    "Snapshot": "table.snapshot(version)",
+    "Table": "Table.open(uri) opens a table, Table.create(uri, schema) makes one",
+    "Transaction": "with table.transaction() as txn",
+}
+"""What makes the objects of classes that nobody calls."""
 
 _OF_PARTITIONS = (
     'in one table.transaction() as txn: txn.remove(*txn.snapshot.files(where)["path"].to_pylist()){}, where the'
@@ -41,9 +48,23 @@ NOT_BUILT = {
 }
 """What a later release builds, and what to do until then."""
 
+_WITH_BLOCK = "its with block commits when it ends, and aborts when an exception leaves it"
+_TASK_BLOCK = "its with block seals the files when it ends, and removes them when an exception leaves it"
+_TASK = "with sink.task(checkpoint_id, task_id) as task: task.write(data)"
+
 ELSEWHERE = {
+    "txlog": {
+        "DeltaTable": "txlog.Table.open(uri), txlog.Table.create(uri, schema)",
+        "create": "txlog.Table.create(uri, schema)",
+        "load": "txlog.Table.open(uri)",
+        "open": "txlog.Table.open(uri)",
+        "read": "txlog.Table.open(uri).snapshot().to_arrow(columns, where)",
+        "spark": "import txlog.spark first",
+        "write_deltalake": "txlog.write(uri, data, mode)",
+    },
     "Table": {
         "alter": "table.add_columns(schema), table.set_properties(properties)",
+        "begin": "with table.transaction() as txn",
         "checkpoint": "table.create_checkpoint()",
         "cleanup_metadata": "table.clean_up_log()",
         "columns": "table.snapshot().schema.names",
@@ -67,6 +88,32 @@ ELSEWHERE = {
         "to_pyarrow_table": "table.snapshot().to_arrow(columns, where)",
         "version": "table.snapshot().version",
         "write": "table.append(data), table.overwrite(data)",
+    },
+    "Transaction": {
+        "abort": _WITH_BLOCK,
+        "begin": "with table.transaction() as txn begins it",
+        "commit": _WITH_BLOCK,
+        "delete": _DELETE,
+        "files": "txn.snapshot.files(where)",
+        "overwrite": _REPLACE,
+        "rollback": _WITH_BLOCK,
+        "schema": "txn.snapshot.schema",
+        "to_arrow": "txn.read(where, columns)",
+        "version": "txn.snapshot.version is what it sees, txn.result.version what it became",
+        "write": "txn.append(data)",
+    },
+    "Sink": {
+        "append": _TASK,
+        "close": "a sink holds nothing open",
+        "flush": "sink.prepare(checkpoint_id, tasks) seals what is staged, sink.commit(checkpoint_id) commits it",
+        "snapshot": "sink.prepare(checkpoint_id, tasks)",
+        "write": _TASK,
+    },
+    "SinkTask": {
+        "append": "task.write(data)",
+        "close": _TASK_BLOCK,
+        "commit": f"{_TASK_BLOCK}; sink.stage(task.committable) keeps them",
+        "result": "task.committable",
     },
     "Snapshot": {
         "columns": "snapshot.schema.names",
@@ -132,9 +179,10 @@ def not_built(name: str, table: str | None) -> UnsupportedFeatureError:
 
 def no_attribute(owner: object, name: str, table: str | None) -> Exception:
     """The error for an attribute that ``owner`` lacks; ``table`` is where it is, if that is known."""
-    kind = type(owner).__name__
+    kind = "txlog" if isinstance(owner, ModuleType) else type(owner).__name__
     if name in ELSEWHERE.get(kind, {}):
-        return _refusal(kind, name, f"a {kind} has no {name}: {ELSEWHERE[kind][name]}", table)
+        what = kind if kind == "txlog" else f"a {kind}"
+        return _refusal(kind, name, f"{what} has no {name}: {ELSEWHERE[kind][name]}", table)
     if kind == "Table" and name in NOT_BUILT:
         return not_built(name, table)
     return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
@@ -148,9 +196,9 @@ def _refusal(kind: str, name: str, message: str, table: str | None) -> Unsupport
 
 
 def explains_calls(owner: Class) -> Class:
-    """The class, whose public methods answer a call that does not fit with an ``InvalidInputError``: see `SAME_AS`."""
+    """The class, which and whose public methods answer a call that does not fit with an ``InvalidInputError``."""
     for name, member in list(vars(owner).items()):
-        if name.startswith("_"):
+        if name.startswith("_") and name != "__init__":
             continue
         if isinstance(member, classmethod | staticmethod):
             setattr(owner, name, type(member)(explains_call(member.__func__)))
@@ -178,11 +226,15 @@ def explains_call(function: Function) -> Function:
 def _wrong_call(function: Callable[..., Any], named: Mapping[str, Any], python_says: str) -> InvalidInputError:
     import inspect
 
+    owner, _, method = function.__qualname__.rpartition(".")
+    called = owner if method == "__init__" else function.__qualname__
+    if method == "__init__" and owner in MADE_BY:
+        return InvalidInputError(f"{owner}() is not for callers: {MADE_BY[owner]}")
     takes = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     unknown = next((name for name in named if name not in takes), None)
     if unknown is None:
-        return InvalidInputError(f"{python_says}; it takes {', '.join(takes)}")
-    return InvalidInputError(f"{function.__qualname__}() takes no {unknown!r}: {_advice(unknown, takes)}")
+        return InvalidInputError(f"{python_says.replace(function.__qualname__, called)}; it takes {', '.join(takes)}")
+    return InvalidInputError(f"{called}() takes no {unknown!r}: {_advice(unknown, takes)}")
 
 
 def _advice(unknown: str, takes: list[str]) -> str:

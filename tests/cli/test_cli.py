@@ -284,6 +284,8 @@ def test_verify_passes_a_sound_table_and_fails_a_broken_one_with_file_and_line(t
     commit.write_text(
         commit.read_text() + '{"remove":{"path":"gone.parquet","dataChange":true,"deletionTimestamp":1}}\n'
     )
+    assert "read 2 commits and 0 checkpoints, looked up 2 data files by name and size, without" in sound.stdout
+    assert "does not read what is in them" in " ".join(txlog("verify", "--help").stdout.split())
     broken = txlog("verify", table)
     assert broken.exit_code == 1
     assert f"{commit.name}:{len(commit.read_text().splitlines())}" in broken.stdout
@@ -295,8 +297,12 @@ def test_verify_passes_a_sound_table_and_fails_a_broken_one_with_file_and_line(t
 def test_verify_can_leave_out_data_files_and_be_told_what_was_acknowledged(table: Path, csv_file: Path) -> None:
     acknowledged = json.loads(txlog("append", table, csv_file, "--json").stdout)["txn_id"]
     next(table.rglob("*.parquet")).unlink()
-    assert txlog("verify", table).exit_code == 1
-    assert txlog("verify", table, "--no-data-files", "--acknowledged", f"1={acknowledged}").exit_code == 0
+    broken = txlog("verify", table)
+    assert broken.exit_code == 1
+    assert "put its copy back, or take it out of the table" in broken.stdout
+    log_alone = txlog("verify", table, "--no-data-files", "--acknowledged", f"1={acknowledged}")
+    assert log_alone.exit_code == 0
+    assert "looked up no data file" in log_alone.stdout
     assert txlog("verify", table, "--no-data-files", "--acknowledged", "1=another").exit_code == 1
 
 

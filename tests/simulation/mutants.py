@@ -23,6 +23,7 @@ from txlog.log.segment import read_listing
 from txlog.log.transaction import Isolation, Proposal, ReadSet
 from txlog.protocol.actions import RemoveFile
 from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.sink import Sink
 from txlog.sink.staging import Staging
@@ -213,7 +214,8 @@ def recovers_what_was_never_sealed(patch: pytest.MonkeyPatch) -> None:
         for each in self._staging.checkpoints(self._app_id):
             if not each.is_sealed:
                 found = self._staging.tasks(each, {task_id: tries[-1] for task_id, tries in each.attempts.items()})
-                self._commit_job(self._job(each.checkpoint_id), [committable for _, committable in found], 0)
+                commits = self._commits
+                commits._commit_job(commits.job(each.checkpoint_id), [committable for _, committable in found], 0)
         return real(self)
 
     patch.setattr(Sink, "recover", recover)
@@ -227,14 +229,14 @@ def commits_again_what_is_still_staged(patch: pytest.MonkeyPatch) -> None:
 
 def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:
     """A committer that dies in between takes a sealed checkpoint with it."""
-    real = Sink._commit_job
+    real = CheckpointCommits._commit_job
 
     def commit(self: Any, job: Any, committables: Any, since_ms: int) -> Any:
-        for each in self._staging.checkpoints(self._app_id):
-            self._staging.remove(each.names)
+        for each in self.staging.checkpoints(self._app_id):
+            self.staging.remove(each.names)
         return real(self, job, committables, since_ms)
 
-    patch.setattr(Sink, "_commit_job", commit)
+    patch.setattr(CheckpointCommits, "_commit_job", commit)
 
 
 def seals_what_rests_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from decimal import Decimal as D
 from typing import Any
 
@@ -317,7 +318,7 @@ def test_a_mismatch_lists_every_column_as_designed() -> None:
         '  at.alt     table has no such column, data int64  -> drop it, or add it with schema_mode="merge"',
         "  at.lat     table double, data string  -> cast it",
         "  at.when    table timestamp, data timestamp[us]  -> "
-        "say in which zone it is: cast it to timestamp('us', tz='UTC')",
+        "say in which zone it is: cast it to timestamp('us', tz='UTC'), in pandas by .dt.tz_localize(\"UTC\")",
         "  price      table decimal(8,2), data decimal128(10, 3)  -> cast it to decimal128(8, 2)",
         '  note       table has no such column, data string  -> drop it, or add it with schema_mode="merge"',
     ]
@@ -459,6 +460,18 @@ def duckdb_relation() -> Any:
 def test_what_polars_pandas_and_duckdb_export_lands_in_the_tables_types(make: Any) -> None:
     found = conformed(EXPORTED, make()).to_pylist()
     assert found == [EXPECTED]
+
+
+def test_whole_numbers_with_gaps_that_pandas_made_floats_of_fit_as_the_refusal_says() -> None:
+    frame = pd.DataFrame({"id": [1, None], "at": pd.to_datetime(["2026-11-20", None])})
+    schema = table_of(Field("id", LONG), Field("at", TIMESTAMP))
+    with pytest.raises(SchemaMismatchError) as caught:
+        Conformer(schema, open_data(frame).schema)
+    assert re.findall(r"in pandas by (\S+)", str(caught.value)) == ['.astype("Int64")', '.dt.tz_localize("UTC")']
+    frame = frame.assign(id=frame["id"].astype("Int64"), at=frame["at"].dt.tz_localize("UTC"))
+    stream = open_data(frame)
+    [batch] = stream.batches
+    assert Conformer(schema, stream.schema).conform(batch).column("id").to_pylist() == [1, None]
 
 
 def test_a_pandas_index_with_a_name_is_an_extra_column_and_said_so() -> None:

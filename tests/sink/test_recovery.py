@@ -51,9 +51,9 @@ def test_each_expected_task_is_sealed_from_one_attempt(attempts: Any, tasks: Any
         ({0: (0,)}, {0: 1}, r"0 \(attempt 1\)"),
         ({0: (0,), 1: (0, 2)}, [0, 1], "task 1: 0, 2"),
         ({0: (0,)}, [0, 0], "twice"),
-        ({0: (0,)}, ["0"], "whole numbers"),
-        ({0: (0,)}, {0: "0"}, "whole numbers"),
-        ({0: (0,)}, [True], "whole numbers"),
+        ({0: (0,)}, ["0"], "whole number"),
+        ({0: (0,)}, {0: "0"}, "whole number"),
+        ({0: (0,)}, [True], "whole number"),
     ],
 )
 def test_a_task_that_has_not_staged_once_is_named(attempts: Any, tasks: Any, named: str) -> None:

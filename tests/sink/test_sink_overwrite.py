@@ -116,14 +116,15 @@ def test_a_conflict_leaves_the_seal_and_the_next_try_replaces_what_is_there_then
 ) -> None:
     """Another writer removes, between our planning and our put, a file that we were about to replace."""
     sealed(sink, 1, 1)
-    real = sink._committer.commit
+    committer = sink._commits.committer
+    real = committer.commit
 
     def late(*arguments: Any) -> Any:
         monkeypatch.undo()
         txlog.Table.open(table.uri).overwrite(pa.table({"id": [7, 8]}, schema=SCHEMA))
         return real(*arguments)
 
-    monkeypatch.setattr(sink._committer, "commit", late)
+    monkeypatch.setattr(committer, "commit", late)
     with pytest.raises(txlog.ConflictError):
         sink.commit(1)
     assert ids_of(table) == [7, 8]

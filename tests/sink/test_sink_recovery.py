@@ -777,9 +777,12 @@ def test_a_removal_that_died_half_way_is_ended_by_the_next(table: txlog.Table, s
     log = Engine(open_store(table.uri)).store.staging
     assert log is not None
     log.put_if_absent(staging_of(table)[0].replace("task.0.0", "manifest"), b"txlog-given-up 1\n")
-    assert not restarted(table).recover().results
+    recovery = restarted(table).recover()
+    assert (recovery.results, recovery.partial) == ({}, {1: {0: (0,)}})
     with pytest.raises(txlog.NotFoundError, match=r"Nothing was sealed: sink\.discard\(1\)"):
         sink.prepare(1, [0])
+    with pytest.raises(txlog.InvalidInputError, match=r"sink\.discard\(1\) before it is written again"):
+        sink.commit(1)
     assert [state.state for state in staged_states(Engine(open_store(table.uri)))] == ["partial"]
     for path in (Path(table.uri) / "_txlog" / "staging").iterdir():
         age(path, 1)
@@ -787,3 +790,40 @@ def test_a_removal_that_died_half_way_is_ended_by_the_next(table: txlog.Table, s
     assert staging_of(table) == []
     sealed(sink, 1, 2)
     assert sink.commit(1).version == 1
+
+
+def test_a_removal_that_died_half_way_ends_as_recovery_says_and_the_checkpoint_is_written_again(
+    table: txlog.Table, sink: txlog.Sink
+) -> None:
+    sealed(sink, 1, 1)
+    staged(sink, 2, 0, 2)
+    log = Engine(open_store(table.uri)).store.staging
+    assert log is not None
+    log.put_if_absent(staging_of(table)[-1].replace("task.0.0", "manifest"), b"txlog-given-up 1\n")
+    after = restarted(table)
+    recovery = after.recover()
+    assert [result.outcome for result in recovery.results.values()] == ["committed"]
+    assert str(recovery) == "Recovery(committed: 1; partial: 2 (staged by task 0))"
+    for checkpoint_id in recovery.partial:
+        assert after.discard(checkpoint_id)
+    sealed(after, 2, 3)
+    assert after.commit(2).outcome == "committed"
+    assert ids_of(table) == [1, 3]
+
+
+def test_a_checkpoint_that_is_discarded_below_a_sealed_one_is_warned_of(
+    table: txlog.Table, sink: txlog.Sink, caplog: pytest.LogCaptureFixture
+) -> None:
+    sealed(sink, 1, 1)
+    sealed(sink, 2, 2)
+    staged(sink, 3, 0, 3)
+    sink.discard(1)
+    assert (
+        "checkpoint 1 of 'app' discarded, sealed; 2 is sealed, and once that is committed 1 is refused" in caplog.text
+    )
+    sink.commit(2)
+    with pytest.raises(txlog.InvalidInputError):
+        sink.commit(1, [staged(sink, 1, 0, 1)])
+    caplog.clear()
+    sink.discard(3)
+    assert caplog.text.rstrip().endswith("discarded, not sealed")

@@ -219,7 +219,7 @@ def files(
 @app.command()
 def verify(
     uri: Uri,
-    data_files: Annotated[bool, typer.Option(help="look at each live data file: it exists, at its full size")] = True,
+    data_files: Annotated[bool, typer.Option(help="look up each live data file, by name and size")] = True,
     acknowledged: Annotated[
         list[str] | None,
         typer.Option(
@@ -231,7 +231,8 @@ def verify(
 ) -> None:
     """Check the invariants of a table. Exit code 1 if one is broken.
 
-    Looks at the log, the checkpoints and the data files.
+    Reads every commit and checkpoint that the log has, and holds them against each other. Of data files it sees that
+    each is there, at the size that the log has for it; it does not read what is in them.
     """
     txn_ids = _txn_ids(acknowledged)
     options = pairs(storage_options, "--storage-option")

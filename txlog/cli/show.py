@@ -221,10 +221,25 @@ def verification_shown(verification: Verification) -> list[RenderableType]:
     errors = sum(finding.severity == "error" for finding in verification.findings)
     verdict = ("sound", "green") if verification.is_sound else (counted(errors, "error"), "bold red")
     seen = (
-        f": version {verification.version}; looked at {counted(verification.commits, 'commit')},"
-        f" {counted(verification.checkpoints, 'checkpoint')}, {counted(verification.data_files, 'data file')}"
+        f": version {verification.version}; read {counted(verification.commits, 'commit')} and"
+        f" {counted(verification.checkpoints, 'checkpoint')}, {_data_files_seen(verification.data_files)}"
     )
-    return [*shown, Text.assemble(verdict, seen)]
+    repair = [Text(_REPAIR)] if any(finding.rule in _OF_DATA_FILES for finding in verification.findings) else []
+    return [*shown, *repair, Text.assemble(verdict, seen)]
+
+
+_OF_DATA_FILES = ("missing-file", "wrong-size")
+_REPAIR = (
+    "A file that is gone or cut short: put its copy back, or take it out of the table, by txn.remove(path) in a"
+    " table.transaction(), and write its rows again."
+)
+
+
+def _data_files_seen(count: int) -> str:
+    """How far "sound" goes."""
+    if not count:
+        return "looked up no data file"
+    return f"looked up {counted(count, 'data file')} by name and size, without reading {'it' if count == 1 else 'them'}"
 
 
 def probe_facts(report: ProbeReport) -> Facts:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 
+from txlog.arguments import described
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import (
     Action,
@@ -339,7 +340,7 @@ def check_text(what: str, value: object) -> None:
     if value is None:
         return
     if type(value) is not str:
-        raise InvalidInputError(f"{what} must be text, is {value!r}")
+        raise InvalidInputError(f"{what} must be text, is {described(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:

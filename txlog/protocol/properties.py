@@ -8,11 +8,14 @@ that ``features`` can refuse to write where the default might be unsafe. PROTOCO
 
 from __future__ import annotations
 
+import contextlib
+import operator
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from txlog.arguments import described
 from txlog.errors import InvalidInputError
 
 __all__ = [
@@ -95,7 +98,7 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
     key, the value and what was expected.
     """
     if not isinstance(properties, Mapping):
-        raise InvalidInputError(f"properties are a mapping of texts, not {properties!r}")
+        raise InvalidInputError(f"properties are a mapping of texts, not {described(properties)}")
     checked: dict[str, str] = {}
     for given, value in properties.items():
         key = _known_spelling(given)
@@ -341,12 +344,13 @@ def _nearest(folded: str) -> str:
 def _checked_value(key: str, value: object) -> str:
     if isinstance(value, bool):
         value = "true" if value else "false"
-    elif isinstance(value, int):
-        value = str(value)
+    elif not isinstance(value, str):
+        with contextlib.suppress(TypeError):  # a whole number, of whatever library
+            value = str(operator.index(cast(Any, value)))
     form = _form_of(key)
     expected = form.expected if form else "text"
     if type(value) is not str:
-        raise InvalidInputError(f"table property {key} must be {expected}, is {value!r}")
+        raise InvalidInputError(f"table property {key} must be {expected}, is {described(value)}")
     if form is None:
         return value
     try:

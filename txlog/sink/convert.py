@@ -17,9 +17,13 @@ from txlog.arrow_lists import LIST_TYPES, offsets_and_mask
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,
+    BYTE,
     DATE,
     DOUBLE,
     FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
     STRING,
     TIMESTAMP,
     TIMESTAMP_NTZ,
@@ -230,16 +234,19 @@ def _loses_nothing(target: Primitive | Decimal, source: pa.DataType) -> bool:
     return bool(types.is_integer(source)) and target not in (BOOLEAN, VOID)
 
 
+_WHOLE_NUMBERS = (BYTE, SHORT, INTEGER, LONG)
 _BINARY_FORMS = (pa.binary(), pa.large_binary(), pa.binary_view())
 
 
 def _advice(target: Primitive | Decimal, source: pa.DataType) -> str:
     if pa.types.is_timestamp(source) and target == TIMESTAMP:
-        return "say in which zone it is: cast it to timestamp('us', tz='UTC')"
+        return "say in which zone it is: cast it to timestamp('us', tz='UTC'), in pandas by .dt.tz_localize(\"UTC\")"
     if pa.types.is_timestamp(source) and target == TIMESTAMP_NTZ:
         return "cast it to timestamp('us'), without a zone"
     if pa.types.is_decimal(source) and isinstance(target, Decimal):
         return f"cast it to decimal128({target.precision}, {target.scale})"
+    if pa.types.is_floating(source) and target in _WHOLE_NUMBERS:  # pandas makes floats of integers with a gap
+        return 'cast it to whole numbers, in pandas by .astype("Int64")'
     return "cast it"
 
 

@@ -105,7 +105,7 @@ class GlobalCommitter:
         """
         for version in self._bases(job, committables):
             try:
-                self._engine.make_durable(version)
+                self._engine.make_version_durable(version)
             except NotFoundError:
                 continue  # cleaned up: what follows it is on disk
 

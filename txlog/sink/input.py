@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.arguments import type_name_of
 from txlog.errors import InvalidInputError
 
 __all__ = ["DataStream", "open_data"]
@@ -61,7 +62,7 @@ def _from_arrow_stream(data: Any) -> DataStream:
         reader = pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"this {_type_name(data)} could not be read as Arrow record batches: {error}. "
+            f"this {type_name_of(data)} could not be read as Arrow record batches: {error}. "
             "Convert the column it names, and pass a frame with named columns rather than one column"
         ) from error
     stream = DataStream(reader.schema, _read(reader))
@@ -72,7 +73,7 @@ def _from_arrow_array(data: Any) -> DataStream:
     try:
         batch = pa.record_batch(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
-        raise InvalidInputError(f"this {_type_name(data)} is not a struct of columns: {error}") from error
+        raise InvalidInputError(f"this {type_name_of(data)} is not a struct of columns: {error}") from error
     return DataStream(batch.schema, iter((batch,)))
 
 
@@ -102,7 +103,7 @@ def _checked_piece(piece: Any) -> Any:
     if isinstance(piece, Mapping):
         raise InvalidInputError("data is a sequence of dicts: pass pyarrow.Table.from_pylist(rows)")
     raise InvalidInputError(
-        f"data yields {_type_name(piece)}: an iterable must yield record batches (or tables, or data frames)"
+        f"data yields {type_name_of(piece)}: an iterable must yield record batches (or tables, or data frames)"
     )
 
 
@@ -136,11 +137,6 @@ _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 def _not_data(data: Any) -> InvalidInputError:
     return InvalidInputError(
-        f"data is {_type_name(data)}: pass a pyarrow Table, a polars or pandas DataFrame, a duckdb relation, "
+        f"data is {type_name_of(data)}: pass a pyarrow Table, a polars or pandas DataFrame, a duckdb relation, "
         "or an iterable of record batches"
     )
-
-
-def _type_name(data: Any) -> str:
-    kind = type(data)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"

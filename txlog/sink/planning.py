@@ -14,11 +14,12 @@ import pyarrow as pa
 
 from txlog import ambient
 from txlog.alter import Definition, new_table, with_columns
+from txlog.arguments import described, whole_number
 from txlog.engine import Engine
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.log.state import TableHead
 from txlog.log.transaction import check_text
-from txlog.protocol.actions import INT64_MAX, Metadata
+from txlog.protocol.actions import Metadata
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.sink.conform import conformer_for
 from txlog.sink.write_job import WriteJob
@@ -56,6 +57,19 @@ class WriteOptions:
     target_file_size_bytes: int | None = None
     max_records_per_file: int | None = None
     compression: str | None = None
+
+    def __post_init__(self) -> None:
+        """A number may be of any library; what is written to the log, and compared, is Python's own."""
+        for field_name, name, at_least in _WHOLE_NUMBERS:
+            if (value := getattr(self, field_name)) is not None:
+                object.__setattr__(self, field_name, whole_number(name, value, at_least=at_least))
+
+
+_WHOLE_NUMBERS = (
+    ("checkpoint_id", "checkpoint_id", 0),
+    ("target_file_size_bytes", "target_file_size", 1),
+    ("max_records_per_file", "max_records_per_file", 0),
+)
 
 
 def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) -> WriteJob:
@@ -158,34 +172,27 @@ def _new_columns(head: TableHead, data_schema: pa.Schema) -> Struct:
 
 def _check(options: WriteOptions) -> None:
     check_mode(options.mode)
-    if options.schema_mode == "overwrite":
+    if isinstance(options.schema_mode, str) and options.schema_mode == "overwrite":
         raise UnsupportedFeatureError(
             'schema_mode="overwrite" is not in this release; "merge" adds columns', features=("overwriteSchema",)
         )
-    if options.schema_mode not in _SCHEMA_MODES:
-        raise InvalidInputError(f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {options.schema_mode!r}")
+    if not isinstance(options.schema_mode, str) or options.schema_mode not in _SCHEMA_MODES:
+        raise InvalidInputError(
+            f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {described(options.schema_mode)}"
+        )
     check_identity(options.app_id, options.checkpoint_id)
     check_text("user_metadata", options.user_metadata)
     check_text("fingerprint", options.fingerprint)
-    for name, size in (
-        ("target_file_size", options.target_file_size_bytes),
-        ("max_records_per_file", options.max_records_per_file),
-    ):
-        if size is not None and type(size) is not int:
-            raise InvalidInputError(f"{name} must be a whole number, is {size!r}")
     if options.fingerprint is not None and options.app_id is None:
         raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
     if not isinstance(options.properties, Mapping):
-        raise InvalidInputError(f"properties are a mapping of texts, not {options.properties!r}")
-    for name, value in options.properties.items():
-        if not isinstance(value, str):
-            raise InvalidInputError(f"property {name!r} must be text, is {value!r}")
+        raise InvalidInputError(f"properties are a mapping of texts, not {described(options.properties)}")
 
 
 def check_mode(mode: str) -> None:
     """Raises ``InvalidInputError`` for what is no mode of a write."""
-    if mode not in _MODES:
-        raise InvalidInputError(f"mode must be one of {', '.join(_MODES)}, is {mode!r}")
+    if not isinstance(mode, str) or mode not in _MODES:
+        raise InvalidInputError(f"mode must be one of {', '.join(_MODES)}, is {described(mode)}")
 
 
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
@@ -193,10 +200,10 @@ def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
     if (app_id is None) != (checkpoint_id is None):
         raise InvalidInputError("app_id and checkpoint_id make a write exactly once together: give both, or neither")
     if app_id is not None and (type(app_id) is not str or not app_id):
-        raise InvalidInputError(f"app_id must be a text that is not empty, is {app_id!r}")
+        raise InvalidInputError(f"app_id must be a text that is not empty, is {described(app_id)}")
     check_text("app_id", app_id)
-    if checkpoint_id is not None and (type(checkpoint_id) is not int or not 0 <= checkpoint_id <= INT64_MAX):
-        raise InvalidInputError(f"checkpoint_id must be a whole number from 0 to 2**63-1, is {checkpoint_id!r}")
+    if checkpoint_id is not None:
+        whole_number("checkpoint_id", checkpoint_id)
 
 
 def _check_partitioning(engine: Engine, head: TableHead, options: WriteOptions) -> None:

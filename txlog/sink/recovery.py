@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from txlog.arguments import whole_number
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import TableProperties
 from txlog.result import WriteResult
@@ -24,6 +25,7 @@ class Recovery:
     ``results`` are the sealed checkpoints by ascending id: "committed" by this call, "already_committed" before, or
     "empty" (see `Sink.commit`). ``partial`` are those after the last committed that were never sealed, with the
     attempts of each task that did stage: recovery never commits them, their rows have to come from the source again.
+    One whose removal was cut short is among them.
     """
 
     results: Mapping[int, WriteResult] = field(default_factory=dict)
@@ -48,11 +50,9 @@ def attempts_to_seal(staged: StagedCheckpoint | None, tasks: Iterable[int] | Map
     naming the tasks (and attempts) that have not staged, or the tasks that staged more than once.
     """
     found: Mapping[int, tuple[int, ...]] = staged.attempts if staged else {}
-    wanted = list(tasks)
-    named = tasks if isinstance(tasks, Mapping) else {}
-    for number in (*wanted, *named.values()):
-        if type(number) is not int or number < 0:
-            raise InvalidInputError(f"tasks and attempts are whole numbers from 0, not {number!r}")
+    wanted = [whole_number("a task", task_id) for task_id in tasks]
+    attempts = tasks.values() if isinstance(tasks, Mapping) else ()
+    named = dict(zip(wanted, (whole_number("an attempt", attempt) for attempt in attempts), strict=False))
     if len(set(wanted)) < len(wanted):
         raise InvalidInputError(f"a task is named twice: {wanted}")
     missing = [task_id for task_id in wanted if task_id not in found]

@@ -6,7 +6,7 @@ In: batches. Out: a `Committable`, when all files are sealed. Knows neither the 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from txlog.errors import InvalidInputError
 from txlog.sink.committable import Committable
@@ -14,6 +14,7 @@ from txlog.sink.task_committer import TaskCommitter
 from txlog.sink.task_writer import TaskWriter
 from txlog.sink.write_job import WriteJob
 from txlog.store.base import FileStore
+from txlog.unbuilt import no_attribute
 
 __all__ = ["SinkTask"]
 
@@ -37,6 +38,11 @@ class SinkTask:
         if self._committable is None:
             raise InvalidInputError("the task is not sealed yet: its committable is ready after its with block")
         return self._committable
+
+    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, None)
 
     def __enter__(self) -> SinkTask:
         return self

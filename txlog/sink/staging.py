@@ -243,6 +243,13 @@ class Staging:
         except NotFoundError:
             return False
 
+    def is_given_up(self, staged: StagedCheckpoint) -> bool:
+        """Whether somebody began to remove it before it was sealed, and did not end that yet. Raises StorageError."""
+        try:
+            return self._required().read(_manifest_name(staged.key, staged.checkpoint_id)) == _GIVEN_UP
+        except NotFoundError:
+            return False
+
     def give_up(self, staged: StagedCheckpoint) -> bool:
         """Remove what was staged and not sealed; False where it is sealed by now. Raises StorageError.
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from txlog.arguments import type_name_of
 from txlog.errors import InvalidInputError
 from txlog.store.base import TableStore
 from txlog.store.local import local_table_store
@@ -48,7 +49,9 @@ def open_store(
     try:
         text = os.fspath(uri)
     except TypeError:
-        raise InvalidInputError(f"a table's location must be a path or a URI, is {uri!r}") from None
+        raise InvalidInputError(
+            f"a table's location must be a path or a URI, and comes first: this is {type_name_of(uri)}"
+        ) from None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInputError("a table's location must be a path or a URI")
     try:

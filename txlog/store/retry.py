@@ -11,9 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, TypeVar
 
 from txlog import ambient
+from txlog.arguments import described, whole_number
 from txlog.errors import InvalidInputError
 
 if TYPE_CHECKING:
@@ -44,12 +46,13 @@ class RetryPolicy:
     total_timeout: float = 1800.0
 
     def __post_init__(self) -> None:
-        if self.max_attempts is not None and (type(self.max_attempts) is not int or self.max_attempts < 1):
-            raise InvalidInputError(f"max_attempts must be None or a whole number from 1, is {self.max_attempts!r}")
+        if self.max_attempts is not None:
+            object.__setattr__(self, "max_attempts", whole_number("max_attempts", self.max_attempts, at_least=1))
         for name in ("min_wait", "max_wait", "total_timeout"):
             value = getattr(self, name)
-            if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-                raise InvalidInputError(f"{name} must be a number of seconds from 0, is {value!r}")
+            if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
+                raise InvalidInputError(f"{name} must be a number of seconds from 0, is {described(value)}")
+            object.__setattr__(self, name, float(value))
         if self.min_wait > self.max_wait:
             raise InvalidInputError(f"min_wait ({self.min_wait} s) must not exceed max_wait ({self.max_wait} s)")
 

@@ -1,0 +1,215 @@
+"""The checkpoints of one application on their way into the table: what is committed, in which order, and what is not.
+
+In: what is staged, seals, and committables handed over. Out: a ``WriteResult`` for each checkpoint, or the error that
+leaves it sealed. Whether a seal is right is decided in ``recovery``, the commit is the ``global_committer``'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from txlog import ambient
+from txlog.engine import Engine
+from txlog.errors import InvalidInputError, NotFoundError
+from txlog.result import WriteResult
+from txlog.sink.committable import Committable, validate_committables
+from txlog.sink.global_committer import GlobalCommitter
+from txlog.sink.planning import WriteOptions, plan_write
+from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
+from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
+from txlog.sink.write_job import WriteJob
+
+__all__ = ["CheckpointCommits"]
+
+_FRESH_MS = 60 * 60 * 1000
+"""What a sink that is running has written within an hour is its own, however short the table's retention."""
+
+
+class CheckpointCommits:
+    """Commits the checkpoints of one application; for one thread. ``last_seal`` is what this process sealed last."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        app_id: str,
+        *,
+        mode: str,
+        user_metadata: str | None,
+        max_continuous_empty_commits: int,
+    ) -> None:
+        self.staging = Staging(engine.store, engine.retry)
+        self.committer = GlobalCommitter(engine)
+        self.last_seal: tuple[Manifest, list[Committable]] | None = None
+        self._engine = engine
+        self._app_id = app_id
+        self._mode = mode
+        self._user_metadata = user_metadata
+        self._max_continuous_empty_commits = max_continuous_empty_commits
+        self._empty_in_a_row = 0
+        self._written: tuple[int, frozenset[str]] | None = None
+
+    def job(self, checkpoint_id: int, fingerprint: str | None = None, mode: str | None = None) -> WriteJob:
+        """The plan of a checkpoint for the table as it is now; ``mode`` is the sink's, where a seal says no other."""
+        from txlog.protocol.schema import to_arrow
+
+        schema = to_arrow(self._engine.writable_head().schema)
+        options = WriteOptions(
+            mode=mode or self._mode,
+            app_id=self._app_id,
+            checkpoint_id=checkpoint_id,
+            fingerprint=fingerprint,
+            user_metadata=self._user_metadata,
+        )
+        return plan_write(self._engine, schema, options)
+
+    def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
+        """That the committables are of this job; where ``since_ms`` is given, every file is looked up."""
+        validate_committables(
+            committables,
+            partition_fields=job.plan.physical_partition_fields,
+            table=self._engine.uri,
+            table_id=job.plan.table_id,
+            app_id=self._app_id,
+            checkpoint_id=job.checkpoint_id,
+            files=None if since_ms is None else self._engine.store.files,
+            since_ms=since_ms,
+        )
+
+    def commit(
+        self, checkpoint_id: int, committables: Sequence[Committable] | None, fingerprint: str | None
+    ) -> WriteResult:
+        """What is sealed, or else ``committables``; then what is staged of it, and is stale by then, goes."""
+        staged = self.staging.checkpoints(self._app_id)
+        self._require_earlier_committed(staged, checkpoint_id)
+        mine = [each for each in staged if each.checkpoint_id == checkpoint_id]
+        if mine and mine[0].is_sealed:
+            self._require_as_sealed(mine[0], committables, fingerprint)
+            result = self.commit_sealed(mine[0], staged, _FRESH_MS) or self._ended(checkpoint_id)
+        else:
+            result = self._commit_unsealed(self.job(checkpoint_id, fingerprint), committables, staged)
+        past = stale(staged, None if result.outcome == "empty" else checkpoint_id)
+        for each in (*mine, *(each for each in past if each not in mine)):
+            self.staging.remove_quietly(each.names)
+        return result
+
+    def commit_sealed(
+        self, mine: StagedCheckpoint, staged: Sequence[StagedCheckpoint], fresh_ms: int = 0
+    ) -> WriteResult | None:
+        """What ``mine`` has sealed; ``staged`` is all that the application has, and files up to ``fresh_ms`` are safe.
+
+        None where it is sealed no longer, nor in the table: discarded, or without rows and ended by another.
+        """
+        try:
+            manifest = self.staging.manifest(mine)
+            job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.mode)
+            replayed = self.committer.replay_of(job)
+            if replayed is not None:
+                return replayed
+            if self.last_seal is not None and self.last_seal[0] == manifest:
+                committables = self.last_seal[1]
+            elif manifest.num_files:
+                committables = self.staging.committables(mine, manifest)
+            else:
+                committables = []  # the table does not tell that it was ended: a removal cut short may have left this
+        except NotFoundError:  # another committer may have committed it, and removed it, meanwhile
+            replayed = self.committer.replay_of(self.job(mine.checkpoint_id))
+            if replayed is None and self.staging.is_sealed(mine):
+                raise
+            return replayed
+        return self._commit_job(job, committables, self._since_ms(staged, fresh_ms))
+
+    # --- the steps of a commit ----------------------------------------------------------------------------------
+
+    def _require_earlier_committed(self, staged: Sequence[StagedCheckpoint], checkpoint_id: int) -> None:
+        """Checkpoints land in order: once a later one has, an earlier one could be neither dropped nor written."""
+        for earlier in sealed_before(staged, checkpoint_id):
+            try:
+                found = self.committer.replay_of(
+                    self.job(earlier.checkpoint_id, self.staging.manifest(earlier).fingerprint)
+                )
+            except NotFoundError:
+                continue  # another committer has removed it meanwhile
+            except InvalidInputError as error:
+                error.message += f". It is still staged: sink.discard({earlier.checkpoint_id}) gives it up"
+                raise
+            if found is None:
+                raise InvalidInputError(
+                    f"checkpoint {earlier.checkpoint_id} of {self._app_id!r} is sealed and not committed yet, so"
+                    f" {checkpoint_id} has to wait: sink.commit({earlier.checkpoint_id}) first, or sink.recover()",
+                    table=self._engine.uri,
+                )
+            self.staging.remove_quietly(earlier.names)
+
+    def _require_as_sealed(
+        self, mine: StagedCheckpoint, committables: Sequence[Committable] | None, fingerprint: str | None
+    ) -> None:
+        """What the caller hands over must be what is sealed: nothing else can be committed."""
+        if committables is None and fingerprint is None:
+            return
+        try:
+            sealed = self.staging.manifest(mine)
+        except NotFoundError:
+            return  # another committer has removed it meanwhile
+        asked = None if committables is None else {each.task_id: each.attempt for each in committables}
+        if asked not in (None, sealed.attempts) or fingerprint not in (None, sealed.fingerprint):
+            raise InvalidInputError(
+                f"checkpoint {mine.checkpoint_id} of {self._app_id!r} is sealed with attempts {sealed.attempts} and"
+                f" fingerprint {sealed.fingerprint!r}, not with {asked or sealed.attempts} and {fingerprint!r}: only"
+                f" what is sealed can be committed, by sink.commit({mine.checkpoint_id})",
+                table=self._engine.uri,
+            )
+
+    def _ended(self, checkpoint_id: int) -> WriteResult:
+        """The answer for a checkpoint whose seal went while we were about to commit it."""
+        sealed = self.last_seal[0] if self.last_seal else None
+        if sealed and sealed.checkpoint_id == checkpoint_id and not sealed.num_files:
+            return WriteResult(self._engine.log.head(refresh=False).version, "empty", 0, "")
+        raise InvalidInputError(
+            f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed no longer: another process has discarded it, or"
+            f" ended it without rows. Nothing was committed; sink.discard({checkpoint_id}) before it is written again",
+            table=self._engine.uri,
+        )
+
+    def _commit_unsealed(
+        self, job: WriteJob, committables: Sequence[Committable] | None, staged: Sequence[StagedCheckpoint]
+    ) -> WriteResult:
+        replayed = self.committer.replay_of(job)
+        if replayed is not None:
+            self._require_same_work(job, committables or ())
+            return replayed
+        if committables is None:
+            raise InvalidInputError(
+                f"checkpoint {job.checkpoint_id} of {self._app_id!r} is not sealed:"
+                f" sink.prepare({job.checkpoint_id}, tasks) does that, once every task has staged",
+                table=self._engine.uri,
+            )
+        return self._commit_job(job, committables, self._since_ms(staged, _FRESH_MS))
+
+    def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
+        self.validate(job, committables, since_ms)
+        self.committer.require_readable(job, committables)
+        paths = frozenset(file.path for each in committables for file in each.files)
+        self._empty_in_a_row = 0 if paths else self._empty_in_a_row + 1
+        if not paths and job.mode == "append" and self._empty_in_a_row < self._max_continuous_empty_commits:
+            return WriteResult(job.read_version, "empty", 0, job.job_id)
+        result = self.committer.commit(job, committables)
+        self._empty_in_a_row = 0
+        if result.outcome == "committed" and job.checkpoint_id is not None:
+            self._written = (job.checkpoint_id, paths)
+        return result
+
+    def _require_same_work(self, job: WriteJob, committables: Sequence[Committable]) -> None:
+        """One run of an application does not make a checkpoint twice: the second is other work under the same id."""
+        paths = frozenset(file.path for each in committables for file in each.files)
+        if not paths or job.fingerprint is not None or self._written is None:
+            return
+        if self._written[0] == job.checkpoint_id and self._written[1] != paths:
+            raise InvalidInputError(
+                f"this sink has committed checkpoint {job.checkpoint_id} of {self._app_id!r} already, from other files."
+                " Two writes to one table need an app_id each; a replay comes from a new Sink, or with a fingerprint",
+                table=self._engine.uri,
+            )
+
+    def _since_ms(self, staged: Sequence[StagedCheckpoint], at_least_ms: int) -> int:
+        properties = self._engine.log.head(refresh=False).properties
+        return files_must_be_since_ms(properties, staged, ambient.now_ms(), at_least_ms=at_least_ms)
