@@ -119,3 +119,15 @@ def test_every_public_name_explains_itself_and_so_does_each_of_its_methods(name:
     members = inspect.getmembers(public, lambda member: inspect.isroutine(member) or isinstance(member, property))
     silent = [member for member, value in members if not member.startswith("_") and not inspect.getdoc(value)]
     assert not [member for member in silent if not hasattr(Exception, member)]
+
+
+def test_what_the_rules_of_a_commit_or_a_partition_refuse_names_the_table(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), pa.field("day", pa.string(), nullable=False)])
+    table = txlog.Table.create(tmp_path / "t", schema, partition_by=["day"])
+    with pytest.raises(txlog.InvalidInputError, match="NOT NULL") as empty:
+        table.append(pa.table({"id": [1], "day": [""]}))
+    table.append(ROWS)
+    table.set_properties({"delta.appendOnly": "true"})
+    with pytest.raises(txlog.InvalidInputError, match=r"append-only") as removed:
+        table.overwrite(ROWS)
+    assert (empty.value.table, removed.value.table, removed.value.version) == (table.uri, table.uri, 2)

@@ -115,7 +115,8 @@ class Engine:
 
         Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.commit`` raises.
         """
-        validate_proposal(proposal, append_only=head.properties.append_only if head else False)
+        with TxlogError.located(self.uri, head.version if head else None):
+            validate_proposal(proposal, append_only=head.properties.append_only if head else False)
         try:
             outcome = self._committer.commit(proposal, head)
         except ConflictError as error:

@@ -108,7 +108,8 @@ def test_statistics_are_text_or_typed_or_both_as_the_table_asks() -> None:
     assert shape() == (True, False, False)
     assert shape(checkpoint__writeStatsAsStruct="true") == (True, True, True)
     assert shape(checkpoint__writeStatsAsStruct="true", checkpoint__writeStatsAsJson="false") == (False, True, True)
-    assert shape(checkpoint__writeStatsAsJson="false") == (False, False, False)
+    assert shape(checkpoint__writeStatsAsJson="false") == (False, True, True)
+    assert shape(checkpoint__writeStatsAsJson="false", checkpoint__writeStatsAsStruct="false") == (False, False, False)
 
 
 def test_typed_statistics_and_partition_values_have_the_columns_types() -> None:

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError
 from txlog.log.file_pruning import prune_files
+from txlog.log.predicate_filter import to_arrow_expression
 from txlog.log.predicate_pruning import Pruner, is_partition_predicate, may_match
 from txlog.log.predicate_sql import parse_predicate
 from txlog.log.predicates import Constant, Predicate, bind, bind_predicate, col
@@ -415,6 +416,23 @@ def test_a_name_that_is_no_word_is_quoted() -> None:
 def test_binding_twice_changes_nothing() -> None:
     bound = parse_predicate("l > 1.5 AND dt = '2024-01-02' AND s IN ('a')", SCHEMA)
     assert bind(bound, SCHEMA) == bound
+
+
+@pytest.mark.parametrize(
+    ("literal", "kept"),
+    [
+        ("-99999999999999999999.999999999999999999", 0),
+        ("-99999999999999999999.999999999999999998", 1),
+        ("-12345678901234567890.123456789012345678", 2),
+        ("-12345678901234567890.123456789012345677", 3),
+        ("-100000000000000000000", 0),
+    ],
+)
+def test_a_decimal_keeps_all_of_its_38_digits_below_zero(literal: str, kept: int) -> None:
+    below = ("-99999999999999999999.999999999999999999", "-99999999999999999999.999999999999999998")
+    rows = pa.table({"x": pa.array([*map(Decimal, below), Decimal("-12345678901234567890.123456789012345678")])})
+    predicate = parse_predicate(f"x < {literal}", Struct((Field("x", delta.Decimal(38, 18)),)))
+    assert rows.filter(to_arrow_expression(predicate)).num_rows == kept
 
 
 def test_binary_values_are_written_in_hex() -> None:

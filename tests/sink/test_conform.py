@@ -265,6 +265,14 @@ def test_nothing_is_required_below_a_null_parent_and_the_file_can_be_written() -
     assert pq.read_table(body)["c"].to_pylist() == rows
 
 
+def test_what_lies_hidden_below_a_null_struct_is_not_looked_at() -> None:
+    hidden = pa.StructArray.from_arrays(
+        [pa.array([2**40, 1]), pa.array([[None], [2]], pa.list_(pa.int64()))], ["x", "y"], mask=pa.array([True, False])
+    )
+    target = Struct((Field("x", INTEGER), Field("y", Array(LONG, contains_null=False))))
+    assert one_column(target, hidden) == [None, {"x": 1, "y": [2]}]
+
+
 def _all_nullable(arrow: pa.DataType) -> pa.DataType:
     if pa.types.is_struct(arrow):
         return pa.struct([pa.field(f.name, _all_nullable(f.type)) for f in arrow])

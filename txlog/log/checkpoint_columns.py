@@ -54,7 +54,10 @@ class FileColumns:
         properties = head.properties
         sorted_by = physical_names(head.schema, head.partition_columns)
         members = [field for field in FILES_SCHEMA if field.name != "stats" or properties.write_stats_as_json]
-        if not properties.write_stats_as_struct:
+        typed = properties.write_stats_as_struct
+        if typed is None:
+            typed = not properties.write_stats_as_json  # Spark's default is true: statistics are not to be lost
+        if not typed:
             return cls(pa.struct(members), None, (), sorted_by)
         policy = StatisticsPolicy.of(head.schema, properties, head.partition_columns)
         statistics = statistics_type(policy.leaves)
@@ -62,8 +65,8 @@ class FileColumns:
         partitions = tuple((name, types[name]) for name in sorted_by if name in types)  # a damaged log may name others
         members.append(pa.field("stats_parsed", statistics))
         if partitions:
-            typed = pa.struct([(name, type_to_arrow(data_type)) for name, data_type in partitions])
-            members.append(pa.field("partitionValues_parsed", typed))
+            values = pa.struct([(name, type_to_arrow(data_type)) for name, data_type in partitions])
+            members.append(pa.field("partitionValues_parsed", values))
         return cls(pa.struct(members), statistics, partitions, sorted_by)
 
     def schema(self, small: Mapping[str, pa.StructType] | None = None) -> pa.Schema:

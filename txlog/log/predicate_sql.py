@@ -190,7 +190,9 @@ class _Reader:
                 return str(node.this) if node.is_string else _number(str(node.this))
             case exp.Neg():
                 value = self._literal(node.this)
-                if isinstance(value, (int, float, decimal.Decimal)) and not isinstance(value, bool):
+                if isinstance(value, decimal.Decimal):
+                    return value.copy_negate()  # a minus would round it to 28 digits
+                if isinstance(value, (int, float)) and not isinstance(value, bool):
                     return -value
             case exp.Paren():
                 return self._literal(node.this)

@@ -212,7 +212,7 @@ def _fit_number(
     highest = _WIDE.multiply(unit, decimal.Decimal(units_max))
     if value != value or value > highest:
         return Fitted(highest, exact=False)
-    if value < -_WIDE.multiply(unit, decimal.Decimal(units_max + lowest_extra)):
+    if value < _WIDE.multiply(unit, decimal.Decimal(-(units_max + lowest_extra))):
         return Fitted(None, exact=False)
     number = decimal.Decimal(repr(value)) if isinstance(value, float) else decimal.Decimal(value)
     below = number.quantize(unit, rounding=decimal.ROUND_FLOOR, context=_WIDE)

@@ -308,9 +308,11 @@ def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: 
         return None
 
     def convert(array: pa.Array) -> pa.Array:
+        # What lies below a null struct is nobody's: it may hold anything.
+        visible = array.flatten() if array.null_count else [array.field(at) for at in range(source.num_fields)]
         children = []
         for field, arrow_field, at, member in zip(target.fields, arrow, positions, members, strict=True):
-            child = pa.nulls(len(array), arrow_field.type) if at is None else array.field(at)
+            child = pa.nulls(len(array), arrow_field.type) if at is None else visible[at]
             child = member(child) if member else child
             if not field.nullable:
                 child = required(child, f"{column}.{field.name}", array)

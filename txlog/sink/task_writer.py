@@ -20,7 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.protocol.column_mapping import file_schema, is_mapped
 from txlog.protocol.paths import partition_directory
 from txlog.protocol.properties import TableProperties
@@ -189,8 +189,9 @@ class TaskWriter:
             return
         self._make_room(self._unrouted_bytes)
         row_bytes = self._unrouted_bytes / self._unrouted_rows
-        for key, rows in self._router.route(self._gathered(), self._data_columns):
-            self._add(self._lane(key), rows, int(rows.num_rows * row_bytes))
+        with TxlogError.located(self._plan.table):
+            for key, rows in self._router.route(self._gathered(), self._data_columns):
+                self._add(self._lane(key), rows, int(rows.num_rows * row_bytes))
         self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
         self._unrouted_rows = self._unrouted_bytes = 0
 
