@@ -28,9 +28,8 @@ __all__ = ["HeadLoader", "as_corrupt"]
 
 _logger = logging.getLogger("txlog")
 
-_PROBED = (
-    256  # so many commits after the hint's checkpoint are looked for before a listing shows if there is a newer one
-)
+_PROBED = 256
+"""So many commits after the hint's checkpoint are looked for before a listing shows whether there is a newer one."""
 
 
 class HeadLoader:
