@@ -35,7 +35,8 @@ def test_threads_find_the_files_that_one_thread_finds(
 
     alone = found()
     monkeypatch.setattr("txlog.checkpoint_parquet._PIECE_ROWS", 0)
-    monkeypatch.setattr("txlog.checkpoint_filter._JUDGED_ROWS", 4)
+    monkeypatch.setattr("txlog.checkpoint_parquet._FILTERED_ROWS", 3)
+    monkeypatch.setattr("txlog.checkpoint_filter._JOINED_ROWS", 4)
     assert found() == alone
     assert 0 < len(alone) <= 30
     if where is None:

@@ -1,8 +1,8 @@
 """Which row groups and rows of a Parquet checkpoint a predicate needs, found from as few bytes as possible.
 
-In: an open checkpoint file and a `FilePruner`. Out: for each row group none, or a mask over its rows. Footers are asked
-first, then the columns that decide alone (partition values, typed statistics); only what passes is read in full.
-PROTOCOL.md, "Checkpoint Schema".
+In: an open checkpoint file and a `FilePruner`. Out: the rows whose files may match. Footers are asked first, then the
+columns that decide alone (partition values, typed statistics), then the text of statistics; only what passes is read in
+full. PROTOCOL.md, "Checkpoint Schema".
 """
 
 from __future__ import annotations
@@ -20,30 +20,19 @@ from txlog.log.files import STRING_MAP
 from txlog.log.predicate_pruning import Facts
 from txlog.log.predicates import Path
 
-__all__ = ["CheckpointFilter", "matching_rows"]
+__all__ = ["CheckpointFilter"]
 
 Read: TypeAlias = Callable[[int, list[str]], Iterator[pa.RecordBatch]]
 """The rows of one row group: its number and the columns wanted."""
 
+Rows: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+"""Numbers of rows in their row group, ascending."""
+
+_PARTITION_VALUES, _TEXT = "add.partitionValues", "add.stats"
+_STRING = pa.string()
 _VALUE = "add.partitionValues.key_value.value"
-_JUDGED_ROWS = 16_384
+_JOINED_ROWS = 8_192
 _TRUNCATED_FROM = 64  # some writers cut the bounds in footers to so many bytes
-
-
-def matching_rows(pruner: FilePruner, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of a checkpoint batch whose files may match, by partition values and JSON statistics."""
-    if batch.column("add").null_count:
-        batch = batch.filter(batch.column("add").is_valid())
-    members = _members(batch.column("add"))
-    texts = members.get("stats")
-    files = pa.RecordBatch.from_arrays(
-        [
-            _maps(members, batch.num_rows),
-            pa.nulls(batch.num_rows, pa.string()) if texts is None else _cast(texts, pa.string()),
-        ],
-        ["partitionValues", "stats"],
-    )
-    return batch.filter(pa.array(pruner.mask(files)))
 
 
 class CheckpointFilter:
@@ -58,47 +47,48 @@ class CheckpointFilter:
         self._typed = self._typed_columns()
 
     def batches(
-        self, groups: Sequence[int], columns: Sequence[str], read: Read, apply: Any = map
+        self, groups: Sequence[int], columns: Sequence[str], read: Read, apply: Any = map, *, at_once: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """The rows of these row groups that hold a file that may match, with these columns.
 
-        ``apply`` is ``map``, or ``side_by_side`` where nothing else is done meanwhile.
+        ``apply`` is ``map``, or ``side_by_side`` where nothing else is done meanwhile. ``at_once`` reads the text of
+        statistics with all the rest, for fewer requests; else the rest is read for rows that passed.
         """
         for group in groups:
-            if not self._may_match(group):
-                continue
-            first = [*(["add.partitionValues"] if self._pruner.partition_columns else []), *self._typed]
-            if not first:
-                yield from apply(partial(matching_rows, self._pruner), read(group, [*columns]))
-                continue
-            found = list(apply(self._mask_of, read(group, first)))
-            mask = np.concatenate([mask for mask, _ in found])
-            if mask.any():
-                yield from self._rest(group, columns, read, mask, is_decided=all(decided for _, decided in found))
+            if self._may_match(group):
+                yield from self._matching(columns, partial(read, group), apply, at_once)
 
-    def _rest(
-        self, group: int, columns: Sequence[str], read: Read, mask: Any, *, is_decided: bool
+    def _matching(
+        self, columns: Sequence[str], read: Callable[[list[str]], Iterator[pa.RecordBatch]], apply: Any, at_once: bool
     ) -> Iterator[pa.RecordBatch]:
-        """The rows of a mask in full; where it does not decide alone, of those the ones that match.
+        partition_values = [_PARTITION_VALUES] if self._pruner.partition_columns else []
+        rows: Rows | None = None
+        if first := [*partition_values, *self._typed]:
+            found = list(apply(self._mask_of, read(first)))
+            rows = np.flatnonzero(np.concatenate([mask for mask, _ in found]))
+            if not len(rows) or all(is_decided for _, is_decided in found):
+                yield from (batch for _, batch in _joined(_chosen(read([*columns]), rows)))
+                return
+        in_steps = _TEXT in columns and not at_once
+        asked = [_TEXT, *partition_values] if in_steps else [*columns]
+        judged = apply(self._judged, _joined(_chosen(read(asked), rows)))
+        if not in_steps:
+            yield from (batch for left, batch in judged if len(left))
+            return
+        passed = list(judged)
+        rows = np.concatenate([np.zeros(0, np.int64), *(left for left, _ in passed)])
+        texts = pa.chunked_array([_texts(_members(batch.column("add")), len(left)) for left, batch in passed], _STRING)
+        others = [column for column in columns if column != _TEXT]
+        for left, batch in _joined(_chosen(read(others), rows)):
+            yield _with_texts(batch, texts.slice(np.searchsorted(rows, left[0]), len(left)))
 
-        The few of each batch are judged together: to judge has its price however few they are.
-        """
-        start = rows = 0
-        kept: list[pa.RecordBatch] = []
-        for batch in read(group, [*columns]):
-            chosen = mask[start : start + batch.num_rows]
-            start += batch.num_rows
-            if chosen.any():
-                kept.append(batch.filter(pa.array(chosen)))
-                rows += kept[-1].num_rows
-            if rows >= _JUDGED_ROWS:
-                yield from self._judged(kept, is_decided)
-                kept, rows = [], 0
-        yield from self._judged(kept, is_decided)
-
-    def _judged(self, kept: list[pa.RecordBatch], is_decided: bool) -> Iterator[pa.RecordBatch]:
-        for batch in pa.Table.from_batches(kept).combine_chunks().to_batches() if kept else ():
-            yield batch if is_decided else matching_rows(self._pruner, batch)
+    def _judged(self, chosen: tuple[Rows, pa.RecordBatch]) -> tuple[Rows, pa.RecordBatch]:
+        """Those of the rows whose files may match, by partition values and JSON statistics."""
+        rows, batch = chosen
+        members = _members(batch.column("add"))
+        columns = [_maps(members, len(rows)), _texts(members, len(rows))]
+        may_match = self._pruner.mask(pa.RecordBatch.from_arrays(columns, ["partitionValues", "stats"]))
+        return rows[may_match], batch.filter(pa.array(may_match))
 
     # --- columns ------------------------------------------------------------------------------------------------
 
@@ -184,6 +174,56 @@ class CheckpointFilter:
             return None  # a time beyond Python's, text that is none
 
 
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _chosen(batches: Iterable[pa.RecordBatch], rows: Rows | None) -> Iterator[tuple[Rows, pa.RecordBatch]]:
+    """These rows of the batches, or all that hold a file; nothing is read behind the last."""
+    start = 0
+    for batch in batches if rows is None or len(rows) else ():
+        stop = start + batch.num_rows
+        if rows is None:
+            left = start + np.flatnonzero(batch.column("add").is_valid().to_numpy(zero_copy_only=False))
+        else:
+            left = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)]
+        if len(left):
+            yield left, batch if len(left) == batch.num_rows else batch.take(pa.array(left - start))
+        start = stop
+        if rows is not None and rows[-1] < start:
+            return
+
+
+def _joined(chosen: Iterable[tuple[Rows, pa.RecordBatch]]) -> Iterator[tuple[Rows, pa.RecordBatch]]:
+    """The same, many at a time: to judge or to convert has its price however few they are."""
+    kept: list[tuple[Rows, pa.RecordBatch]] = []
+    count = 0
+    for each in chosen:
+        kept.append(each)
+        count += len(each[0])
+        if count >= _JOINED_ROWS:
+            yield from _as_one(kept)
+            kept, count = [], 0
+    yield from _as_one(kept)
+
+
+def _as_one(kept: Sequence[tuple[Rows, pa.RecordBatch]]) -> Iterator[tuple[Rows, pa.RecordBatch]]:
+    if len(kept) < 2:
+        yield from kept
+        return
+    rows = np.concatenate([rows for rows, _ in kept])
+    for batch in pa.Table.from_batches([batch for _, batch in kept]).combine_chunks().to_batches():
+        yield rows[: batch.num_rows], batch
+        rows = rows[batch.num_rows :]
+
+
+def _with_texts(batch: pa.RecordBatch, texts: pa.ChunkedArray) -> pa.RecordBatch:
+    members = {**_members(batch.column("add")), "stats": texts.combine_chunks()}
+    return pa.RecordBatch.from_arrays([pa.StructArray.from_arrays([*members.values()], [*members])], ["add"])
+
+
+# --- members ----------------------------------------------------------------------------------------------------------
+
+
 def _members(adds: pa.StructArray) -> dict[str, pa.Array]:
     return dict(zip((field.name for field in adds.type), adds.flatten(), strict=True))
 
@@ -192,6 +232,11 @@ def _maps(members: Mapping[str, pa.Array], length: int) -> pa.MapArray:
     """The partition values; a checkpoint whose files all have none has no leaf to read."""
     maps = members.get("partitionValues")
     return pa.nulls(length, STRING_MAP) if maps is None else _cast(maps, STRING_MAP)
+
+
+def _texts(members: Mapping[str, pa.Array], length: int) -> pa.StringArray:
+    texts = members.get("stats")
+    return pa.nulls(length, _STRING) if texts is None else _cast(texts, _STRING)
 
 
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:

@@ -156,7 +156,8 @@ class CheckpointParquet:
             def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
                 return self._bounded(file, source, [group], wanted, _FILTERED_ROWS)
 
-            yield from CheckpointFilter(pruner, self.metadata).batches(groups, columns, read, apply)
+            wanted = CheckpointFilter(pruner, self.metadata)
+            yield from wanted.batches(groups, columns, read, apply, at_once=self._is_remote)
 
     def _bounded(
         self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int = _BATCH_ROWS

@@ -22,13 +22,14 @@ from txlog.log.files import partition_texts
 from txlog.log.predicate_pruning import Facts, Pruner, possible
 from txlog.log.predicates import And, Comparison, Constant, In, IsNull, Not, Or, Path, Predicate, StartsWith
 from txlog.log.stats_sieve import TextSieve
-from txlog.protocol.schema import STRING, Struct
+from txlog.protocol.schema import STRING, Struct, leaf_paths
 from txlog.side_by_side import side_by_side
 
 __all__ = ["FilePruner", "prune_files"]
 
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
+_SINGLE_ROWS = 32  # which take less time one by one than the columns take to be made
 _FEW_VALUES = 8
 _LEARNING_ROWS = 1_024
 
@@ -70,7 +71,9 @@ class FilePruner:
         self.leaves = leaves_of(
             self._pruner.schema, frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
         )
-        self._sieve = TextSieve(self._pruner.predicate, self.leaves)
+        depth = max((len(path) for path, _ in leaf_paths(self._pruner.schema)), default=1)
+        self._sieve = TextSieve(self._pruner.predicate, self.leaves, depth)
+        self._is_sieve_of_use = False
 
     def mask(self, files: pa.RecordBatch) -> Mask:
         """True for each file (columns ``partitionValues`` and ``stats``) that may hold a matching row."""
@@ -150,8 +153,9 @@ class FilePruner:
         verdict = np.ones(len(texts), dtype=bool)
         present = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
         texts, codes = _taken(texts, present), codes[present]
-        # The first slice is short: what it teaches is put to use in all others.
-        bounds = [0, *range(min(_LEARNING_ROWS, len(texts)), len(texts), _SLICE_ROWS), len(texts)]
+        # The first slice is short where it is not known yet whether the sieve is of use.
+        first = min(_SLICE_ROWS if self._is_sieve_of_use else _LEARNING_ROWS, len(texts))
+        bounds = [0, *range(first, len(texts), _SLICE_ROWS), len(texts)]
         found = [
             self._sieved(texts.slice(start, stop - start), partition, codes[start:stop])
             for start, stop in itertools.pairwise(bounds)
@@ -161,17 +165,20 @@ class FilePruner:
         return verdict
 
     def _sieved(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
-        """Those are read that the sieve leaves; where most of them fail all the same, it learns from the first."""
-        left = self._sieve.left(texts)
+        """Those are read that the sieve leaves. It is asked from the first texts on of which many cannot match."""
+        is_asked = self._is_sieve_of_use
+        left = self._sieve.left(texts) if is_asked else np.arange(len(texts))
         verdict = np.zeros(len(texts), dtype=bool)
         verdict[left] = self._by_slice(_taken(texts, left), partition, codes[left])
-        failed = left[~verdict[left]]
-        if len(failed) > max(_LEARNING_ROWS, len(texts)) // 4:
-            self._sieve.learn(texts[failed[0]].as_py())
+        if 4 * np.count_nonzero(~verdict[left]) > max(_LEARNING_ROWS, len(texts)):
+            # Many are left that cannot match: after this there is a sieve, or it is of no use for such texts.
+            self._is_sieve_of_use = not is_asked
         return verdict
 
     def _by_slice(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
         """All at once; where Arrow does not take one of the texts, in ever smaller pieces around it."""
+        if len(texts) <= _SINGLE_ROWS:
+            return self._one_by_one(texts, partition, codes)
         try:
             bounds = bounds_of_text(texts, self.leaves)
         except (pa.ArrowException, ValueError):

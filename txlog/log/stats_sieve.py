@@ -1,9 +1,8 @@
 """Files whose statistics show by their text alone that no row can match: they need not be read as JSON.
 
-In: a bound predicate, and the texts of ``add.stats``. Out: the rows that are left for a closer look. The texts of one
-writer differ in their values only, so their shape is learned from one of them: a regular expression that takes all of
-such a text, with bounds beyond what the predicate asks for. Whatever it takes is strict JSON with each key once, so
-what it says is what the rule for one file says. PROTOCOL.md, "Per-file Statistics".
+In: a bound predicate, and the texts of ``add.stats``. Out: the rows that are left for a closer look. One regular
+expression takes texts with bounds beyond what the predicate asks for. Whatever it takes is strict JSON with each of
+these bounds written once, so what it says is what the rule for one file says. PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -11,9 +10,8 @@ from __future__ import annotations
 import calendar
 import datetime
 import itertools
-import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,59 +26,85 @@ __all__ = ["TextSieve"]
 Beyond: TypeAlias = Mapping[Path, str]
 """Places in a text and patterns of values: where all of them have such values, no row can match."""
 
-_SHAPES_MAX = 4
-_TEXT_MAX = 4096
-
-_WHOLE = r"-?(?:0|[1-9][0-9]{0,17})"  # more digits than 64 bits hold are read in more ways than one
-_SCALAR = rf"(?:{_WHOLE}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{{1,3}})?|true|false|null)"
-_TEXT = r'(?:"[^"\\\x00-\x1f]*"|null)'
+_CONDITIONS_MAX = 4
+_PLACES_MAX = 4
+_NAME = re.compile(r'[^"\\/\x00-\x1f\ud800-\udfff]{0,64}')  # never written with an escape but by its number
+_TEXT_MAX = 4096  # a number of so many digits is one for every reader
+_DEPTH_MAX = 3
 
 
 class TextSieve:
-    """One predicate. Thread-safe: to learn the same twice, or to forget what two learned at once, does no harm."""
+    """One predicate on columns that are nested at most ``depth`` deep, 1 for those of the table itself.
 
-    def __init__(self, predicate: Predicate, leaves: Iterable[Leaf]) -> None:
-        self._beyond = _beyond(predicate, {leaf.path: leaf.kind for leaf in leaves})
-        self._patterns: tuple[str, ...] = ()
+    Thread-safe: it never changes.
+    """
+
+    def __init__(self, predicate: Predicate, leaves: Iterable[Leaf], depth: int = 1) -> None:
+        order = {leaf.path: number for number, leaf in enumerate(leaves)}
+        beyond = _beyond(predicate, {leaf.path: leaf.kind for leaf in leaves})[:_CONDITIONS_MAX]
+        shapes = [
+            _object(dict(sorted(each.items(), key=lambda item: _place(item[0], order))), min(depth, _DEPTH_MAX))
+            for each in beyond
+            if len(each) <= _PLACES_MAX and all(_NAME.fullmatch(name) for place in each for name in place)
+        ]
+        self._pattern = rf"^(?:{'|'.join(shapes)})\z" if shapes else None
+
+    @property
+    def is_of_use(self) -> bool:
+        """Whether it may drop a row at all."""
+        return self._pattern is not None
 
     def left(self, texts: pa.StringArray) -> Any:
         """The rows, ascending, of which the text alone does not show that they cannot match."""
-        rows = np.arange(len(texts))
-        for pattern in self._patterns:
-            some = texts if len(rows) == len(texts) else texts.take(pa.array(rows))
-            taken = pc.fill_null(pc.match_substring_regex(some, pattern), False)
-            rows = rows[~taken.to_numpy(zero_copy_only=False)]
-        return rows
-
-    def learn(self, text: str) -> None:
-        """Know texts of this shape from now on; ``text`` is one that was left, and of a file that cannot match."""
-        if not self._beyond or len(self._patterns) >= _SHAPES_MAX or len(text) > _TEXT_MAX:
-            return
-        try:
-            value = json.loads(text, object_pairs_hook=tuple)
-        except (ValueError, RecursionError):
-            return
-        for beyond in self._beyond:
-            shape = _shape(value, (), beyond)
-            pattern = rf"^{shape}\z"
-            if shape is not None and pc.match_substring_regex(pa.array([text]), pattern)[0].as_py():
-                self._patterns = (*(known for known in self._patterns if known != pattern), pattern)
-                return
+        if self._pattern is None:
+            return np.arange(len(texts))
+        taken = pc.fill_null(pc.match_substring_regex(texts, self._pattern), False).to_numpy(zero_copy_only=False)
+        offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+        return np.flatnonzero(~taken | (np.diff(offsets) > _TEXT_MAX))
 
 
-def _shape(value: Any, path: Path, beyond: Beyond) -> str | None:
-    """The pattern of all texts with the keys of ``value`` in its order; None where it is not of the usual kind."""
-    if path in beyond:
-        return beyond[path]
-    needed = {place[len(path)] for place in beyond if place[: len(path)] == path}
-    if not isinstance(value, tuple):
-        return None if needed or isinstance(value, list) else _TEXT if isinstance(value, str) else _SCALAR
-    names = [name for name, _ in value]
-    shapes = [_shape(member, (*path, name), beyond) for name, member in value]
-    if len(set(names)) < len(names) or not needed <= set(names) or None in shapes:
-        return None
-    keys = [re.escape(json.dumps(name, ensure_ascii=False)) for name in names]
-    return r"\{" + ", ?".join(f"{key}: ?{shape}" for key, shape in zip(keys, shapes, strict=True)) + r"\}"
+def _place(place: Path, order: Mapping[Path, int]) -> tuple[bool, int]:
+    """Where writers put it: minima before maxima, columns as the schema has them."""
+    return place[0] == "maxValues", order[place[1:]]
+
+
+# --- patterns of texts --------------------------------------------------------------------------------------------
+
+_ESCAPE = r'\\["\\/bfnrt]'
+_LETTER = rf'(?:[^"\\\x00-\x1f]|{_ESCAPE})'
+_SCALAR = r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?|true|false|null)"
+
+
+def _object(beyond: Beyond, depth: int) -> str:
+    """Objects that have all of these places once, in this order, and between them any others."""
+    names = list(dict.fromkeys(place[0] for place in beyond))
+    other = f'"{_unlike(names)}": ?{_any_value(depth)}'
+    members = []
+    for name in names:
+        within = {place[1:]: pattern for place, pattern in beyond.items() if place[0] == name}
+        shape = within[()] if () in within else _object(within, max(0, depth - 1))
+        members.append(rf'"{re.escape(name)}": ?{shape}(?:, ?{other})*')
+    return rf"\{{(?:{other}, ?)*{', ?'.join(members)}\}}"
+
+
+def _any_value(depth: int) -> str:
+    """Any but arrays: a scalar, or an object nested at most ``depth`` deep."""
+    shapes = [f'"{_LETTER}*"', _SCALAR]
+    if depth:
+        member = f'"{_LETTER}*": ?{_any_value(depth - 1)}'
+        shapes.append(rf"\{{(?:{member}(?:, ?{member})*)?\}}")
+    return f"(?:{'|'.join(shapes)})"
+
+
+def _unlike(names: Collection[str]) -> str:
+    """Texts that are none of these, with no escape of these names' letters."""
+    firsts = sorted({name[0] for name in names if name})
+    known = "".join(rf"\x{{{ord(first):x}}}" for first in firsts)
+    shapes = [rf'(?:[^"\\\x00-\x1f{known}]|{_ESCAPE}){_LETTER}*']
+    for first in firsts:
+        rest = _unlike([name[1:] for name in names if name[:1] == first])
+        shapes.append(rf"\x{{{ord(first):x}}}{rest}")
+    return f"(?:{'|'.join(shapes)}){'' if '' in names else '?'}"
 
 
 # --- what the predicate asks for ----------------------------------------------------------------------------------
@@ -94,7 +118,7 @@ def _beyond(predicate: Predicate, kinds: Mapping[Path, str]) -> list[Beyond]:
         case Or(left, right):
             pairs = itertools.product(_beyond(left, kinds), _beyond(right, kinds))
             both = ({**one, **other} for one, other in pairs if not one.keys() & other.keys())
-            return list(itertools.islice(both, _SHAPES_MAX))
+            return list(itertools.islice(both, _CONDITIONS_MAX))
         case Comparison(path, operator, value):
             return _outside(path, operator, [value], kinds.get(path, ""))
         case In(path, values):
