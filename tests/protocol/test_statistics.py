@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import deltalake
 import golden
@@ -23,6 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import txlog.protocol.statistics as protocol_statistics
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import (
@@ -61,9 +63,16 @@ def policy_of(table: pa.Table, **properties: Any) -> StatisticsPolicy:
 
 
 def statistics_text(table: pa.Table, rows_per_group: int = 1_000, **properties: Any) -> str:
-    collected = FileStatistics(policy_of(table, **properties))
-    collected.observe(table)
-    return collected.finish(parquet(table, rows_per_group))
+    """Floats are looked at one by one, or all at once where they are many: what is found must be the same."""
+    footer = parquet(table, rows_per_group)
+    texts = set()
+    for few_rows in (0, len(table)):
+        with mock.patch.object(protocol_statistics, "_FEW_ROWS", few_rows):
+            collected = FileStatistics(policy_of(table, **properties))
+            collected.observe(table)
+            texts.add(collected.finish(footer))
+    (text,) = texts
+    return text
 
 
 def statistics(table: pa.Table, rows_per_group: int = 1_000, **properties: Any) -> dict[str, Any]:

@@ -165,8 +165,10 @@ class Proposal:
 
     @cached_property
     def _by_kind(self) -> dict[type[Any], tuple[Any, ...]]:
-        kinds = dict.fromkeys(map(type, self.actions))
-        return {kind: tuple(action for action in self.actions if type(action) is kind) for kind in kinds}
+        kinds: dict[type[Any], list[Any]] = {}
+        for action in self.actions:
+            kinds.setdefault(type(action), []).append(action)
+        return {kind: tuple(actions) for kind, actions in kinds.items()}
 
     @cached_property
     def net_files(self) -> tuple[int, int] | None:

@@ -43,6 +43,8 @@ _UNIT = r"[A-Za-z0-9\-_.!~*'(),;$&+=@]|%(?:[01][0-9A-F]|2[0235]|3[ACEF]|5[B-E]|6
 _CANONICAL = rf"(?:{_UNIT})(?:{_UNIT}|/)*"
 """A relative path as `encode_path` writes it: nothing is escaped that need not be."""
 _CANONICAL_PATH = re.compile(_CANONICAL)
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(?:/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
+"""What nearly every path is: relative, nothing escaped, no segment that could be anything but a name of a file."""
 _NEEDS_NO_ESCAPE = re.compile(rf"[A-Za-z0-9{re.escape(_URI_UNESCAPED)}]*")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -106,6 +108,8 @@ def resolve_data_path(uri_text: str) -> DataPath:
     Raises CorruptLogError for what no writer may produce: empty, ``.`` or ``..`` segments, control characters,
     backslashes, a path into ``_delta_log``, a query or fragment, escapes that are malformed or not UTF-8.
     """
+    if _PLAIN_PATH.fullmatch(uri_text):
+        return DataPath(uri_text)
     found = _decoded(uri_text)
     segments = found.path.split("/")[0 if found.is_relative else 1 :]
     if any(segment in ("", ".", "..", "_delta_log") for segment in segments) or _FORBIDDEN.search(found.path):
@@ -133,7 +137,7 @@ def canonical_path(uri_text: str) -> str:
     ``/x``, ``file:/x`` and ``file:///x`` are one file, as are ``s3a://b/k`` and ``s3://b/k``, and any two ways to
     escape the same characters. Raises CorruptLogError where the text cannot be decoded.
     """
-    if _CANONICAL_PATH.fullmatch(uri_text):
+    if _PLAIN_PATH.fullmatch(uri_text) or _CANONICAL_PATH.fullmatch(uri_text):
         return uri_text
     found = _decoded(uri_text)
     encoded = encode_path(found.path)

@@ -182,6 +182,9 @@ class _FloatsSeen:
         self.negative_zero = False
 
     def look(self, column: pa.Array, members: ColumnPath) -> None:
+        if len(column) <= _FEW_ROWS:
+            self._look_at_each(_visible(column, members).to_pylist())
+            return
         array = column
         for name in members:
             array = array.field(name)
@@ -199,6 +202,13 @@ class _FloatsSeen:
         elif least == 0:
             bits = values.view(f"i{width}")
             self.negative_zero |= bool(bits.min() == np.iinfo(bits.dtype).min)
+
+    def _look_at_each(self, values: list[float | None]) -> None:
+        """NumPy takes longer to begin."""
+        for value in values:
+            if value is not None:
+                self.nan |= value != value
+                self.negative_zero |= value <= 0 and math.copysign(1, value) < 0
 
 
 def _holds_nan(array: pa.Array) -> bool:
@@ -301,6 +311,7 @@ class _Codec:
 
 _FLOATS = (Primitive("float"), Primitive("double"))
 _INTEGERS = ("byte", "short", "integer", "long")
+_FEW_ROWS = 32
 _EPOCH_DAY = datetime.date(1970, 1, 1).toordinal()
 _LAST_DAY = datetime.date.max.toordinal()
 _DAY_MS = 86_400_000

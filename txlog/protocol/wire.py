@@ -174,7 +174,7 @@ class WireAction:
             item = getattr(self, name)
             if not wire.required and item == wire.default:
                 continue
-            result[wire.key] = _jsonable(item)
+            result[wire.key] = item if type(item) in _PLAIN else _jsonable(item)
         result.update(getattr(self, "extra", {}))
         return result
 
@@ -190,6 +190,9 @@ def _wires(cls: type) -> dict[str, _Wire]:
         _keys_of[cls] = frozenset(wire.key for wire in found.values())
         _wires_of[cls] = found
     return found
+
+
+_PLAIN = frozenset((str, int, bool, dict))
 
 
 def _jsonable(item: Any) -> Any:

@@ -108,7 +108,7 @@ def _plan_for_data(engine: Engine, options: WriteOptions, head: TableHead, data_
         ("plan", engine.uri, options.target_file_size_bytes, options.max_records_per_file, options.compression), list
     )
     if last and last[0][0].equals(data_schema, check_metadata=True):
-        return replace(last[0][1], read_version=head.version)
+        return last[0][1].at(head.version)
     plan = _plan(engine, options, head, None)
     conformer_for(plan.schema, data_schema, engine.uri, head.version)
     last[:] = [(data_schema, plan)]
