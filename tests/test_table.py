@@ -1038,15 +1038,15 @@ def test_whole_partitions_are_replaced_and_deleted_as_the_refusals_advise(tmp_pa
     rows = pa.table({"id": [1, 2, 3], "day": ["a", "b", "b"]})
     txlog.write(tmp_path / "t", rows, partition_by=["day"])
     table, where = Table.open(tmp_path / "t"), "day = 'b'"
-    advice = 'txn.remove(*txn.snapshot.files(where)["path"].to_pylist())'
+    advice = 'txn.remove(txn.snapshot.files(where)["path"])'
     assert f"{advice} and txn.append(rows)" in NOT_BUILT["overwrite_partitions"]
     assert f"{advice}," in NOT_BUILT["delete"]
     with table.transaction() as txn:
-        txn.remove(*txn.snapshot.files(where)["path"].to_pylist())
+        txn.remove(txn.snapshot.files(where)["path"])
         txn.append(pa.table({"id": [4], "day": ["b"]}))
     assert ids_of(table) == [1, 4]
     with table.transaction() as txn:
-        txn.remove(*txn.snapshot.files(where)["path"].to_pylist())
+        txn.remove(txn.snapshot.files(where)["path"])
     assert ids_of(table) == [1]
 
 

@@ -149,20 +149,22 @@ class Transaction:
             raise InvalidInputError("a data file must lie below the table", table=self._engine.uri, path=file.path)
         return found.path
 
-    def remove(self, *paths: str) -> None:
-        """Remove live files, named as the log names them (``snapshot.files()["path"]``); they count as read.
+    def remove(self, *paths: str | pa.Array | pa.ChunkedArray) -> None:
+        """Remove live files, named as the log names them, or by a column of names (``snapshot.files(where)["path"]``).
 
-        Raises ``NotFoundError`` for a path that is not live in the snapshot.
+        They count as read. Raises ``NotFoundError`` for a path that is not live in the snapshot.
         """
         import pyarrow.compute as pc
 
         self._require_open()
-        for path in paths:
+        columns = pa.Array | pa.ChunkedArray
+        named = [path for each in paths for path in (each.to_pylist() if isinstance(each, columns) else [each])]
+        for path in named:
             check_text("a path", path)
         live = self.snapshot.files()
-        rows = live.filter(pc.is_in(live.column("path"), value_set=pa.array(paths, pa.string())))
+        rows = live.filter(pc.is_in(live.column("path"), value_set=pa.array(named, pa.string())))
         found = {add.path: add for add in add_files_of(rows)}
-        for path in paths:
+        for path in named:
             if path not in found:
                 raise NotFoundError(
                     "no live file has this path", table=self._engine.uri, version=self._head.version, path=path

@@ -27,7 +27,7 @@ MADE_BY = {
 """What makes the objects of classes that nobody calls."""
 
 _OF_PARTITIONS = (
-    'in one table.transaction() as txn: txn.remove(*txn.snapshot.files(where)["path"].to_pylist()){}, where the'
+    'in one table.transaction() as txn: txn.remove(txn.snapshot.files(where)["path"]){}, where the'
     " predicate names whole partitions"
 )
 _DELETE = f"to delete whole partitions, {_OF_PARTITIONS.format('')}"

@@ -14,6 +14,7 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 import txlog
+from txlog.cli import main
 from txlog.cli.app import app
 from txlog.cli.show import history_shown
 
@@ -171,3 +172,13 @@ def test_an_append_to_no_table_says_which_command_makes_one(tmp_path: Path) -> N
     failed = _txlog("append", str(tmp_path / "t"), str(tmp_path / "in.csv"))
     assert failed.exit_code == 1
     assert "txlog append --create" in failed.stderr
+
+
+def test_ctrl_c_while_the_command_still_loads_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("txlog.cli.app.app", interrupted)
+    with pytest.raises(SystemExit) as caught:
+        main()
+    assert caught.value.code == 130

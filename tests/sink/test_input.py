@@ -7,6 +7,7 @@ import decimal
 import gc
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -168,3 +169,16 @@ def test_the_values_of_each_library_arrive_unchanged() -> None:
     assert next(open_data(frame.select("d", "t")).batches).to_pylist() == [
         {"d": decimal.Decimal("1.20"), "t": datetime.datetime(2024, 1, 1)}
     ]
+
+
+@pytest.mark.parametrize("place", ["rows.csv", Path("rows.csv"), b"rows.csv"])
+def test_the_path_of_a_file_is_no_data_and_what_reads_it_is_named(place: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"pyarrow\.csv\.open_csv\(path\); `txlog append` takes files"):
+        open_data(place)
+
+
+def test_a_column_of_mixed_values_is_told_in_words() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        open_data(pd.DataFrame({"id": [1, "x"]}))
+    assert caught.value.message.endswith("column id with type object. Convert the column it names")
+    assert "('" not in caught.value.message

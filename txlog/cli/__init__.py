@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; exits with 0, 1 (it failed) or 2 (it was called wrongly)."""
-    from txlog.cli.app import app
+    """Run the command line; exits with 0, 1 (it failed), 2 (it was called wrongly) or 130 (it was interrupted)."""
+    try:
+        from txlog.cli.app import app
 
-    app(prog_name="txlog")
+        app(prog_name="txlog")
+    except KeyboardInterrupt:  # before there was anything to report: while it loaded
+        sys.exit(130)

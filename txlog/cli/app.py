@@ -31,7 +31,9 @@ Timestamp = Annotated[str | None, typer.Option(metavar="TIME", help="the newest 
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
 ]
-Format = Annotated[str | None, typer.Option("--format", metavar="parquet|csv|json", help="instead of by suffix")]
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="parquet|csv|json", help="of files whose suffix does not say it")
+]
 NullValues = Annotated[
     list[str] | None, typer.Option("--null", metavar="TEXT", help="stands for null in CSV, besides an empty field")
 ]
@@ -223,7 +225,9 @@ def verify(
     acknowledged: Annotated[
         list[str] | None,
         typer.Option(
-            "--acknowledged", metavar="VERSION=TXN_ID", help="a write's answer, to see that it is still there"
+            "--acknowledged",
+            metavar="VERSION=TXN_ID",
+            help="the answer of a write: this version must still be that transaction's",
         ),
     ] = None,
     storage_options: Storage = None,

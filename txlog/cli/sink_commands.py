@@ -39,7 +39,9 @@ def sinks(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> N
 def staging(
     uri: Uri,
     clean: Annotated[bool, typer.Option("--clean", help="remove what was never sealed or is committed")] = False,
-    older_than: Annotated[float, typer.Option(metavar="HOURS", min=1, help="what --clean leaves alone")] = 168.0,
+    older_than: Annotated[
+        float, typer.Option(metavar="HOURS", min=1, help="--clean removes only what is older")
+    ] = 168.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only tell what --clean would remove")] = False,
     storage_options: Storage = None,
     as_json: Json = False,

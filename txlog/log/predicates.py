@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from txlog.arguments import described
 from txlog.errors import InvalidInputError
 from txlog.log.predicate_values import Ordered, fit, value_text
 from txlog.protocol.schema import STRING, DataType, Struct, type_name
@@ -231,9 +232,8 @@ def bind_predicate(where: str | Predicate, schema: Struct) -> Predicate:
 
         return parse_predicate(where, schema)
     if not isinstance(where, Predicate):
-        raise InvalidInputError(
-            f"a predicate is SQL text, or built from txlog.log.predicates.col, got {type(where).__name__}"
-        )
+        example = "\"day = '2026-11-20' and amount > 100\""
+        raise InvalidInputError(f"a predicate is a condition in SQL, such as {example}, not {described(where)}")
     return bind(where, schema)
 
 

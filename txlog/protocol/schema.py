@@ -443,6 +443,7 @@ def from_any(schema: Any) -> Struct:
     except ValueError as error:
         raise InvalidInputError(
             f"this {type(schema).__name__} is no schema ({error}): give a pyarrow.Schema, such as"
-            ' pyarrow.schema({"id": pyarrow.int64()}), a Spark StructType, or the JSON of a Delta schema'
+            ' pyarrow.schema({"id": pyarrow.int64()}), a Spark StructType, or the JSON of a Delta schema;'
+            " txlog.write(uri, data) makes a table for data"
         ) from None
     return from_arrow(arrow)

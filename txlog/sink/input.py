@@ -7,6 +7,7 @@ such pieces. Out: a `DataStream`, read once and never collected. What the column
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -62,8 +63,8 @@ def _from_arrow_stream(data: Any) -> DataStream:
         reader = pa.RecordBatchReader.from_stream(data)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInputError(
-            f"this {type_name_of(data)} could not be read as Arrow record batches: {error}. "
-            "Convert the column it names, and pass a frame with named columns rather than one column"
+            f"this {type_name_of(data)} could not be read as Arrow record batches: {'; '.join(map(str, error.args))}."
+            f" {'Pass a frame of named columns' if 'non-struct' in str(error) else 'Convert the column it names'}"
         ) from error
     stream = DataStream(reader.schema, _read(reader))
     return _without_unnamed_index(stream) if _is_pandas(data) else stream
@@ -114,8 +115,11 @@ def _refuse_what_cannot_stream(data: Any) -> None:
         raise InvalidInputError('data is a Spark DataFrame: use df.write.format("txlog").mode("append").save(uri)')
     if isinstance(data, Mapping):
         raise InvalidInputError("data is a dict: pass pyarrow.table(data)")
-    if isinstance(data, (str, bytes, bytearray, memoryview)):
-        raise InvalidInputError(f"data is {type(data).__name__}, not rows: read it into a table first")
+    if isinstance(data, str | bytes | bytearray | memoryview | os.PathLike):
+        raise InvalidInputError(
+            f"data is {type_name_of(data)}, not rows: read the file first, by pyarrow.parquet.read_table(path) or"
+            " pyarrow.csv.open_csv(path); `txlog append` takes files as they are"
+        )
 
 
 def _is_pandas(data: Any) -> bool:

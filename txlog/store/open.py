@@ -98,7 +98,7 @@ def _location(cloud: Cloud, scheme: str, uri: str) -> Location:
     parts = _split(uri)
     if parts.query or parts.fragment:
         raise InvalidInputError(
-            f"a {scheme}:// URI takes no query and no fragment: pass tokens and other settings as storage_options"
+            f"{scheme}:// takes no query and no fragment: pass tokens and other settings as storage_options"
         )
     bucket = parts.netloc
     config: tuple[tuple[str, str], ...] = ()
@@ -107,12 +107,12 @@ def _location(cloud: Cloud, scheme: str, uri: str) -> Location:
         config = _azure_host(host)
     if not bucket or "@" in bucket or ":" in bucket:
         raise InvalidInputError(
-            f"a {scheme}:// URI names a bucket or container first, and never a user, a password or a port: "
+            f"{scheme}:// is followed by a bucket or container, never by a user, a password or a port: "
             f"{scheme}://bucket/path/to/table. Pass credentials as storage_options or credential_provider."
         )
     prefix = unquote(parts.path).strip("/")
     if prefix and any(part in ("", ".", "..") or not part.isprintable() for part in prefix.split("/")):
-        raise InvalidInputError(f"the path {prefix!r} of a {scheme}:// URI has an empty, '.', '..' or unprintable part")
+        raise InvalidInputError(f"the path {prefix!r} after {scheme}:// has an empty, '.', '..' or unprintable part")
     return Location(
         cloud=cloud,
         uri=f"{scheme}://{parts.netloc}/{prefix}".rstrip("/"),

@@ -1,0 +1,94 @@
+"""What the pages show can be typed in as it stands: each block of Python passes mypy --strict, and those that need no
+Spark and no cloud run, one after the other, on a table of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import polars
+import pyarrow as pa
+import pytest
+
+import txlog
+
+ROOT = Path(__file__).parent.parent
+PAGES = ("README.md", "txlog/spark/README.md", "txlog/store/README.md", "txlog/testing/README.md")
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+# What the text around a block speaks of.
+GIVEN = """
+from __future__ import annotations
+from collections.abc import Callable
+from typing import Any
+import deltalake, duckdb, polars
+import pyarrow as pa
+import txlog
+import txlog.spark
+table = txlog.Table.open("t")
+path = uri = checkpoints = "t"
+app_id, checkpoint_id, task_id, attempt, offset, topic, partition = "app", 1, 0, 0, 0, "orders", 0
+df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
+adjusted: Callable[[pa.Table], pa.Table]
+"""
+
+
+def blocks(page: str) -> list[str]:
+    return BLOCK.findall((ROOT / page).read_text())
+
+
+def test_every_block_of_python_passes_a_strict_type_checker(tmp_path: Path) -> None:
+    for page in PAGES:
+        for number, block in enumerate(blocks(page)):
+            name = page.replace("/", "_").removesuffix(".md")
+            (tmp_path / f"{name}_{number}.py").write_text(GIVEN + block)
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert len(names) >= 15
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary", *names]
+    environment = {**os.environ, "MYPYPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
+    # Of pa.schema with columns of several types pyarrow's own stubs say that it cannot be.
+    told = [line for line in done.stdout.splitlines() if 'Argument 1 to "schema" has incompatible' not in line]
+    assert (told, done.stderr) == ([], "")
+
+
+def test_the_readmes_python_runs_from_its_first_table_to_its_last_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (ROOT / "README.md").read_text()
+    text = text[text.index("## Append from Python") : text.index("## What is guaranteed")]
+    day = "2026-11-20"
+    data = pa.table({"id": [1, 2], "day": [day, "2026-11-21"], "amount": [150.0, 3.0]})
+    names = {
+        "data": data,
+        "batch": data.slice(0, 1),
+        "batches": data.to_batches(),
+        "rows": data.slice(0, 1),
+        "wider": data.append_column("note", pa.array(["a", "b"])),
+        "adjusted": lambda late: late.slice(0, 1),
+        "uri": str(tmp_path / "orders"),
+        "polars": polars,
+        "duckdb": duckdb,
+        "checkpoint_id": 18,
+        "task_id": 0,
+        "attempt": 0,
+    }
+    outcomes = []
+    for block in BLOCK.findall(text):
+        program = block.replace("s3://bucket", str(tmp_path)).replace('"/data/', f'"{tmp_path}/data-')
+        program = re.sub(
+            r"^sink\.prepare\(checkpoint_id, .*$", "sink.prepare(checkpoint_id, {0: 0})", program, flags=re.M
+        )
+        program = program.replace("polars.read_delta(uri)", "").replace('spark.read.format("delta").load(uri)', "")
+        program = program.replace(f"{tmp_path}/shared", f"{tmp_path}/orders")
+        exec(compile("import deltalake\n" + program, "README.md", "exec"), names)
+        outcomes.append(block.splitlines()[0])
+    assert len(outcomes) >= 6
+    assert "WriteResult(version=1, committed, 2 rows, 2 files" in capsys.readouterr().out
+    sink = names["sink"]
+    assert isinstance(sink, txlog.Sink)
+    assert sink.last_checkpoint_id() == 18
