@@ -213,7 +213,7 @@ def _check_partitioning(engine: Engine, head: TableHead, options: WriteOptions) 
     if asked != [fold_name(name) for name in head.partition_columns]:
         raise InvalidInputError(
             f"the table is partitioned by {', '.join(head.partition_columns) or 'nothing'},"
-            f" not by {', '.join(options.partition_by) or 'nothing'}: leave it out, the table stays as it is",
+            f" not by {', '.join(options.partition_by) or 'nothing'}: leave that out, the table keeps its own",
             table=engine.uri,
             version=head.version,
         )
