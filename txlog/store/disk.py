@@ -174,14 +174,19 @@ class WrittenAside:
             self._hide()
         assert self._hidden is not None
         take_name(self._hidden, self._final)
+        self._unhide()  # before anybody syncs the directory, which then takes both changes at once
 
     def discard(self) -> None:
         """To be called in the end, whatever happened. A hidden name that stays harms nobody: never a failure."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             _close_quietly(descriptor)  # what has to be durable was synced before
-        if self._hidden is not None:
-            remove_quietly(self._hidden)
+        self._unhide()
+
+    def _unhide(self) -> None:
+        hidden, self._hidden = self._hidden, None
+        if hidden is not None:
+            remove_quietly(hidden)
 
     def _open_hidden(self) -> int:
         name = self._hidden_name()
