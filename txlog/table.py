@@ -202,8 +202,7 @@ class Table:
         """The newest version, or the one named, or the newest at or before ``timestamp``.
 
         ``timestamp`` is a ``datetime`` or ISO 8601 text (without zone: UTC), or a ``date`` (its first moment in UTC).
-        Raises ``NotFoundError`` for a version or
-        time outside of what the log retains, on both sides.
+        Raises ``NotFoundError`` for a version or time before the first that the log retains, or after the newest.
         """
         log = self._engine.log
         if version is not None and timestamp is not None:

@@ -165,14 +165,15 @@ def file_facts(files: pa.Table) -> list[Facts]:
 
 
 def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
-    names = ("path", "partition", "size", "rows", "modified (UTC)")
+    is_partitioned = any(file["partition"] for file in files)
+    names = ("path", *(["partition"] if is_partitioned else []), "size", "rows", "modified (UTC)")
     table = _table(*names, numbers=("size", "rows"), unbroken=("size", "modified (UTC)"))
     for file in files:
         partition = ", ".join(
             f"{name}={'null' if value is None else value}" for name, value in file["partition"].items()
         )
         sizes = human_size(file["size_bytes"]), _number(file["rows"])
-        cells = (file["path"], partition, *sizes, _time(file["modified_ms"]))
+        cells = (file["path"], *([partition] if is_partitioned else []), *sizes, _time(file["modified_ms"]))
         table.add_row(*map(Text, cells))
     total = counted(found, "file") if len(files) == found else f"{len(files):,} of {counted(found, 'file')}"
     return [table, Text(f"{total}, {human_size(sum(file['size_bytes'] for file in files))}")]
