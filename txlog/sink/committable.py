@@ -12,14 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import orjson
-
-from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
+from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.actions import AddFile
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import encode_path, resolve_data_path
 from txlog.protocol.schema import Field
 from txlog.protocol.wire import is_json_object, read_long, read_size, read_text, read_text_map
+from txlog.sink import sealed_json
 from txlog.store.base import FileStore
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Committable", "FileTail", "PendingFile", "validate_committables"]
 
-_MAGIC = b"txlog-committable"
-_FORMAT_VERSION = 1
 _LOOKUPS_AT_ONCE = 16
 _TAIL_BYTES = 64 << 10
 
@@ -113,9 +110,8 @@ class Committable:
         return tuple(file.to_add(data_change=data_change) for file in self.files)
 
     def to_bytes(self) -> bytes:
-        """``txlog-committable <format> <sha256 of the body>``, a newline, and the body as JSON."""
-        body = orjson.dumps(self)
-        return b"%s %d %s\n%s" % (_MAGIC, _FORMAT_VERSION, _checksum(body), body)
+        """Its bytes, with a checksum: see ``sealed_json``."""
+        return sealed_json.to_bytes("committable", self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Committable:
@@ -123,24 +119,7 @@ class Committable:
 
         UnsupportedFeatureError where a newer txlog wrote it.
         """
-        if not isinstance(data, (bytes, bytearray, memoryview)):
-            raise InvalidInputError(f"a committable is bytes, not {type(data).__name__}")
-        header, _, body = bytes(data).partition(b"\n")
-        parts = header.split(b" ")
-        if len(parts) != 3 or parts[0] != _MAGIC or not parts[1].isdigit() or len(parts[1]) > 9:
-            raise InvalidInputError("these bytes are not a committable of txlog")
-        if int(parts[1]) != _FORMAT_VERSION:
-            raise UnsupportedFeatureError(
-                f"the committable has format {int(parts[1])}, this txlog reads format {_FORMAT_VERSION}: "
-                "commit it with the txlog that wrote it, or a newer one",
-                features=("committable",),
-            )
-        if parts[2] != _checksum(body):
-            raise InvalidInputError("the committable is damaged (its checksum differs): have the task send it again")
-        try:
-            return _committable(orjson.loads(body))
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InvalidInputError(f"these bytes are not a committable of txlog: {error}") from None
+        return sealed_json.from_bytes("committable", data, _committable, if_damaged=": have the task send it again")
 
 
 def validate_committables(
@@ -240,12 +219,6 @@ def _look_up(found: list[PendingFile], files: FileStore, since_ms: int, table: s
     with ThreadPoolExecutor(_LOOKUPS_AT_ONCE) as pool:
         for _ in pool.map(check, found):
             pass
-
-
-def _checksum(body: bytes) -> bytes:
-    from hashlib import sha256
-
-    return sha256(body).hexdigest().encode()
 
 
 def _committable(value: dict[str, Any]) -> Committable:

@@ -41,21 +41,18 @@ import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from typing import Any, TypeVar
-
-import orjson
 
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.wire import read_size, read_text
+from txlog.sink import sealed_json
 from txlog.sink.committable import Committable
+from txlog.sink.sealed_json import checksum
 from txlog.store.base import STAGING, LogStore, ObjectMeta, PutOutcome, TableStore
 from txlog.store.retry import RetryPolicy
 
 __all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints_of", "key_of"]
 
-_MAGIC = b"txlog-manifest"
-_FORMAT_VERSION = 1
 _REQUESTS_AT_ONCE = 16
 _MANIFEST = ".manifest"
 _GIVEN_UP = b"txlog-given-up 1\n"
@@ -84,7 +81,7 @@ class SealedTask:
         return cls(
             committable.task_id,
             committable.attempt,
-            _checksum(staged),
+            checksum(staged),
             len(committable.files),
             committable.num_rows,
             committable.size_bytes,
@@ -123,31 +120,14 @@ class Manifest:
         return {task.task_id: task.attempt for task in self.tasks}
 
     def to_bytes(self) -> bytes:
-        """``txlog-manifest <format> <sha256 of the body>``, a newline, and the body as JSON."""
-        body = orjson.dumps(self)
-        return b"%s %d %s\n%s" % (_MAGIC, _FORMAT_VERSION, _checksum(body).encode(), body)
+        """Its bytes, with a checksum: see ``sealed_json``."""
+        return sealed_json.to_bytes("manifest", self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Manifest:
         """The manifest again. Raises InvalidInputError where a byte was changed or lost, UnsupportedFeatureError where
         a newer txlog wrote it."""
-        header, _, body = data.partition(b"\n")
-        magic, _, rest = header.partition(b" ")
-        version, _, checksum = rest.partition(b" ")
-        if magic != _MAGIC or not version.isdigit() or len(version) > 9:
-            raise InvalidInputError("these bytes are not a manifest of txlog")
-        if int(version) != _FORMAT_VERSION:
-            raise UnsupportedFeatureError(
-                f"the manifest has format {int(version)}, this txlog reads format {_FORMAT_VERSION}: "
-                "commit it with the txlog that wrote it, or a newer one",
-                features=("manifest",),
-            )
-        if checksum != _checksum(body).encode():
-            raise InvalidInputError("the manifest is damaged (its checksum differs)")
-        try:
-            return _manifest(orjson.loads(body))
-        except (ValueError, TypeError, KeyError) as error:
-            raise InvalidInputError(f"these bytes are not a manifest of txlog: {error}") from None
+        return sealed_json.from_bytes("manifest", data, _manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +360,7 @@ def checkpoints_of(listed: Iterable[ObjectMeta]) -> tuple[StagedCheckpoint, ...]
 def key_of(app_id: str) -> str:
     """What the names of an application's objects begin with: of any text, short, and its alone."""
     readable = re.sub(r"[^A-Za-z0-9]+", "-", app_id)[:_READABLE_KEY_CHARACTERS].strip("-")
-    return f"{readable or 'app'}-{_checksum(app_id.encode())[:16]}"
+    return f"{readable or 'app'}-{checksum(app_id.encode())[:16]}"
 
 
 def _checkpoint(key: str, checkpoint_id: int, found: list[tuple[re.Match[str], ObjectMeta]]) -> StagedCheckpoint:
@@ -427,7 +407,3 @@ def _manifest(value: dict[str, Any]) -> Manifest:
         fingerprint=None if value["fingerprint"] is None else read_text(value["fingerprint"]),
         tasks=tasks,
     )
-
-
-def _checksum(data: bytes) -> str:
-    return sha256(data).hexdigest()
