@@ -193,6 +193,24 @@ def test_what_is_no_schema_is_refused_with_what_is_one(schema: Any, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    "promise",
+    [
+        {"delta.universalFormat.enabledFormats": "iceberg"},
+        {"delta.compatibility.symlinkFormatManifest.enabled": "true"},
+    ],
+)
+def test_files_of_another_format_that_no_write_would_keep_up_to_date_are_not_promised(
+    promise: dict[str, str], tmp_path: Path
+) -> None:
+    with pytest.raises(txlog.UnsupportedFeatureError, match=next(iter(promise))):
+        Table.create(tmp_path / "t", SCHEMA, properties=promise)
+    table = Table.create(tmp_path / "t", SCHEMA)
+    with pytest.raises(txlog.UnsupportedFeatureError, match=next(iter(promise))):
+        table.set_properties(promise)
+    table.set_properties({"delta.compatibility.symlinkFormatManifest.enabled": "false"})
+
+
+@pytest.mark.parametrize(
     ("arguments", "named"),
     [
         ({"partition_by": ["week"]}, "week"),

@@ -78,6 +78,14 @@ def test_several_writes_and_a_removal_are_one_version(table: Table) -> None:
     assert sorted(deltalake.DeltaTable(table.uri).to_pyarrow_table()["id"].to_pylist()) == [2, 3, 10, 12]
 
 
+def test_history_tells_whether_a_transaction_only_appended(table: Table) -> None:
+    for removed, mode in (((), "Append"), ((path_of(table, "day = 'mon'"),), "Overwrite")):
+        with table.transaction() as transaction:
+            transaction.remove(*removed)
+            transaction.append(rows_of(10))
+        assert table.history(1)[0]["operationParameters"] == {"mode": mode}
+
+
 def test_it_sees_its_own_version_and_nothing_later(table: Table, rival: Table) -> None:
     with table.transaction() as transaction:
         rival.append(rows_of(5))

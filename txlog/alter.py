@@ -55,6 +55,7 @@ def new_table(
     # Ids, physical names and past types belong to the table that a schema was taken from.
     struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
     configuration = validate(properties or {})
+    _check_promises({}, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     columns = check_partition_columns(struct, _listed(partition_by))
     struct, configuration = _mapped(struct, configuration, _random_name)
@@ -156,8 +157,21 @@ def _reconfigured(head: TableHead, configuration: dict[str, str]) -> Definition 
     return Definition(metadata, protocol)
 
 
+def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """A property that asks each writer for files of another format, which no commit of ours would bring up to date."""
+    for key in _OTHER_FORMATS:
+        value = after.get(key, "false")
+        if value != "false" and value != before.get(key):
+            raise UnsupportedFeatureError(
+                f"{key} = {value} is not in this release: no write of txlog keeps such files up to date, and whoever"
+                " reads them would miss its rows. Leave the property out",
+                features=(key,),
+            )
+
+
 def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """What cannot be changed by a property alone, since the files or the schema would have to change with it."""
+    _check_promises(before, after)
     modes = mapping_mode(before), mapping_mode(after)
     if modes[0] != modes[1] and modes != ("none", "name"):
         raise InvalidInputError(
@@ -208,6 +222,8 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
     check_can_write(protocol, metadata)
     check_statistics_columns(schema, TableProperties.of(metadata.configuration), metadata.partition_columns)
 
+
+_OTHER_FORMATS = ("delta.universalFormat.enabledFormats", "delta.compatibility.symlinkFormatManifest.enabled")
 
 _ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "row-id-col",

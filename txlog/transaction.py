@@ -6,7 +6,7 @@ block ends without an exception; aborted, with its data files deleted, when it e
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
@@ -59,7 +59,6 @@ class Transaction:
         self._engine = engine
         self._isolation = _isolation(isolation)
         self._operation = operation
-        self._parameters: Mapping[str, str] = operation_parameters(mode="Append" if operation == "WRITE" else None)
         self._data_change = data_change
         self._user_metadata = user_metadata
         self._head = engine.writable_head()
@@ -276,6 +275,11 @@ class Transaction:
         versions = [version for version in committed.values() if version is not None]
         return WriteResult(max(versions, default=None), "already_committed", 0, ambient.uuid4())
 
+    def _parameters(self) -> dict[str, str]:
+        removes = any(isinstance(action, RemoveFile) for action in self._actions)
+        mode = ("Overwrite" if removes else "Append") if self._operation == "WRITE" else None
+        return operation_parameters(mode=mode)
+
     def _commit(self) -> WriteResult:
         if not self._actions:
             # All it read is of one version, so there is nothing that a commit could make wrong or right.
@@ -296,7 +300,7 @@ class Transaction:
             operation=self._operation,
             schema=self._head.schema,
             partition_columns=self._head.partition_columns,
-            operation_parameters=dict(self._parameters),
+            operation_parameters=self._parameters(),
             operation_metrics=metrics.operation_metrics(),
             user_metadata=self._user_metadata,
             adds_are_new=self._adds_are_new,

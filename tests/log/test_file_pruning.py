@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import decimal
 import json
+from pathlib import Path
 from typing import Any
 
+import deltalake
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import txlog
 from txlog.log.bounds_columns import bounds_of_text, leaves_of
 from txlog.log.file_pruning import FilePruner, prune_files
 from txlog.log.predicate_pruning import Pruner
@@ -172,3 +176,29 @@ def test_one_strange_file_among_many_changes_no_verdict_but_its_own() -> None:
     files = [({"p": "x", "q": "1"}, text) for text in texts]
     mask = prune_files(table_of(files), parse_predicate("l = 7 AND p = 'x'", SCHEMA), SCHEMA, PARTITIONS)
     assert np.flatnonzero(mask.to_numpy(zero_copy_only=False)).tolist() == [2, 3, 4, 5, 6, 7, 1_234]
+
+
+@pytest.mark.parametrize("typed", [False, True])
+@pytest.mark.parametrize(("precision", "scale"), [(38, 18), (38, 0), (18, 6)])
+def test_decimals_whose_bounds_deltalake_rounded_are_found(
+    precision: int, scale: int, typed: bool, tmp_path: Path
+) -> None:
+    """It writes them as 64-bit floats, those without a fraction as 64-bit integers, however large they are."""
+    digits = ("12345678901234567890123456789012345678", "99999999999999999999", "9007199254740993", "123456789012")
+    values = [
+        decimal.Decimal(f"{sign}{text[:precision]}").scaleb(-scale, decimal.Context(prec=60))
+        for text in digits
+        for sign in ("", "-")
+    ]
+    uri, kind = str(tmp_path / "t"), pa.decimal128(precision, scale)
+    for value in values:
+        deltalake.write_deltalake(uri, pa.table({"x": pa.array([value], kind)}), mode="append")
+    table = txlog.Table.open(uri)
+    if typed:
+        table.set_properties({"delta.checkpoint.writeStatsAsJson": "false"})
+        table.create_checkpoint()
+    snapshot = txlog.Table.open(uri).snapshot()
+    for value in values:
+        assert snapshot.to_arrow(where=f"x = {value:f}")["x"].to_pylist() == [value]
+        assert snapshot.to_arrow(where=f"x < {value:f}").num_rows == sum(other < value for other in values)
+    assert snapshot.files(f"x > {max(values) / 2:f}").num_rows < len(values), "and most files are still passed over"

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.log.predicate_values import Ordered, ordered
+from txlog.log.predicate_values import INTEGER_ENDS, Ordered, beside, ordered
 from txlog.log.stats_struct import read_json_objects, tree_type
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths, type_to_arrow
 from txlog.protocol.type_widening import was_float
@@ -72,6 +72,8 @@ class Leaf:
             return int(ordered(value, self.type)) + (_MILLISECOND_US if is_maximum else 0)
         if is_maximum and isinstance(value, str) and value.endswith(_OLD_LAST_CHARACTER):
             return None
+        if isinstance(self.type, Decimal) and isinstance(value, decimal.Decimal):
+            return beside(value, self.type.precision, self.type.scale, above=is_maximum)
         return ordered(value, self.type)
 
 
@@ -183,6 +185,7 @@ _MOMENTS = {
 }
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, beyond which Python has no dates
 _DAY_US = 86_400_000_000
+_INTEGER_DIGITS = 18  # fit into 64 bits, whichever they are
 _MILLISECOND_US = 1_000
 _OLD_LAST_CHARACTER = "\ufffd"  # what older Deltas raised a cut maximum by: it does not cover all that follows
 
@@ -235,6 +238,9 @@ def _ordered(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
         return column.cast(pa.uint8())
     if leaf.kind in ("float", "double"):
         return _floats(column, leaf, is_maximum)
+    if isinstance(leaf.type, Decimal) and leaf.type.precision - leaf.type.scale > _INTEGER_DIGITS:
+        end = pa.scalar(INTEGER_ENDS[is_maximum], column.type)
+        return pc.if_else(pc.equal(column, end), pa.scalar(None, column.type), column)
     return column
 
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from txlog.log.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_of_struct, bounds_of_text, leaves_of
 from txlog.log.files import partition_texts
 from txlog.log.predicate_pruning import Facts, Pruner, possible
+from txlog.log.predicate_values import beside
 from txlog.log.predicates import And, Comparison, Constant, In, IsNull, Not, Or, Path, Predicate, StartsWith
 from txlog.log.stats_sieve import TextSieve
 from txlog.protocol.schema import STRING, Struct, leaf_paths
@@ -285,7 +286,7 @@ def _low_against(low: pa.Array | None, value: Any, every: Mask) -> Possible:
     """Whether the least value may be (below the literal, at or below it); NaN is above all."""
     if low is None or value != value:
         return every, every
-    literal = _literal(value, low.type)
+    literal = _literal(value, low.type, above=True)
     return _or_unknown(pc.less(low, literal)), _or_unknown(pc.less_equal(low, literal))
 
 
@@ -296,7 +297,7 @@ def _high_against(high: pa.Array | None, value: Any, every: Mask) -> Possible:
     if value != value:
         unknown: Mask = high.is_null().to_numpy(zero_copy_only=False)
         return unknown, unknown
-    literal = _literal(value, high.type)
+    literal = _literal(value, high.type, above=False)
     return _or_unknown(pc.greater(high, literal)), _or_unknown(pc.greater_equal(high, literal))
 
 
@@ -355,5 +356,7 @@ def _or_unknown(verdicts: pa.BooleanArray) -> Mask:
     return filled
 
 
-def _literal(value: Any, kind: pa.DataType) -> pa.Scalar:
+def _literal(value: Any, kind: pa.DataType, *, above: bool) -> pa.Scalar:
+    if pa.types.is_decimal(kind):
+        value = beside(value, kind.precision, kind.scale, above=above)
     return pa.scalar(int(value) if pa.types.is_uint8(kind) else value, kind)

@@ -2,8 +2,9 @@
 
 In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row
 of the file can match; every doubt is True. Partition values are exact, statistics are bounds that may be wide,
-missing. A maximum is believed to cover NaN, as Spark's order has it; writers that leave NaN out of their order also
-leave the maximum out. PROTOCOL.md, "Per-file Statistics".
+missing, or, of decimals, a 64-bit float's breadth too narrow. A maximum is believed to cover NaN, as Spark's order has
+it and Spark and txlog write it; deltalake leaves NaN out of the maximum that it writes. PROTOCOL.md, "Per-file
+Statistics".
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from txlog.errors import TxlogError
-from txlog.log.predicate_values import Ordered, compare, ordered
+from txlog.log.predicate_values import Ordered, beside, compare, ordered
 from txlog.log.predicates import (
     And,
     Comparison,
@@ -33,7 +34,7 @@ from txlog.log.predicates import (
 )
 from txlog.protocol.column_mapping import physical_names, physical_path, physical_schema
 from txlog.protocol.partition_values import decode
-from txlog.protocol.schema import DataType, Struct
+from txlog.protocol.schema import DataType, Decimal, Struct
 from txlog.protocol.statistics_read import FileBounds, StatisticsReader
 
 __all__ = ["Facts", "Pruner", "is_partition_predicate", "may_match", "possible"]
@@ -144,6 +145,10 @@ def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> Facts:
     data_type = type_of(path, schema)
     low, high = bounds.minimum.get(path), bounds.maximum.get(path)
     nulls = bounds.null_count.get(path)
+    if isinstance(data_type, Decimal):
+        digits = data_type.precision, data_type.scale
+        low = None if low is None else beside(low, *digits, above=False)
+        high = None if high is None else beside(high, *digits, above=True)
     lowest = None if low is None else ordered(low, data_type)
     return Facts(
         # A minimum of NaN would claim that every value is NaN: not to be believed of a foreign writer.

@@ -20,9 +20,11 @@ from txlog.protocol import schema as delta
 from txlog.protocol.schema import DataType
 
 __all__ = [
+    "INTEGER_ENDS",
     "Fitted",
     "Ordered",
     "as_float32",
+    "beside",
     "compare",
     "fit",
     "ordered",
@@ -40,6 +42,9 @@ _EPOCH_DAY = _EPOCH.date().toordinal()
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _DAY_MICROSECONDS = 86_400_000_000
 _WIDE = decimal.Context(prec=100)
+_FLOAT_ERROR = decimal.Decimal("2e-15")  # four times what one rounding loses, more than what the rounding back takes
+INTEGER_ENDS = (decimal.Decimal(-(2**63)), decimal.Decimal(2**63 - 1))
+"""A least bound, or a greatest one, of just this says nothing: see `beside`."""
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
 _TIMESTAMP = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,6}))?)?)?\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d))?"
@@ -133,6 +138,19 @@ def as_float32(number: float) -> float:
     except OverflowError:
         return math.copysign(math.inf, number)
     return rounded
+
+
+def beside(value: decimal.Decimal, precision: int, scale: int, *, above: bool) -> decimal.Decimal | None:
+    """The decimal at or above (or below) ``value`` by what a bound loses that its writer has as a 64-bit float, or,
+    without a fraction, as a 64-bit integer, at whose ends all beyond them stand: deltalake does both. None where the
+    type has none.
+    """
+    if value == INTEGER_ENDS[above]:
+        return None
+    margin = _WIDE.multiply(value.copy_abs(), _FLOAT_ERROR)
+    moved = _WIDE.add(value, margin) if above else _WIDE.subtract(value, margin)
+    moved = moved.quantize(decimal.Decimal(1).scaleb(-scale), context=_WIDE)  # itself, where it has few digits
+    return None if moved.copy_abs() >= decimal.Decimal(10).scaleb(precision - scale - 1) else moved
 
 
 def parse_date(text: str) -> datetime.date:
