@@ -271,14 +271,14 @@ class CommitInfo:
     def declared_actions(self) -> int | None:
         """How many lines txlog said this commit has, itself included; None in foreign commits."""
         own = self.fields.get("txlog")
-        count = own.get("actions") if isinstance(own, Mapping) else None
+        count = own.get("actions") if type(own) is dict else None
         return count if type(count) is int else None
 
     @property
     def net_files(self) -> tuple[int, int] | None:
         """By how many files and bytes txlog said this commit changes the table; None where it could not tell."""
         own = self.fields.get("txlog")
-        net = own.get("net") if isinstance(own, Mapping) else None
+        net = own.get("net") if type(own) is dict else None
         if type(net) is list and len(net) == 2 and type(net[0]) is int and type(net[1]) is int:
             return net[0], net[1]
         return None
@@ -286,7 +286,7 @@ class CommitInfo:
     @property
     def fingerprint(self) -> str | None:
         own = self.fields.get("txlog")
-        value = own.get("fingerprint") if isinstance(own, Mapping) else None
+        value = own.get("fingerprint") if type(own) is dict else None
         return value if type(value) is str else None
 
 

@@ -75,26 +75,26 @@ class DataFileWriter:
 
         self._files = files
         self._path = path
-        self._storing = _Storing(path)
         self._partition_values = partition_values
         self._statistics = FileStatistics(file_format.statistics, file_format.leaves)
         self._collected: list[Any] = []
         self._output: OutputFile | None = None if in_one_piece else files.create(path)
         self._sink = pa.BufferOutputStream() if self._output is None else _arrow_sink(self._output)
         try:
-            with self._storing:
-                self._writer = pq.ParquetWriter(
-                    self._sink,
-                    file_format.schema,
-                    compression=file_format.compression,
-                    use_dictionary=list(dictionary) or False,
-                    dictionary_pagesize_limit=DICTIONARY_PAGE_BYTES,
-                    store_schema=False,
-                    metadata_collector=self._collected,
-                )
-        except BaseException:
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                file_format.schema,
+                compression=file_format.compression,
+                use_dictionary=list(dictionary) or False,
+                dictionary_pagesize_limit=DICTIONARY_PAGE_BYTES,
+                store_schema=False,
+                metadata_collector=self._collected,
+            )
+        except BaseException as error:
             if self._output is not None:
                 self._output.abort()
+            if isinstance(error, OSError):
+                raise self._not_stored(error) from error
             raise
         self.num_rows = 0
 
@@ -109,14 +109,18 @@ class DataFileWriter:
         if chunks > 1 and table.num_rows < chunks * SMALL_CHUNK_ROWS:
             table = table.combine_chunks()
         self._statistics.observe(table)
-        with self._storing:
+        try:
             self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        except OSError as error:
+            raise self._not_stored(error) from error
         self.num_rows += table.num_rows
 
     def finish(self) -> PendingFile:
         """Close and publish: the bytes are durable under the final name. Raises StorageError."""
-        with self._storing:
+        try:
             self._writer.close()
+        except OSError as error:
+            raise self._not_stored(error) from error
         footer = self._collected[0]
         if footer.num_rows != self.num_rows:
             raise StorageError(
@@ -148,25 +152,12 @@ class DataFileWriter:
         # a writer that is collected while open would write its footer into whatever is left of the sink
         self._writer.is_open = False
 
-
-class _Storing:
-    """Arrow tells of a full disk, or a broken one, as the operating system does."""
-
-    __slots__ = ("_path",)
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            why = error.strerror or error
-            raise StorageError(
-                f"could not write {self._path}: {why}. No commit names it; mend the cause and run it again",
-                path=self._path,
-            ) from error
+    def _not_stored(self, error: OSError) -> StorageError:
+        """Arrow tells of a full disk, or a broken one, as the operating system does."""
+        why = error.strerror or error
+        return StorageError(
+            f"could not write {self._path}: {why}. No commit names it; mend the cause and run it again", path=self._path
+        )
 
 
 def _arrow_sink(output: OutputFile) -> Any:

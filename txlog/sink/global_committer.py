@@ -196,13 +196,14 @@ class GlobalCommitter:
         return self._replay(turned, head) or self._commit_on(turned, head, committables)
 
     def _commit_on(self, job: WriteJob, head: TableHead | None, committables: Sequence[Committable]) -> WriteResult:
-        adds = [add for committable in committables for add in committable.adds()]
+        files = [file for committable in committables for file in committable.files]
+        adds = [file.to_add() for file in files]
         overwrites = head is not None and job.mode == "overwrite"
         replaced = add_files_of(self._engine.log.files(head)) if head and overwrites else []
         metrics = WriteMetrics(
-            rows=sum(committable.num_rows for committable in committables),
+            rows=sum([file.num_rows for file in files]),
             files=len(adds),
-            bytes=sum(committable.size_bytes for committable in committables),
+            bytes=sum([file.size_bytes for file in files]),
             files_removed=len(replaced),
         )
         asked = Isolation(job.isolation) if job.isolation else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from txlog.store.turnstile import OPEN, Turnstile
 
@@ -37,8 +37,7 @@ class PutOutcome(enum.Enum):
     """
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectMeta:
+class ObjectMeta(NamedTuple):
     """One listed object: name relative to the listed root, size in bytes, modification time in ms since the epoch."""
 
     name: str
