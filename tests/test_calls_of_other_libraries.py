@@ -15,6 +15,7 @@ import txlog
 from txlog.unbuilt import ELSEWHERE, MADE_BY
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
+EXTRA = ROWS.append_column("note", pa.array(["x", "y"]))
 WITH_BLOCK = "its with block commits when it ends, and aborts when an exception leaves it"
 TASK_BLOCK = "its with block seals the files when it ends, and removes them when an exception leaves it"
 
@@ -99,6 +100,10 @@ def test_what_is_said_of_sinks_is_so(table: txlog.Table) -> None:
         (lambda table: txlog.Sink(table.uri, "app"), "a Sink is given a table, as Table.open(uri) opens it, not "),
         (lambda table: txlog.Sink(table, "app").task(1, task=3), "did you mean 'task_id'?"),  # type: ignore[call-arg]
         (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),
+        (lambda table: txlog.RetryPolicy(retries=3), "RetryPolicy() takes no 'retries': it is called 'max_attempts'"),  # type: ignore[call-arg]
+        (lambda table: table.append(ROWS, on_progress=5), "on_progress is a function of the rows so far, not 5"),
+        (lambda table: txlog.Table.open(table.uri, hooks=txlog.CommitHooks), "not the class CommitHooks"),
+        (lambda table: table.append([ROWS, EXTRA], schema_mode="merge"), "the first one says which columns are added"),
     ],
 )
 def test_a_call_that_does_not_fit_says_what_does(call: Callable[[Any], Any], advice: str, table: txlog.Table) -> None:
@@ -134,3 +139,18 @@ def test_data_in_the_place_of_the_location_is_named_and_not_printed(tmp_path: Pa
     with pytest.raises(txlog.InvalidInputError, match="this is dict") as caught:
         txlog.Table.open({"secret_access_key": "hidden"})  # type: ignore[arg-type]
     assert "hidden" not in str(caught.value)
+
+
+def test_a_task_says_what_it_is_and_runs_once(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "app")
+    with sink.task(1, 2, 3) as task:
+        assert repr(task) == "SinkTask(app_id='app', checkpoint_id=1, task_id=2, attempt=3, open)"
+        task.write(ROWS)
+    assert repr(task).endswith("attempt=3, sealed)")
+    with pytest.raises(txlog.InvalidInputError, match="an attempt with a higher number"), task:
+        pass
+    assert sink.commit(1, [task.committable]).metrics.rows == 2
+    failed = sink.task(2)
+    with pytest.raises(txlog.SchemaMismatchError), failed:
+        failed.write(EXTRA)
+    assert repr(failed).endswith("attempt=0, aborted)")

@@ -58,7 +58,7 @@ class _Short(reprlib.Repr):
     def repr_instance(self, x: Any, level: int) -> str:
         if x is None or isinstance(x, bool | Number | date | os.PathLike | bytes):
             return repr(x)[:60]
-        return type_name_of(x)
+        return f"the class {x.__name__}" if isinstance(x, type) else type_name_of(x)
 
 
 _SHORT = _Short()

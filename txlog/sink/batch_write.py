@@ -11,8 +11,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from txlog.arguments import described
 from txlog.engine import Engine
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
 from txlog.sink.global_committer import GlobalCommitter
@@ -42,8 +43,15 @@ def write_batch(engine: Engine, data: Any, options: WriteOptions, on_progress: O
     if replayed is not None:
         return replayed
     if on_progress is not None:
+        if not callable(on_progress):
+            raise InvalidInputError(f"on_progress is a function of the rows so far, not {described(on_progress)}")
         stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
-    committable = write_task(engine.store.files, job.plan, job.task(), stream)
+    try:
+        committable = write_task(engine.store.files, job.plan, job.task(), stream)
+    except SchemaMismatchError as error:
+        if options.schema_mode == "merge":
+            error.message += "\n(of data in pieces, the first one says which columns are added)"
+        raise
     try:
         return committer.commit(job, [committable])
     except InvalidInputError:  # refused before anything was sent

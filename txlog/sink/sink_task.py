@@ -27,6 +27,7 @@ class SinkTask:
         self._committer = TaskCommitter(files, job.plan)
         self._writer = TaskWriter(files, job.plan, self._task)
         self._committable: Committable | None = None
+        self._is_over = False
 
     def write(self, data: Any) -> None:
         """Write a record batch, or anything ``Table.append`` takes. An error aborts the task."""
@@ -45,11 +46,22 @@ class SinkTask:
             raise no_attribute(self, name, None)
 
     def __enter__(self) -> SinkTask:
+        if self._is_over:
+            raise InvalidInputError("this task is over: run it again as an attempt with a higher number")
         return self
+
+    def __repr__(self) -> str:
+        task = self._task
+        state = "sealed" if self._committable is not None else "aborted" if self._is_over else "open"
+        return (
+            f"SinkTask(app_id={task.app_id!r}, checkpoint_id={task.checkpoint_id}, task_id={task.task_id},"
+            f" attempt={task.attempt}, {state})"
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._is_over = True
         if kind is not None:
             self._writer.abort()
             return

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from txlog import ambient
 from txlog.arguments import described, whole_number
 from txlog.errors import InvalidInputError
+from txlog.unbuilt import explains_calls
 
 if TYPE_CHECKING:
     import tenacity
@@ -30,6 +31,7 @@ _READ_FIRST_WAIT_S = 0.2
 T = TypeVar("T")
 
 
+@explains_calls
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
     """How long a commit keeps trying. All times are in seconds.
