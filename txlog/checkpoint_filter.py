@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from txlog.arrow_buffers import flags_of, from_flags, from_numbers
 from txlog.log.file_pruning import FilePruner
 from txlog.log.files import STRING_MAP
 from txlog.log.predicate_pruning import Facts
@@ -88,7 +89,7 @@ class CheckpointFilter:
         members = _members(batch.column("add"))
         columns = [_maps(members, len(rows)), _texts(members, len(rows))]
         may_match = self._pruner.mask(pa.RecordBatch.from_arrays(columns, ["partitionValues", "stats"]))
-        return rows[may_match], batch.filter(pa.array(may_match))
+        return rows[may_match], batch.filter(from_flags(may_match))
 
     # --- columns ------------------------------------------------------------------------------------------------
 
@@ -108,7 +109,7 @@ class CheckpointFilter:
     def _mask_of(self, batch: pa.RecordBatch) -> tuple[Any, bool]:
         """Which rows may match, and whether nothing more can be known of them."""
         adds = batch.column("add")
-        mask = adds.is_valid().to_numpy(zero_copy_only=False).copy()
+        mask = flags_of(adds.is_valid())
         if adds.null_count:
             adds = adds.filter(adds.is_valid())
         members = _members(adds)
@@ -119,7 +120,7 @@ class CheckpointFilter:
             return mask, not self._pruner.needs_statistics
         found = self._pruner.mask_of_struct(maps, parsed)
         mask[mask] = found
-        return mask, not (found & parsed.is_null().to_numpy(zero_copy_only=False)).any()
+        return mask, not (found & flags_of(parsed.is_null())).any()
 
     # --- footers ------------------------------------------------------------------------------------------------
 
@@ -183,11 +184,11 @@ def _chosen(batches: Iterable[pa.RecordBatch], rows: Rows | None) -> Iterator[tu
     for batch in batches if rows is None or len(rows) else ():
         stop = start + batch.num_rows
         if rows is None:
-            left = start + np.flatnonzero(batch.column("add").is_valid().to_numpy(zero_copy_only=False))
+            left = start + np.flatnonzero(flags_of(batch.column("add").is_valid()))
         else:
             left = rows[np.searchsorted(rows, start) : np.searchsorted(rows, stop)]
         if len(left):
-            yield left, batch if len(left) == batch.num_rows else batch.take(pa.array(left - start))
+            yield left, batch if len(left) == batch.num_rows else batch.take(from_numbers(left - start))
         start = stop
         if rows is not None and rows[-1] < start:
             return

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow_buffers import array_of, flags_of, from_numbers, numbers_of
 from txlog.log.predicate_values import INTEGER_ENDS, Ordered, beside, ordered
 from txlog.log.stats_struct import read_json_objects, tree_type
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths, type_to_arrow
@@ -138,12 +139,12 @@ def _counts(column: pa.Array | None, length: int) -> Any:
     """Counts with -1 for what is unknown."""
     if column is None or not pa.types.is_integer(column.type):
         return np.full(length, -1, dtype=np.int64)
-    return np.maximum(pc.fill_null(column.cast(pa.int64()), -1).to_numpy(zero_copy_only=False), -1)
+    counts = numbers_of(column.cast(pa.int64()))
+    return np.maximum(np.where(flags_of(column.is_valid()), counts, -1) if column.null_count else counts, -1)
 
 
 def _filled(column: pa.Array, default: bool) -> Mask:
-    filled: Mask = pc.fill_null(column, default).to_numpy(zero_copy_only=False)
-    return filled
+    return flags_of(column) | flags_of(column.is_null()) if default else flags_of(column)
 
 
 def _member(column: pa.Array | None, path: Path) -> pa.Array | None:
@@ -206,7 +207,7 @@ def _ordered_text(column: pa.Array, leaf: Leaf, odd: Mask, *, is_maximum: bool) 
         moments = _cast_where(column, pattern, kind, odd).cast(pa.int64())
         last = (_LAST_DAY + 1) * _DAY_US - 1 - _MILLISECOND_US
         moments = _within(moments, _FIRST_DAY * _DAY_US, last, odd)
-        return pc.add(moments, _MILLISECOND_US) if is_maximum else moments
+        return pc.add(moments, array_of([_MILLISECOND_US], pa.int64())[0]) if is_maximum else moments
     if leaf.kind == "string" and is_maximum:
         odd |= _filled(pc.ends_with(column, _OLD_LAST_CHARACTER), False)
     return _ordered(column, leaf, is_maximum)
@@ -220,7 +221,7 @@ def _ordered_struct(column: pa.Array | None, leaf: Leaf, odd: Mask, *, is_maximu
         return column.cast(pa.int32()).cast(pa.int64())
     if leaf.kind in _MOMENTS:
         moments = column.cast(pa.timestamp("us", wanted.tz), safe=False).cast(pa.int64())
-        return pc.add(moments, _MILLISECOND_US) if is_maximum else moments
+        return pc.add(moments, array_of([_MILLISECOND_US], pa.int64())[0]) if is_maximum else moments
     if leaf.kind == "string" and is_maximum:
         return pc.if_else(pc.ends_with(column, _OLD_LAST_CHARACTER), pa.scalar(None, pa.string()), column)
     return _ordered(column, leaf, is_maximum)
@@ -246,7 +247,7 @@ def _ordered(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
 
 def _floats(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
     known = _filled(column.is_valid(), False)
-    values = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+    values = np.where(known, numbers_of(column.cast(pa.float64())), 0.0)
     known = known & ~np.isnan(values)
     if leaf.kind == "float" or leaf.was_float:
         with np.errstate(over="ignore"):
@@ -256,7 +257,7 @@ def _floats(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
             values = nearest
         else:
             values = np.maximum(values, nearest) if is_maximum else np.minimum(values, nearest)
-    return pa.array(values, mask=~known)
+    return from_numbers(values, known)
 
 
 def _cast_where(column: pa.Array, pattern: str, kind: pa.DataType, odd: Mask) -> pa.Array:
@@ -270,5 +271,6 @@ def _cast_where(column: pa.Array, pattern: str, kind: pa.DataType, odd: Mask) ->
 
 
 def _within(values: pa.Array, first: int, last: int, odd: Mask) -> pa.Array:
-    odd |= _filled(pc.or_(pc.less(values, first), pc.greater(values, last)), False)
+    numbers = numbers_of(values)
+    odd |= flags_of(values.is_valid()) & ((numbers < first) | (numbers > last))
     return values

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow_buffers import array_of, flags_of, from_flags, from_numbers, numbers_of
 from txlog.log.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_of_struct, bounds_of_text, leaves_of
 from txlog.log.files import partition_texts
 from txlog.log.predicate_pruning import Facts, Pruner, possible
@@ -46,7 +47,7 @@ def prune_files(
     """
     pruner = FilePruner(predicate, schema, partition_columns)
     masks = list(side_by_side(pruner.mask, files.select(["partitionValues", "stats"]).to_batches()))
-    return pa.array(np.concatenate(masks) if masks else [], pa.bool_())
+    return from_flags(np.concatenate([np.zeros(0, bool), *masks]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +95,7 @@ class FilePruner:
         partition, verdict = self._by_partition(maps)
         bounds = bounds_of_struct(parsed, self.leaves)
         by_statistics = self._judge(bounds, partition, partition.codes)
-        verdict &= by_statistics | parsed.is_null().to_numpy(zero_copy_only=False)
+        verdict &= by_statistics | flags_of(parsed.is_null())
         return verdict
 
     def facts_of_texts(self, low: str, high: str, *, is_whole: bool) -> Mapping[Path, Facts]:
@@ -123,7 +124,7 @@ class FilePruner:
             texts, absent = partition_texts(maps, name)
             encoded = texts.dictionary_encode(null_encoding="encode")
             values = encoded.dictionary.to_pylist()
-            own = encoded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+            own = numbers_of(encoded.indices).astype(np.int64)
             if absent is not None:
                 own[absent] = len(values)
             if name == self.partition_columns[0]:
@@ -152,7 +153,7 @@ class FilePruner:
 
     def _by_text(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
         verdict = np.ones(len(texts), dtype=bool)
-        present = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
+        present = np.flatnonzero(flags_of(texts.is_valid()))
         texts, codes = _taken(texts, present), codes[present]
         # The first slice is short where it is not known yet whether the sieve is of use.
         first = min(_SLICE_ROWS if self._is_sieve_of_use else _LEARNING_ROWS, len(texts))
@@ -193,7 +194,7 @@ class FilePruner:
         verdict = self._judge(bounds, partition, codes)
         odd = np.flatnonzero(bounds.odd)
         if len(odd):
-            verdict[odd] = self._one_by_one(texts.take(pa.array(odd)), partition, codes[odd])
+            verdict[odd] = self._one_by_one(texts.take(from_numbers(odd)), partition, codes[odd])
         return verdict
 
     def _one_by_one(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
@@ -259,7 +260,7 @@ class _Judge:
 
 def _taken(texts: pa.StringArray, rows: Any) -> pa.StringArray:
     """These rows, which ascend; all of them without a copy."""
-    return texts if len(rows) == len(texts) else texts.take(pa.array(rows))
+    return texts if len(rows) == len(texts) else texts.take(from_numbers(rows))
 
 
 # --- comparing columns of bounds ----------------------------------------------------------------------------------
@@ -295,7 +296,7 @@ def _high_against(high: pa.Array | None, value: Any, every: Mask) -> Possible:
     if high is None:
         return every, every
     if value != value:
-        unknown: Mask = high.is_null().to_numpy(zero_copy_only=False)
+        unknown: Mask = flags_of(high.is_null())
         return unknown, unknown
     literal = _literal(value, high.type, above=False)
     return _or_unknown(pc.greater(high, literal)), _or_unknown(pc.greater_equal(high, literal))
@@ -335,28 +336,27 @@ def _among_sorted(known: ColumnBounds, values: Any) -> Possible:
 
 
 def _numbers(column: pa.Array) -> tuple[Any, Mask]:
-    absent: Mask = column.is_null().to_numpy(zero_copy_only=False)
-    return column.fill_null(0).to_numpy(zero_copy_only=False), absent
+    absent: Mask = flags_of(column.is_null())
+    return np.where(absent, 0, numbers_of(column)), absent
 
 
 def _prefixed(known: ColumnBounds, prefix: str, every: Mask) -> Possible:
     if known.low is None or known.high is None:
         return every, every
     low, high = known.low, known.high
-    starts_after = pc.fill_null(pc.greater(pc.utf8_slice_codeunits(low, 0, len(prefix)), prefix), False)
-    ends_before = pc.fill_null(pc.less(high, prefix), False)
-    within = pc.and_(pc.starts_with(low, prefix), pc.starts_with(high, prefix))
-    outside = pc.or_(starts_after, ends_before).to_numpy(zero_copy_only=False)
-    return ~outside, ~pc.fill_null(within, False).to_numpy(zero_copy_only=False)
+    literal = array_of([prefix], pa.string())[0]
+    starts_after = flags_of(pc.greater(pc.utf8_slice_codeunits(low, 0, len(prefix)), literal))
+    ends_before = flags_of(pc.less(high, literal))
+    within = flags_of(pc.and_(pc.starts_with(low, prefix), pc.starts_with(high, prefix)))
+    return ~(starts_after | ends_before), ~within
 
 
 def _or_unknown(verdicts: pa.BooleanArray) -> Mask:
     """Where the bound is unknown, everything may be."""
-    filled: Mask = pc.fill_null(verdicts, True).to_numpy(zero_copy_only=False)
-    return filled
+    return flags_of(verdicts) | flags_of(verdicts.is_null())
 
 
 def _literal(value: Any, kind: pa.DataType, *, above: bool) -> pa.Scalar:
     if pa.types.is_decimal(kind):
         value = beside(value, kind.precision, kind.scale, above=above)
-    return pa.scalar(int(value) if pa.types.is_uint8(kind) else value, kind)
+    return array_of([int(value) if pa.types.is_uint8(kind) else value], kind)[0]

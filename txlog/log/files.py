@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.arrow_buffers import array_of, flags_of, from_flags, from_numbers, numbers_of
 from txlog.errors import CorruptLogError
 from txlog.log.stats_text import statistics_as_json
 from txlog.protocol.actions import AddFile, FileKey, RemoveFile
@@ -145,7 +146,7 @@ def _removes_to_batch(removes: Sequence[RemoveFile]) -> pa.RecordBatch:
 
 
 def _batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
+    arrays = [array_of(values, field.type) for values, field in zip(columns, schema, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -233,10 +234,9 @@ def _shared_absent(field: pa.Field) -> pa.Array:
 
 def _all_absent(field: pa.Field, length: int) -> pa.Array:
     if field.name == "partitionValues":
-        empty = pa.array([], pa.string())
-        return pa.MapArray.from_arrays(pa.repeat(pa.scalar(0, pa.int32()), length + 1), empty, empty)
+        return pa.repeat(array_of([[]], STRING_MAP)[0], length)
     if field.name == "dataChange":
-        return pa.repeat(pa.scalar(False), length)
+        return pa.repeat(array_of([False], pa.bool_())[0], length)
     return pa.nulls(length, field.type)
 
 
@@ -280,7 +280,7 @@ def with_added(
     adds = [action for action in newest.values() if type(action) is AddFile]
     if adds:
         added = adds_to_batch(adds)
-        live.append(added if mask is None else added.filter(pa.array(mask(added))))
+        live.append(added if mask is None else added.filter(from_flags(mask(added))))
     return pa.Table.from_batches(live, schema=FILES_SCHEMA)
 
 
@@ -313,15 +313,15 @@ def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
     import pyarrow.compute as pc
 
     paths = _comparable_paths(batch.column("path"))
-    hits = pc.is_in(paths, value_set=pa.array({path for path, _ in newest}, pa.string()))
+    hits = pc.is_in(paths, value_set=array_of(list({path for path, _ in newest}), pa.string()))
     if not hits.true_count:
         return batch
     keep = np.ones(batch.num_rows, dtype=bool)
     vectors = batch.column("deletionVector")
-    for row in np.flatnonzero(hits.to_numpy(zero_copy_only=False)).tolist():
+    for row in np.flatnonzero(flags_of(hits)).tolist():
         if (paths[row].as_py(), _unique_id(vectors[row].as_py())) in newest:
             keep[row] = False
-    return batch.filter(pa.array(keep))
+    return batch.filter(from_flags(keep))
 
 
 def _unique_id(vector: Mapping[str, Any] | None) -> str | None:
@@ -354,7 +354,7 @@ def partition_texts(maps: pa.MapArray, name: str) -> tuple[pa.StringArray, Any]:
     import numpy as np
     import pyarrow.compute as pc
 
-    offsets = maps.offsets.to_numpy()
+    offsets = numbers_of(maps.offsets)
     start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
     width = length // max(1, len(maps))
     # Nearly always all maps have the same keys in the same order: a grid. Looking up each is six times slower.
@@ -362,8 +362,8 @@ def partition_texts(maps: pa.MapArray, name: str) -> tuple[pa.StringArray, Any]:
         keys, items = maps.keys.slice(start, length), maps.items.slice(start, length)
         for slot in range(width):
             if keys[slot].as_py() == name:
-                places = pa.array(np.arange(slot, length, width))
-                if pc.all(pc.equal(keys.take(places), name)).as_py():
+                places = from_numbers(np.arange(slot, length, width))
+                if pc.all(pc.equal(keys.take(places), array_of([name], pa.string())[0])).as_py():
                     return items if width == 1 else items.take(places), None
-    absent = pc.map_lookup(maps, name, "all").is_null().to_numpy(zero_copy_only=False)
+    absent = flags_of(pc.map_lookup(maps, name, "all").is_null())
     return pc.map_lookup(maps, name, "first"), absent if absent.any() else None

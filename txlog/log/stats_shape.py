@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow_buffers import array_of, from_numbers
+
 __all__ = ["Cut", "Shape", "cut_alike"]
 
 Path: TypeAlias = tuple[str, ...]
@@ -70,7 +72,7 @@ class Shape:
             return None
         for comma, colon in _SPELLINGS:
             shape = _Builder(comma, colon).shape(value)
-            if shape is not None and len(shape.cut(pa.array([text])).rows):
+            if shape is not None and len(shape.cut(array_of([text], pa.string())).rows):
                 return shape
         return None
 
@@ -161,7 +163,7 @@ class Cut:
             members = [self._member((*path, field.name), field.type, integers) for field in kind]
             return pa.StructArray.from_arrays(members, fields=list(kind))
         if path in integers and pa.types.is_integer(kind):
-            return pa.array(integers[path]).cast(kind)
+            return from_numbers(integers[path]).cast(kind)
         return _typed(self._texts(number), kind, is_text=self._shape.values[number][1] is str)
 
     def _integers(self, numbers: Sequence[int]) -> dict[Path, Numbers]:
@@ -190,7 +192,7 @@ class Cut:
         return bool(((first == _ZERO) & (stops - starts > 1)).any())
 
     def _texts(self, number: int) -> pa.StringArray:
-        return self._pieces().take(pa.array(np.arange(2 * number + 1, len(self._offsets) - 1, self._width)))
+        return self._pieces().take(from_numbers(np.arange(2 * number + 1, len(self._offsets) - 1, self._width)))
 
     def _pieces(self, numbers: Sequence[int] | None = None) -> pa.StringArray:
         """A literal, a value, ..., a literal, and what stands between this text and the next; or only some values."""
@@ -214,7 +216,7 @@ def _typed(texts: pa.StringArray, kind: pa.DataType, *, is_text: bool) -> pa.Arr
         return texts.cast(pa.timestamp("s")).cast(kind)
     if is_text:
         raise ValueError(f"texts instead of {kind}")
-    is_null = pc.equal(texts, "null")
+    is_null = pc.equal(texts, array_of(["null"], pa.string())[0])
     if is_null.true_count:
         texts = pc.if_else(is_null, pa.scalar(None, pa.string()), texts)
     if texts.null_count < len(texts) and (pa.types.is_string(kind) or pa.types.is_temporal(kind)):

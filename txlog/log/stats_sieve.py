@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow_buffers import flags_of
 from txlog.log.bounds_columns import Leaf
 from txlog.log.predicates import And, Comparison, In, Or, Path, Predicate
 
@@ -58,7 +59,7 @@ class TextSieve:
         """The rows, ascending, of which the text alone does not show that they cannot match."""
         if self._pattern is None:
             return np.arange(len(texts))
-        taken = pc.fill_null(pc.match_substring_regex(texts, self._pattern), False).to_numpy(zero_copy_only=False)
+        taken = flags_of(pc.match_substring_regex(texts, self._pattern))
         offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
         return np.flatnonzero(~taken | (np.diff(offsets) > _TEXT_MAX))
 

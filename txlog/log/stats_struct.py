@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.arrow_buffers import flags_of, from_flags, from_numbers
 from txlog.protocol.schema import DataType, Decimal, Primitive, type_to_arrow
 from txlog.side_by_side import side_by_side
 
@@ -66,8 +67,8 @@ def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType) -> pa.Struc
     if texts.null_count:
         import numpy as np
 
-        valid = texts.is_valid().to_numpy(zero_copy_only=False)
-        return statistics_as_struct(texts.drop_null(), kind).take(pa.array(np.cumsum(valid) - 1, mask=~valid))
+        valid = flags_of(texts.is_valid())
+        return statistics_as_struct(texts.drop_null(), kind).take(from_numbers(np.cumsum(valid) - 1, valid))
     slices = (texts.slice(start, _SLICE_ROWS) for start in range(0, len(texts), _SLICE_ROWS))
     parts = [part for found in side_by_side(lambda each: list(_parse(each, kind)), slices) for part in found]
     return pa.concat_arrays(parts) if parts else pa.array([], kind)
@@ -116,13 +117,13 @@ def _read_alike(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
         places.append(rows[cut.rows])
         other = np.ones(len(left), dtype=bool)
         other[cut.rows] = False
-        left, rows = left.filter(pa.array(other)), rows[other]
+        left, rows = left.filter(from_flags(other)), rows[other]
     if len(left) or not parts:
         parts.append(_read_each(left, kind))
         places.append(rows)
     if len(parts) == 1:
         return parts[0]
-    return pa.concat_arrays(parts).take(pa.array(np.argsort(np.concatenate(places))))
+    return pa.concat_arrays(parts).take(from_numbers(np.argsort(np.concatenate(places))))
 
 
 def _read_each(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:

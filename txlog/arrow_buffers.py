@@ -1,0 +1,104 @@
+"""Arrow's arrays from Python's and NumPy's values, and back, by their buffers.
+
+pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an argument of a compute
+function) import pandas, wherever it is installed, as soon as one is called: a quarter of a second of a process that may
+have come for one list of files. In: flat arrays, and lists of the values that a log holds. Out: the same the other way.
+Columnar format, "Buffer Listing for Each Layout".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["array_of", "flags_of", "from_flags", "from_numbers", "numbers_of"]
+
+
+def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """``values``, None for null, as ``kind``: of text, integers, floats and booleans, or a struct or a map of these.
+
+    A struct is a ``dict``, which may lack members, a map a sequence of pairs. Other types are left to ``pa.array``.
+    """
+    import numpy as np
+
+    valid = np.array([value is not None for value in values], bool)
+    validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    if pa.types.is_string(kind):
+        encoded = [b"" if value is None else value.encode() for value in values]
+        body = pa.py_buffer(b"".join(encoded))
+        return pa.Array.from_buffers(kind, len(values), [validity, _offsets(encoded), body])
+    if pa.types.is_map(kind):
+        pairs = [pair for value in values for pair in value or ()]
+        columns = [
+            array_of([pair[at] for pair in pairs], type_) for at, type_ in enumerate((kind.key_type, kind.item_type))
+        ]
+        members = pa.StructArray.from_arrays(columns, fields=[kind.key_field, kind.item_field])
+        offsets = _offsets([value or () for value in values])
+        return pa.Array.from_buffers(kind, len(values), [validity, offsets], children=[members])
+    if pa.types.is_struct(kind):
+        members = [
+            array_of([None if value is None else value.get(field.name) for value in values], field.type)
+            for field in kind
+        ]
+        return pa.Array.from_buffers(kind, len(values), [validity], children=members)
+    if pa.types.is_boolean(kind):
+        flags = np.packbits(np.array([bool(value) for value in values], bool), bitorder="little")
+        return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(flags)])
+    if pa.types.is_integer(kind) or pa.types.is_float64(kind):
+        numbers = np.array([0 if value is None else value for value in values], kind.to_pandas_dtype())
+        return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
+    return pa.array(values, kind)
+
+
+def from_flags(flags: np.ndarray[Any, np.dtype[np.bool_]]) -> pa.BooleanArray:
+    import numpy as np
+
+    return pa.Array.from_buffers(pa.bool_(), len(flags), [None, pa.py_buffer(np.packbits(flags, bitorder="little"))])
+
+
+def from_numbers(numbers: np.ndarray[Any, Any], valid: np.ndarray[Any, np.dtype[np.bool_]] | None = None) -> pa.Array:
+    """64-bit integers or floats, null where not ``valid``."""
+    import numpy as np
+
+    kind = pa.float64() if numbers.dtype == np.float64 else pa.int64()
+    validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    body = pa.py_buffer(np.ascontiguousarray(numbers, kind.to_pandas_dtype()))
+    return pa.Array.from_buffers(kind, len(numbers), [validity, body])
+
+
+def flags_of(array: pa.BooleanArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """False where null."""
+    validity, bits = array.buffers()
+    flags = _bits(bits, array)
+    if array.null_count:
+        flags &= _bits(validity, array)
+    return flags
+
+
+def numbers_of(array: pa.Array) -> np.ndarray[Any, Any]:
+    """Of an array of numbers of 8 to 64 bits: its values, without a copy, and anything where it is null."""
+    import numpy as np
+
+    numbers: np.ndarray[Any, Any] = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
+    return numbers[array.offset : array.offset + len(array)]
+
+
+def _bits(buffer: pa.Buffer | None, array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    import numpy as np
+
+    end = array.offset + len(array)
+    found = np.unpackbits(np.frombuffer(buffer or b"", np.uint8), count=end, bitorder="little")
+    return found[array.offset :].view(np.bool_)
+
+
+def _offsets(values: Sequence[Any]) -> pa.Buffer:
+    import numpy as np
+
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([len(value) for value in values], out=offsets[1:])
+    return pa.py_buffer(offsets)
