@@ -171,6 +171,7 @@ VECTOR = {
     "offset": 4,
     "sizeInBytes": 40,
     "cardinality": 6,
+    "maxRowIndex": 90,
 }
 ROW_IDS = {"baseRowId": 7, "defaultRowCommitVersion": 3}
 

@@ -38,6 +38,7 @@ LINES: list[dict[str, Any]] = [
                 "offset": 1,
                 "sizeInBytes": 2,
                 "cardinality": 3,
+                "maxRowIndex": 4,
             },
         }
     },

@@ -50,6 +50,7 @@ DELETION_VECTOR = pa.struct(
         ("offset", pa.int32()),
         ("sizeInBytes", pa.int32()),
         ("cardinality", pa.int64()),
+        ("maxRowIndex", pa.int64()),
     ]
 )
 FILES_SCHEMA = pa.schema(

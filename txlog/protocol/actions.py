@@ -75,6 +75,8 @@ class DeletionVectorDescriptor(WireAction):
     offset: int | None = optional("offset", read_int32)
     size_in_bytes: int = optional("sizeInBytes", read_int32, 0)
     cardinality: int = optional("cardinality", read_size, 0)
+    max_row_index: int | None = optional("maxRowIndex", read_size)
+    """The last dead row: not of the protocol, but Spark writes it, and reads it back."""
 
     @property
     def unique_id(self) -> str:
@@ -90,6 +92,8 @@ class DeletionVectorDescriptor(WireAction):
         }
         if self.offset is not None:
             result["offset"] = self.offset
+        if self.max_row_index is not None:
+            result["maxRowIndex"] = self.max_row_index
         return result
 
 
