@@ -1,9 +1,15 @@
-"""txlog writes Delta tables that any Delta reader opens: atomic, serializable, exactly once, durable.
+"""txlog writes Delta tables that any Delta reader opens: atomic, isolated, durable and, where asked, exactly once.
+
+    table = txlog.Table.create("/data/orders", schema, partition_by=["day"])
+    table.append(data)                  # pyarrow, polars, pandas, duckdb, or an iterator of record batches
+    table.snapshot().to_arrow(where="day = '2026-11-20'")
+
+`write` and `Table` are the front door, `Sink` is that of other engines, ``txlog.spark`` that of Spark; everything else
+is an error to catch or a value they hand back. The way of a write:
 
     rows -> TaskWriter -> TaskCommitter -> GlobalCommitter -> Transaction -> Committer -> _delta_log/
 
-`write` and `Table` are the front door, `Sink` the door for other engines; everything else is an error
-to catch or a value they hand back. Names load on first use, so that importing txlog stays cheap.
+Names load on first use, so that importing txlog stays cheap.
 """
 
 from __future__ import annotations

@@ -174,6 +174,12 @@ def test_an_append_to_no_table_says_which_command_makes_one(tmp_path: Path) -> N
     assert "txlog append --create" in failed.stderr
 
 
+def test_a_file_with_a_column_twice_is_named(tmp_path: Path) -> None:
+    (tmp_path / "twice.csv").write_text("id,id\n1,2\n")
+    said = _txlog("create", str(tmp_path / "t"), "--like", str(tmp_path / "twice.csv")).stderr
+    assert f"{tmp_path / 'twice.csv'} has 2 columns named 'id'" in said
+
+
 def test_ctrl_c_while_the_command_still_loads_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt

@@ -9,8 +9,10 @@ from __future__ import annotations
 import contextlib
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,9 @@ def open_data_files(
     for file in files:
         with file.opened() as (schema, _):
             schemas.append(schema)
+        name, count = max(Counter(schema.names).items(), key=itemgetter(1), default=("", 0))
+        if count > 1:
+            raise InvalidInputError(f"{file.path} has {count} columns named {name!r}", path=str(file.path))
     try:
         return DataFiles(files, pa.unify_schemas(schemas, promote_options="permissive"))
     except pa.ArrowException as error:
