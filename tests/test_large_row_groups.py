@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
@@ -43,6 +45,24 @@ def test_threads_find_the_files_that_one_thread_finds(
         assert sorted(row["path"] for row in alone) == sorted(
             DeltaTable(str(table)).get_add_actions()["path"].to_pylist()
         )  # type: ignore[index]
+
+
+def test_timestamps_that_spark_types_are_judged_by_their_text(tmp_path: Path) -> None:
+    """A checkpoint of Spark's has them as INT96, which tells neither unit nor zone."""
+    table = Table.create(
+        str(tmp_path),
+        pa.schema({"id": pa.int64(), "at": pa.timestamp("us", "UTC")}),
+        properties={"delta.checkpoint.writeStatsAsStruct": "true"},
+    )
+    for day in range(1, 5):
+        moment = datetime.datetime(2024, 1, day, tzinfo=datetime.timezone.utc)
+        table.append(pa.table({"id": [day], "at": [moment]}))
+    checkpoint = tmp_path / "_delta_log" / f"{table.create_checkpoint():020d}.checkpoint.parquet"
+    whole = pq.ParquetFile(checkpoint).read()
+    pq.write_table(whole, checkpoint, use_deprecated_int96_timestamps=True)
+    snapshot = Table.open(str(tmp_path)).snapshot()
+    for where, found in (("at < '2024-01-02'", 1), ("at >= '2024-01-03' AND id < 4", 1), ("id <= 3", 3)):
+        assert snapshot.files(where).num_rows == found
 
 
 MEMBERS = {"n": pa.int64(), "s": pa.string(), "m": pa.map_(pa.string(), pa.string())}

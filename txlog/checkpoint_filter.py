@@ -46,6 +46,8 @@ class CheckpointFilter:
         counts = Counter(names)  # a dot may be part of a column's name: two leaves of one path tell nothing
         self._leaves = {name: leaf for leaf, name in enumerate(names) if counts[name] == 1}
         self._typed = self._typed_columns()
+        kinds = {metadata.schema.column(self._leaves[name]).physical_type for name in self._typed}
+        self._is_typed_in_full = "INT96" not in kinds  # as Spark has timestamps: they are not believed
 
     def batches(
         self, groups: Sequence[int], columns: Sequence[str], read: Read, apply: Any = map, *, at_once: bool = False
@@ -67,7 +69,8 @@ class CheckpointFilter:
         if first := [*partition_values, *self._typed]:
             found = list(apply(self._mask_of, read(first)))
             rows = np.flatnonzero(np.concatenate([mask for mask, _ in found]))
-            if not len(rows) or all(is_decided for _, is_decided in found):
+            is_decided = all(decided for _, decided in found) and (self._is_typed_in_full or _TEXT not in columns)
+            if is_decided or not len(rows):
                 yield from (batch for _, batch in _joined(_chosen(read([*columns]), rows)))
                 return
         in_steps = _TEXT in columns and not at_once
