@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -112,6 +114,19 @@ def test_enabling_on_a_table_with_a_past_notes_since_when(engine: Engine, clock:
     assert engine.log.version_at(start + 1001) == 2
     with pytest.raises(NotFoundError, match="after the latest"):
         engine.log.version_at(start + 1003)
+
+
+def test_the_files_of_a_copied_table_are_no_measure_of_the_times_in_its_commits(tmp_path: Path) -> None:
+    """They are younger than all that its commits say: since when those count decides on which side to look."""
+    table = Table.create(tmp_path, pa.schema([("id", pa.int64())]))
+    table.append(rows(1))
+    table.set_properties(ENABLED)
+    table.append(rows(2))
+    times = {entry["version"]: entry["timestamp"] for entry in table.history()}
+    for file in (tmp_path / "_delta_log").iterdir():
+        os.utime(file, (times[3] // 1000 + 3600,) * 2)
+    log = Table.open(tmp_path)._engine.log
+    assert [log.version_at(moment) for moment in (times[2], times[3] - 1, times[3])] == [2, 2, 3]
 
 
 def test_enabling_after_a_lost_race_notes_the_version_it_became(

@@ -127,6 +127,16 @@ def test_a_high_water_mark_that_cannot_be_read_stops_the_write(text: str, tmp_pa
     assert txlog.Table.open(tmp_path).snapshot().version == 1
 
 
+def test_ids_beyond_64_bits_are_not_given(tmp_path: Path) -> None:
+    txlog.write(tmp_path, rows(5), properties=TRACKED)
+    domain = {"domain": "delta.rowTracking", "configuration": f'{{"rowIdHighWaterMark":{2**63 - 3}}}', "removed": False}
+    (tmp_path / "_delta_log" / f"{1:020}.json").write_text(json.dumps({"domainMetadata": domain}) + "\n")
+    table = txlog.Table.open(tmp_path)
+    with pytest.raises(InvalidInputError, match="no row ids left"):
+        table.append(rows(3))
+    assert table.append(rows(2)).version == 2
+
+
 # --- races, through a store that can be told to lose them ------------------------------------------------------------
 
 

@@ -106,6 +106,15 @@ def test_what_is_declared_is_what_conflicts(
     assert [reason.rule for reason in found] == rules
 
 
+@pytest.mark.parametrize(("changes", "rules"), [((), []), ((METADATA,), ["ConcurrentAppendError"])])
+def test_whoever_changes_the_definition_is_not_placed_before_an_append_that_it_would_have_read(
+    changes: tuple[Action, ...], rules: list[str]
+) -> None:
+    proposal = propose(NEW, *changes, read=READ_MONDAY, isolation=WRITE_SERIALIZABLE)
+    found = find_conflicts(proposal, commit(add("w", "mon"), blind=True))
+    assert [reason.rule for reason in found] == rules
+
+
 def test_a_commit_of_nothing_counts_as_moving_rows_but_of_no_operation_that_may_change_them() -> None:
     """A DELETE that found nothing may not be placed before rows that it would have deleted."""
     winner = commit(add("w", "mon"), remove("f1", "mon"))

@@ -283,6 +283,17 @@ def test_sidecars_go_when_the_last_checkpoint_that_names_them_is_gone() -> None:
     assert world.state(5)[0] == ["new", "shared"]
 
 
+def test_what_remains_is_on_disk_before_anything_goes() -> None:
+    """A power cut that took the checkpoint, after its commits are gone, would take the table."""
+    world = daily(10, checkpoints=())
+    v2(world, 5, UUIDS[0], "one", "two", age_days=4)
+    world.log.deletions_left = 0
+    with pytest.raises(StorageError):
+        world.clean_up()
+    checkpoint = {v2_checkpoint_name(5, UUIDS[0], "json"), "_sidecars/one.parquet", "_sidecars/two.parquet"}
+    assert checkpoint <= world.log.durable.keys()
+
+
 def test_no_sidecar_goes_while_a_checkpoint_cannot_be_read(caplog: pytest.LogCaptureFixture) -> None:
     world = daily(10, checkpoints=(5,))
     world.put("_sidecars/orphan.parquet", b"", NOW_MS - 9 * DAY_MS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from txlog import ambient
 from txlog.engine import Engine
 from txlog.log.checksum import checksum_bytes, parse_checksum
 from txlog.log.state import Totals
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, SetTransaction
 from txlog.protocol.log_names import checkpoint_name, checksum_name, commit_name
 from txlog.store.local import local_table_store
 from txlog.upkeep.version_checksum import write_checksum
@@ -169,6 +170,16 @@ def take(table: txlog.Table, step: str, number: int) -> None:
                     transaction.remove(row["path"])
                 else:
                     transaction.add(AddFile.from_json({**row, "dataChange": True}))
+
+
+def test_more_applications_than_fit_a_small_file_are_left_out_which_is_not_none(tmp_path: Path) -> None:
+    head = new_table(tmp_path)._engine.log.head()
+    for count in (1000, 1001):
+        found = {f"app-{number}": SetTransaction(f"app-{number}", number, 1) for number in range(count)}
+        said = parse_checksum(checksum_bytes(dataclasses.replace(head, transactions=found), Totals(0, 0)), head.version)
+        assert said is not None
+        assert said.is_whole is (count == 1000)
+        assert said.transactions == (tuple(found.values()) if said.is_whole else None)
 
 
 def test_a_checksum_file_is_never_written_over(tmp_path: Path) -> None:
