@@ -300,6 +300,18 @@ def test_a_file_that_is_no_longer_live_may_be_gone(table: Path) -> None:
 # --- helpers ------------------------------------------------------------------------------------------------
 
 
+def test_a_feature_that_this_release_does_not_know_is_told_beside_what_is_sound(table: Path) -> None:
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["new"], "writerFeatures": ["new"]}
+    commit(table, 6).write_text(json.dumps({"protocol": protocol}) + "\n")
+    verification = verify(table)
+    assert verification.is_sound
+    assert rules(verification) == ["unknown-feature"]
+    assert "table feature new" in verification.findings[0].message
+    del protocol["readerFeatures"]
+    commit(table, 6).write_text(json.dumps({"protocol": protocol}) + "\n")
+    assert rules(verify(table)) == ["bad-protocol"]
+
+
 def verify(table: Path, **options: Any) -> Verification:
     return verify_table(open_store(table), **options)
 

@@ -24,6 +24,7 @@ from txlog.maintenance.live_files import LiveFile, LiveFiles
 from txlog.maintenance.log_rules import Breach, LogState
 from txlog.protocol.actions import Action, CommitInfo, FileKey
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
+from txlog.protocol.features import check_can_read
 from txlog.protocol.log_names import (
     LAST_CHECKPOINT,
     LogFileKind,
@@ -124,6 +125,7 @@ class _Verifier:
         if listing.latest_version < 0:
             raise TableNotFoundError("there is no Delta table here: its log is empty", table=self.store.uri)
         self._replay(listing)
+        self._unknown_features()
         self._incomplete_checkpoints(listed, listing)
         self._hint(listing)
         if data_files and self.state.is_whole:
@@ -222,6 +224,18 @@ class _Verifier:
                 line=None if breach.position is None else lines[breach.position],
                 severity="warning" if breach.is_warning else "error",
             )
+
+    def _unknown_features(self) -> None:
+        """A table may put into its log what nobody here knows how to check."""
+        if self.state.protocol is None or self.state.metadata is None:
+            return
+        try:
+            check_can_read(self.state.protocol, self.state.metadata)
+        except UnsupportedFeatureError as error:
+            message = f"{error.message}. What that asks of the log was not checked"
+            self._found("unknown-feature", message, version=self.newest, severity="warning")
+        except CorruptLogError as error:
+            self._found("bad-protocol", error.message, version=self.newest)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
