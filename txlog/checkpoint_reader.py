@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,8 @@ _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpoin
 # An empty list or map has no leaf with a value, so it is not read: what its absence means.
 _EMPTY: dict[str, dict[str, Any]] = {"metaData": {"partitionColumns": [], "configuration": {}, "format": {}}}
 
+_NONE: Mapping[str, CheckpointParquet] = {}
+
 
 class CheckpointReader:
     """Reads the checkpoints of one table. Thread-safe: it keeps no state."""
@@ -50,7 +52,10 @@ class CheckpointReader:
         """All but the file actions. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
         return self._small(checkpoint, _SMALL)
 
-    def _small(self, checkpoint: CheckpointFiles, keys: Collection[str]) -> list[Action]:
+    def _small(
+        self, checkpoint: CheckpointFiles, keys: Collection[str], opened: Mapping[str, CheckpointParquet] = _NONE
+    ) -> list[Action]:
+        """Those with ``keys``. ``opened`` are files of it whose footers were read already."""
         found: list[Action] = []
         for name in checkpoint.names:
             with self._reading(name, checkpoint.version):
@@ -58,7 +63,7 @@ class CheckpointReader:
                     actions = self._json_actions(name, checkpoint.version, files=False)
                     found += [action for action in actions if action.KEY in keys]
                 else:
-                    found += self._parquet_small_actions(name, keys)
+                    found += self._parquet_small_actions(opened.get(name) or self._parquet(name), keys)
         return found
 
     def adds(
@@ -88,7 +93,10 @@ class CheckpointReader:
 
     def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
         """The sidecars that the checkpoint names. Raises as `small_actions`."""
-        return [action for action in self._small(checkpoint, (Sidecar.KEY,)) if type(action) is Sidecar]
+        return self._sidecars(checkpoint)
+
+    def _sidecars(self, checkpoint: CheckpointFiles, opened: Mapping[str, CheckpointParquet] = _NONE) -> list[Sidecar]:
+        return [action for action in self._small(checkpoint, (Sidecar.KEY,), opened) if type(action) is Sidecar]
 
     def untouched_adds(self, sidecar: Sidecar, version: int, schema: pa.Schema, newest: files.Newest) -> int | None:
         """How many files a sidecar holds, if it can stand in another checkpoint just as it is; else None.
@@ -161,13 +169,19 @@ class CheckpointReader:
         without: Collection[str] = (),
     ) -> Iterator[Piece]:
         """The file actions under ``root``, from the top-level files and from the sidecars."""
+        opened: dict[str, CheckpointParquet] = {}
+        for name in checkpoint.names:
+            if not name.endswith(".json"):
+                with self._reading(name, checkpoint.version):
+                    opened[name] = self._parquet(name)
+        sidecars = self._sidecars(checkpoint, opened)  # before a piece of the same file is read in another thread
         for name in checkpoint.names:
             if name.endswith(".json"):
                 yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, pruner))
             else:
                 with self._reading(name, checkpoint.version):
-                    yield from self._parquet(name).pieces(root, fields, pruner)
-        for action in self.sidecars(checkpoint):
+                    yield from opened[name].pieces(root, fields, pruner)
+        for action in sidecars:
             with self._reading(checkpoint.names[0], checkpoint.version):
                 name = sidecar_name(action)
             if name not in without:
@@ -192,8 +206,7 @@ class CheckpointReader:
 
     # --- Parquet -----------------------------------------------------------------------------------------
 
-    def _parquet_small_actions(self, name: str, keys: Collection[str]) -> list[Action]:
-        file = self._parquet(name)
+    def _parquet_small_actions(self, file: CheckpointParquet, keys: Collection[str]) -> list[Action]:
         units = file.units(keys)
         found: list[Action] = []
         for group in file.groups():
