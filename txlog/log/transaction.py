@@ -137,12 +137,14 @@ class Proposal:
     @property
     def metadata(self) -> Metadata | None:
         """The metadata this transaction sets, if it does."""
-        return next(iter(self._of(Metadata)), None)
+        found = self._of(Metadata)
+        return found[0] if found else None
 
     @property
     def protocol(self) -> Protocol | None:
         """The protocol this transaction sets, if it does."""
-        return next(iter(self._of(Protocol)), None)
+        found = self._of(Protocol)
+        return found[0] if found else None
 
     @property
     def set_transactions(self) -> tuple[SetTransaction, ...]:
@@ -173,10 +175,11 @@ class Proposal:
     @cached_property
     def net_files(self) -> tuple[int, int] | None:
         """By how many files and bytes the table grows; None where a file may count twice or its size is unknown."""
-        sizes = [remove.size for remove in self.removes if remove.size is not None]
-        if len(sizes) < len(self.removes) or (self.adds and not self.adds_are_new):
+        adds, removes = self.adds, self.removes
+        sizes = [remove.size for remove in removes if remove.size is not None]
+        if len(sizes) < len(removes) or (adds and not self.adds_are_new):
             return None
-        return len(self.adds) - len(sizes), sum(add.size for add in self.adds) - sum(sizes)
+        return len(adds) - len(sizes), sum([add.size for add in adds]) - sum(sizes)
 
     @cached_property
     def is_blind_append(self) -> bool:
@@ -218,7 +221,7 @@ class Proposal:
     def _serialized(self) -> tuple[bytes, int]:
         """Every line that no rebase changes, each with its newline; and how many there are."""
         lines = [_line(action) for action in self.actions if not _is_undated(action)]
-        return b"".join(line + b"\n" for line in lines), len(lines)
+        return b"\n".join([*lines, b""]), len(lines)
 
 
 def commit_bytes(
@@ -334,7 +337,7 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
         for key, value in texts.items():
             if type(value) is not str:
                 raise InvalidInputError(f"operation {name} {key} must be a string, is {value!r}")
-            check_text(f"operation {name}", key + value)
+        check_text(f"operation {name}", "".join([*texts, *texts.values()]))
 
 
 def check_text(what: str, value: object) -> None:
