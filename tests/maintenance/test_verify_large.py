@@ -154,7 +154,13 @@ def test_live_files_are_a_dictionary_by_another_name(steps: list[tuple[Any, Any]
             model[key] = LiveFile(path, size, (("day", day), ("p", "1")), version)
         assert (len(files), files.size_bytes) == (len(model), sum(file.size for file in model.values()))
     assert sorted(files, key=repr) == sorted(model.values(), key=repr)
-    assert {key: files.get(key) for key, _ in steps} == {key: model.get(key) for key, _ in steps}
+    for key, _ in steps:
+        slot, live = files.slot(key), model.get(key)
+        assert (slot is None) == (live is None)
+        if slot is not None and live is not None:
+            assert files.holds(slot, live.size, live.partition)
+            assert not files.holds(slot, live.size ^ 1, live.partition)
+            assert not files.holds(slot, live.size, (("day", "y"), ("p", "1")))
     seen = bytearray(files.slots)
     for key in [*model][::2]:
         slot = files.slot(key)

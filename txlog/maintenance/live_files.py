@@ -81,9 +81,9 @@ class LiveFiles:
         self._spelled.pop(short, None)
         return True
 
-    def get(self, key: FileKey) -> LiveFile | None:
-        slot = self.slot(key)
-        return None if slot is None else self._file(_short(key), slot)
+    def holds(self, slot: int, size: int, partition: PartitionKey) -> bool:
+        """Whether just this was said of the file in a slot."""
+        return self._sizes[slot] == size and self._partition_keys[self._partitions[slot]] == partition
 
     def without(self, seen: bytearray) -> Iterator[LiveFile]:
         """Those whose slot is not marked in ``seen``, which has a byte for each slot."""

@@ -20,7 +20,7 @@ from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotF
 from txlog.log.checksum import parse_checksum
 from txlog.log.last_checkpoint import parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
-from txlog.maintenance.live_files import LiveFile, LiveFiles
+from txlog.maintenance.live_files import LiveFile, LiveFiles, PartitionKey
 from txlog.maintenance.log_rules import Breach, LogState
 from txlog.protocol.actions import Action, CommitInfo, FileKey
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
@@ -255,8 +255,8 @@ class _Verifier:
     def _start_from(self, checkpoint: CheckpointFiles) -> None:
         actions = self.reader.small_actions(checkpoint)
         files = LiveFiles()
-        for key, path, size, partition_values in self._checkpoint_files(checkpoint):
-            files.add(key, path, size, partition_values, checkpoint.version)
+        for key, path, size, partition in self._checkpoint_files(checkpoint):
+            files.add(key, path, size, dict(partition), checkpoint.version)
         self.state.start_from(checkpoint.version, actions, files)
 
     def _compare(self, checkpoint: CheckpointFiles) -> None:
@@ -275,16 +275,15 @@ class _Verifier:
         yield from self._small_differences(held)
         files = self.state.files
         seen = bytearray(files.slots)
-        for key, path, size, partition_values in self._checkpoint_files(checkpoint):
+        for key, path, size, partition in self._checkpoint_files(checkpoint):
             slot = files.slot(key)
-            live = files.get(key)
-            if slot is None or live is None:
+            if slot is None:
                 yield f"it lists {path}, which the log does not have"
                 continue
             if seen[slot]:
                 yield f"it lists {path} twice"
             seen[slot] = 1
-            if (live.size, live.partition) != (size, tuple(sorted(partition_values.items()))):
+            if not files.holds(slot, size, partition):
                 yield f"it lists {path} with another size or partition than the log"
         for missing in files.without(seen):
             yield f"it lacks {missing.path}"
@@ -298,9 +297,7 @@ class _Verifier:
             if self.state.transactions.get(app_id) != version:
                 yield f"application {app_id!r} is at {version}, in the log at {self.state.transactions.get(app_id)}"
 
-    def _checkpoint_files(
-        self, checkpoint: CheckpointFiles
-    ) -> Iterator[tuple[FileKey, str, int, dict[str, str | None]]]:
+    def _checkpoint_files(self, checkpoint: CheckpointFiles) -> Iterator[tuple[FileKey, str, int, PartitionKey]]:
         done, step = 0, f"checkpoint {checkpoint.version}"
         for batch in self.reader.adds(checkpoint, statistics=False):
             yield from _rows(batch)
@@ -411,12 +408,23 @@ class _Verifier:
         self.findings.append(Finding(rule, message, version, path, line, severity))
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, dict[str, str | None]]]:
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, PartitionKey]]:
     """The files of a checkpoint batch, by the key they have in the log."""
     from txlog.protocol.actions import DeletionVectorDescriptor
 
-    columns = (batch.column(name).to_pylist() for name in ("path", "size", "partitionValues", "deletionVector"))
-    canonical = canonical_paths(batch.column("path")).to_pylist()
-    for key, path, size, partition_values, vector in zip(canonical, *columns, strict=True):
-        vector_id = DeletionVectorDescriptor.from_json(vector).unique_id if vector else None
-        yield (key, vector_id), path, size, dict(partition_values)
+    paths, vectors = batch.column("path"), batch.column("deletionVector")
+    canonical, texts = canonical_paths(paths), paths.to_pylist()
+    columns = (
+        texts if canonical is paths else canonical.to_pylist(),
+        texts,
+        batch.column("size").to_pylist(),
+        batch.column("partitionValues").to_pylist(),
+        itertools.repeat(None, batch.num_rows) if vectors.null_count == batch.num_rows else vectors.to_pylist(),
+    )
+    known: dict[PartitionKey, PartitionKey] = {}
+    for key, path, size, pairs, vector in zip(*columns, strict=True):
+        vector_id = None if vector is None else DeletionVectorDescriptor.from_json(vector).unique_id
+        partition = known.get(as_told := tuple(pairs))
+        if partition is None:
+            partition = known[as_told] = tuple(sorted(dict(pairs).items()))
+        yield (key, vector_id), path, size, partition
