@@ -78,6 +78,7 @@ def test_a_created_table_is_version_0_and_empty(tmp_path: Path) -> None:
     "schema",
     [
         SCHEMA,
+        {"id": pa.int64(), "day": pa.string()},
         '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},'
         '{"name":"day","type":"string","nullable":true,"metadata":{}}]}',
         {
@@ -88,7 +89,7 @@ def test_a_created_table_is_version_0_and_empty(tmp_path: Path) -> None:
             ],
         },
     ],
-    ids=["pyarrow", "Delta text", "Delta dict"],
+    ids=["pyarrow", "Arrow types by name", "Delta text", "Delta dict"],
 )
 def test_a_schema_may_be_given_in_each_of_its_forms(schema: Any, tmp_path: Path) -> None:
     assert Table.create(tmp_path / "t", schema).snapshot().schema == SCHEMA
@@ -167,7 +168,7 @@ def test_exist_ok_refuses_a_table_that_differs_and_says_how(
 @pytest.mark.parametrize(
     "schema",
     [
-        {"id": pa.int64()},
+        {"id": pa.int64(), "day": "string"},
         [("id", pa.int64())],
         "id bigint",
         pa.int64(),

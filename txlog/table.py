@@ -128,9 +128,9 @@ class Table:
     ) -> Table:
         """Create an empty table as version 0.
 
-        ``schema`` is a pyarrow, Spark or Delta schema. With ``exist_ok`` a table that is there already is opened,
-        if it is what was asked for: it has these columns, this partitioning and these property values. It may have
-        more properties, and nullable columns that were added since. Raises ``TableExistsError``;
+        ``schema`` is a pyarrow, Spark or Delta schema, or Arrow types by name. With ``exist_ok`` a table that is there
+        already is opened, if it is what was asked for: it has these columns, this partitioning and these property
+        values. It may have more properties, and nullable columns that were added since. Raises ``TableExistsError``;
         ``SchemaMismatchError`` listing how an existing table differs; ``InvalidInputError``,
         ``UnsupportedFeatureError``, ``StorageError`` (a store that ignores the condition of a conditional put is
         refused).

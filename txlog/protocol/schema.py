@@ -431,10 +431,12 @@ _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, 
 def from_any(schema: Any) -> Struct:
     """A schema as callers hold one: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON.
 
-    Also what has ``__arrow_c_schema__``. Raises InvalidInputError, UnsupportedFeatureError.
+    Also what has ``__arrow_c_schema__``, and Arrow types by name. Raises InvalidInputError, UnsupportedFeatureError.
     """
     if isinstance(schema, Struct):
         return schema
+    if isinstance(schema, dict) and schema and all(isinstance(kind, pa.DataType) for kind in schema.values()):
+        schema = pa.schema(list(schema.items()))
     try:
         if not isinstance(schema, pa.Schema) and not hasattr(schema, "__arrow_c_schema__"):
             value = schema.jsonValue() if hasattr(schema, "jsonValue") else schema
@@ -442,8 +444,7 @@ def from_any(schema: Any) -> Struct:
         arrow = pa.schema(schema)
     except ValueError as error:
         raise InvalidInputError(
-            f"this {type(schema).__name__} is no schema ({error}): give a pyarrow.Schema, such as"
-            ' pyarrow.schema({"id": pyarrow.int64()}), a Spark StructType, or the JSON of a Delta schema;'
-            " txlog.write(uri, data) makes a table for data"
+            f'this {type(schema).__name__} is no schema ({error}): give a pyarrow.Schema or {{"id": pyarrow.int64()}},'
+            " a Spark StructType, or the JSON of a Delta schema; txlog.write(uri, data) makes a table for data"
         ) from None
     return from_arrow(arrow)
