@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from txlog.delta_log import DeltaLog
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
+from txlog.log.last_checkpoint import last_checkpoint_bytes
 from txlog.log.state import TableHead
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
@@ -495,6 +496,22 @@ def test_a_checkpoint_is_never_overwritten(world: World) -> None:
     assert world.log.read(checkpoint_name(5)) == b"somebody else's"
     with pytest.raises(NotFoundError):
         world.log.read("_last_checkpoint")
+
+
+def test_a_hint_is_never_moved_back(world: World) -> None:
+    log = long_table(world)
+    newer = last_checkpoint_bytes(9, actions=1, size_bytes=1, add_files=1)
+    world.log.put("_last_checkpoint", newer)
+    assert log.write_checkpoint(log.head_at(5)) == 5
+    assert world.log.read("_last_checkpoint") == newer
+
+
+def test_a_checkpoint_is_of_a_version_that_is_on_disk(world: World) -> None:
+    log = long_table(world)
+    assert commit_name(5) in world.log.unsafe()
+    log.write_checkpoint(log.head())
+    world.log.power_cut()
+    assert commit_name(5) in world.log.objects
 
 
 def test_a_checkpoint_whose_write_got_no_answer_and_did_not_land_is_a_storage_error(

@@ -63,6 +63,14 @@ def test_a_process_that_writes_again_knows_the_table_already(options: WriteOptio
     assert first.log.head(refresh=False).version == result.version == 1
 
 
+def test_table_properties_of_an_existing_table_may_only_state_what_it_has(options: WriteOptions) -> None:
+    asked = replace(options, properties={"delta.appendOnly": "true"})
+    with pytest.raises(txlog.InvalidInputError, match=r"delta\.appendOnly=true.*set_properties"):
+        plan(asked, SCHEMA, overwrite=False)
+    txlog.Table.open(options.path).set_properties({"delta.appendOnly": "true"})
+    assert not plan(asked, SCHEMA, overwrite=False)[0].creates_table
+
+
 def test_a_table_that_was_dropped_and_made_again_is_opened_anew(options: WriteOptions) -> None:
     first = open_table(options)
     shutil.rmtree(options.path)
