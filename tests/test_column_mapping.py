@@ -225,6 +225,19 @@ def test_ids_decide_where_columns_are_known_by_ids_whatever_the_names(tmp_path: 
     assert sorted_rows(table.snapshot().to_arrow(["the id", "p"])) == sorted_rows(ROWS.select(["the id", "p"]))
 
 
+def test_row_groups_are_not_passed_over_by_names_that_stand_for_other_columns(tmp_path: Path) -> None:
+    """Where ids decide, a file may have two columns under each other's names: its bounds are not those of the names."""
+    schema = pa.schema([("low", pa.int64()), ("high", pa.int64())])
+    table = txlog.Table.create(tmp_path / "t", schema, properties={"delta.columnMapping.mode": "id"})
+    table.append(pa.table({"low": [1, 2], "high": [100, 200]}))
+    (path,) = (Path(table.uri) / name for name in table.snapshot().files()["path"].to_pylist())
+    rows = pq.read_table(path)
+    one, other = rows.schema
+    swapped = pa.schema([one.with_name(other.name), other.with_name(one.name)])
+    pq.write_table(rows.rename_columns(swapped.names).cast(swapped), path, row_group_size=1)
+    assert table.snapshot().to_arrow(where="high >= 100").num_rows == 2
+
+
 def test_a_column_spelled_in_another_case_in_a_file_is_found_and_two_such_are_refused(tmp_path: Path) -> None:
     txlog.write(tmp_path, pa.table({"Id": [1, 2], "s": [{"Deep": 1}, None]}))
     table = txlog.Table.open(tmp_path)
