@@ -267,6 +267,31 @@ def test_a_handle_that_slept_for_days_does_not_write_below_a_checkpoint(
     assert commit_name(2) not in scripted_log.inner.objects
 
 
+@pytest.mark.parametrize("is_disk", [True, False])
+def test_the_first_commit_of_a_handle_puts_no_version_back_that_is_cleaned_up(
+    table: Engine, open_engine: Any, scripted_log: Any, clock: Any, is_disk: bool
+) -> None:
+    """A handle as old would find it, and take the place after it for free."""
+    scripted_log.inner.checks_predecessor = is_disk
+
+    def clean_up_before(real: Any, name: str, body: bytes) -> PutOutcome:
+        for version in range(3):
+            scripted_log.inner.objects.pop(commit_name(version), None)
+        return real(name, body)  # type: ignore[no-any-return]
+
+    late = Table(open_engine())
+    with late.transaction() as transaction:
+        transaction.append(ROWS)
+        for _ in range(2):
+            append(table)
+        table.log.write_checkpoint(table.log.head())
+        clock.elapsed_s += 7200
+        scripted_log.script["put_if_absent"] = [clean_up_before]
+    assert transaction.result is not None
+    assert transaction.result.version == 4
+    assert [version for version in range(5) if commit_name(version) in scripted_log.inner.objects] == [3, 4]
+
+
 def test_a_commit_whose_predecessor_is_gone_is_not_acknowledged(table: Engine, scripted_log: Any) -> None:
     def clean_up_before(real: Any, name: str, body: bytes) -> PutOutcome:
         del scripted_log.inner.objects[commit_name(1)]
@@ -485,7 +510,7 @@ def test_a_lost_race_beyond_the_time_limit_says_that_nothing_landed(
 ) -> None:
     impatient = open_engine(total_timeout=0.0)
     impatient.log.head()
-    scripted_log.script["put_if_absent"] = [None, losing_races(open_engine, scripted_log)]
+    scripted_log.script["put_if_absent"] = [losing_races(open_engine, scripted_log)]
     with pytest.raises(CommitRetriesExhaustedError, match="Nothing landed"):
         append(impatient)
     assert len(txn_ids(scripted_log)) == 3
@@ -588,6 +613,7 @@ def test_a_store_that_ignores_the_condition_is_refused_before_the_first_write(
         scripted_log.inner.put(name, body)
         return PutOutcome.WRITTEN
 
+    scripted_log.inner.checks_predecessor = False
     before = dict(scripted_log.inner.objects)
     scripted_log.script["put_if_absent"] = [overwrite] * 10
     with pytest.raises(UnsupportedFeatureError, match="conditional"):

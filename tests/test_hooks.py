@@ -62,13 +62,13 @@ def append(table: Table, **options: Any) -> txlog.WriteResult:
 
 
 def let_another_win(table: Table, scripted_log: Any, act: Callable[[Table], object]) -> None:
-    """Just before the next commit is put, somebody else commits. The put before it is the probe of the head."""
+    """Just before the next commit is put, somebody else commits."""
 
     def step(real: Any, name: str, body: bytes) -> PutOutcome:
         act(Table(Engine(table._engine.store)))
         return real(name, body)  # type: ignore[no-any-return]
 
-    scripted_log.script["put_if_absent"] = [lambda real, name, body: real(name, body), step]
+    scripted_log.script["put_if_absent"] = [step]
 
 
 def test_a_hook_is_told_of_each_commit_with_its_result(watched: Any) -> None:

@@ -91,7 +91,7 @@ class Committer:
 
         ``head`` is the table as the proposal was planned on it; None creates the table at version 0.
         """
-        if head is not None and self._probed_table_id != head.metadata.id and self._refuses_the_head(head):
+        if head is not None and self._probed_table_id != head.metadata.id and self._refuses_the_head():
             self._probed_table_id = head.metadata.id
         run = _Run(self, proposal, head)
         try:
@@ -109,16 +109,20 @@ class Committer:
             self.log.store.log.make_durable(commit_name(version))
             self._durable_version = version
 
-    def _refuses_the_head(self, head: TableHead) -> bool:
-        """A store that overwrites instead of refusing would let every race lose data: it raises.
+    def _refuses_the_head(self) -> bool:
+        """A store that overwrites instead of refusing would let every race lose data: it raises. Disks do refuse.
 
-        Harmless, since the bytes are equal. False where nothing could be learnt this time.
+        Harmless, since the bytes are equal; an older commit may be cleaned up, and put back it would make those after
+        it look never taken. False where nothing was learnt.
         """
-        name = commit_name(head.version)
+        if (store := self.log.store.log).checks_predecessor:
+            return True
+        newest = self.log.head(refresh=self.log.head_age_s() > FRESH_HEAD_S)
+        name = commit_name(newest.version)
         try:
-            return probe_head(self.log.store.log, name, self.log.store.log.read(name))
+            return probe_head(store, name, store.read(name))
         except NotFoundError:
-            return False  # only the checkpoint is left of the head: nothing to probe with
+            return False  # only its checkpoint is left: nothing to probe with
 
 
 class _Seen(enum.Enum):

@@ -149,7 +149,7 @@ def test_a_listing_lacks_what_it_was_told_to_lack(fault: str, seen: list[int], t
 
 
 def test_a_log_is_cleaned_up_under_a_writer_and_holds_the_same_rows(table: TableStore) -> None:
-    ours = Engine(faulty_table_store(table, "put_if_absent#2=cleaned_up"))  # the first asks whether the store refuses
+    ours = Engine(faulty_table_store(table, "put_if_absent#1=cleaned_up"))
     result = Table(ours).append(ROWS)
     assert (result.version, result.outcome) == (4, "committed")
     assert names(table)[:3] == [checkpoint_name(3), COMMITS[3], FIFTH]
@@ -158,7 +158,7 @@ def test_a_log_is_cleaned_up_under_a_writer_and_holds_the_same_rows(table: Table
 
 @pytest.mark.parametrize(
     ("call", "told", "left"),
-    [("make_durable#1", StorageError, COMMITS[:1]), ("put_if_absent#2", CommitStateUnknownError, [COMMITS[0], FIFTH])],
+    [("make_durable#1", StorageError, COMMITS[:1]), ("put_if_absent#1", CommitStateUnknownError, [COMMITS[0], FIFTH])],
     ids=["before the put", "at the put"],
 )
 def test_a_table_is_created_again_under_a_writer_which_is_never_told_that_it_committed(
