@@ -48,7 +48,8 @@ def test_every_block_of_python_passes_a_strict_type_checker(tmp_path: Path) -> N
             (tmp_path / f"{name}_{number}.py").write_text(GIVEN + block)
     names = sorted(path.name for path in tmp_path.iterdir())
     assert len(names) >= 15
-    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--no-error-summary", *names]
+    checker = ["mypy", "--strict", "--follow-imports=silent", "--ignore-missing-imports", "--no-error-summary"]
+    command = [sys.executable, "-m", *checker, *names]
     environment = {**os.environ, "MYPYPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
     assert (done.stdout, done.stderr) == ("", "")
