@@ -12,7 +12,7 @@ from txlog import ambient
 from txlog.engine import Engine
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.result import WriteResult
-from txlog.sink.committable import Committable, validate_committables
+from txlog.sink.committable import Committable
 from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.planning import WriteOptions, plan_write
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
@@ -61,19 +61,6 @@ class CheckpointCommits:
             user_metadata=self._user_metadata,
         )
         return plan_write(self._engine, schema, options)
-
-    def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
-        """That the committables are of this job; where ``since_ms`` is given, every file is looked up."""
-        validate_committables(
-            committables,
-            partition_fields=job.plan.physical_partition_fields,
-            table=self._engine.uri,
-            table_id=job.plan.table_id,
-            app_id=self._app_id,
-            checkpoint_id=job.checkpoint_id,
-            files=None if since_ms is None else self._engine.store.files,
-            since_ms=since_ms,
-        )
 
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable] | None, fingerprint: str | None
@@ -186,7 +173,7 @@ class CheckpointCommits:
         return self._commit_job(job, committables, self._since_ms(staged, _FRESH_MS))
 
     def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
-        self.validate(job, committables, since_ms)
+        self.committer.validate(job, committables, since_ms)
         self.committer.require_readable(job, committables)
         paths = frozenset(file.path for each in committables for file in each.files)
         self._empty_in_a_row = 0 if paths else self._empty_in_a_row + 1

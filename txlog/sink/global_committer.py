@@ -66,6 +66,17 @@ class GlobalCommitter:
         Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
         where a concurrent commit makes this one invalid (nothing landed), and what ``Engine.commit`` raises.
         """
+        self.validate(job, committables)
+        if job.creates_table:
+            return self._create(job, committables)
+        head = self._planning_head(job)
+        return self._replay(job, head) or self._commit_on(job, head, committables)
+
+    def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
+        """That the committables are of this job; where ``since_ms`` is given, every file is looked up.
+
+        Raises as `validate_committables`.
+        """
         validate_committables(
             committables,
             partition_fields=job.plan.physical_partition_fields,
@@ -73,11 +84,9 @@ class GlobalCommitter:
             table_id=job.plan.table_id,
             app_id=job.app_id,
             checkpoint_id=job.checkpoint_id,
+            files=None if since_ms is None else self._engine.store.files,
+            since_ms=since_ms,
         )
-        if job.creates_table:
-            return self._create(job, committables)
-        head = self._planning_head(job)
-        return self._replay(job, head) or self._commit_on(job, head, committables)
 
     def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Committables may be old: others may have changed the schema since their files were written.

@@ -138,7 +138,7 @@ class Sink:
                 attempts = attempts_to_seal(staged, wanted)
             found = self._staging.tasks(staged, attempts) if staged else []
             committables = [committable for _, committable in found]
-            self._commits.validate(job, committables)
+            self._commits.committer.validate(job, committables)
             self._commits.committer.make_bases_durable(job, committables)
             tasks_found = tuple(task for task, _ in found)
             ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, self._mode, fingerprint, tasks_found)
