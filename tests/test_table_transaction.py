@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -63,11 +64,23 @@ def test_a_transaction_that_is_refused_leaves_no_file(table: txlog.Table) -> Non
     assert data_files(table) == 1
 
 
-def test_an_overwrite_that_an_append_only_table_refuses_leaves_no_file(table: txlog.Table) -> None:
+def test_an_append_only_table_refuses_an_overwrite_before_a_row_is_written(table: txlog.Table) -> None:
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield ROWS.to_batches()[0]  # the first tells the columns
+        pytest.fail("rows were asked for")
+
     table.set_properties({"delta.appendOnly": "true"})
-    with pytest.raises(InvalidInputError, match="append-only"):
-        table.overwrite(ROWS)
+    with pytest.raises(InvalidInputError, match=r"append-only.*unset_properties\(\[\"delta.appendOnly\"\]\)"):
+        table.overwrite(batches())
     assert data_files(table) == 1
+
+
+def test_an_overwrite_that_landed_before_the_table_became_append_only_is_a_replay(table: txlog.Table) -> None:
+    table.overwrite(ROWS, app_id="app", checkpoint_id=4)
+    table.set_properties({"delta.appendOnly": "true"})
+    assert table.overwrite(ROWS, app_id="app", checkpoint_id=4).outcome == "already_committed"
+    with pytest.raises(InvalidInputError, match="append-only"):
+        table.overwrite(ROWS, app_id="app", checkpoint_id=5)
 
 
 @pytest.mark.parametrize(

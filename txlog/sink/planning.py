@@ -75,8 +75,8 @@ _WHOLE_NUMBERS = (
 def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) -> WriteJob:
     """Decide what a write of ``data_schema`` will do to the table.
 
-    Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for an option,
-    ``TableNotFoundError``, ``UnsupportedFeatureError``.
+    Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for an option and for an
+    overwrite of an append-only table, ``TableNotFoundError``, ``UnsupportedFeatureError``.
     """
     _check(options)
     head = engine.head_if_exists()
@@ -91,6 +91,7 @@ def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) ->
     engine.check_writable(head)
     with TxlogError.located(engine.uri, head.version):
         _check_partitioning(engine, head, options)
+        _check_removable(head, options)
         definition = with_columns(head, _new_columns(head, data_schema)) if options.schema_mode == "merge" else None
     if definition is not None:
         job = _job(engine, options, head, definition)
@@ -216,6 +217,21 @@ def _check_partitioning(engine: Engine, head: TableHead, options: WriteOptions) 
             f" not by {', '.join(options.partition_by) or 'nothing'}: leave that out, the table keeps its own",
             table=engine.uri,
             version=head.version,
+        )
+
+
+def _check_removable(head: TableHead, options: WriteOptions) -> None:
+    """An append-only table is not overwritten, one without a row neither, as in Spark.
+
+    An overwrite that landed before the table became append-only is a replay, and answered as one.
+    """
+    if options.mode != "overwrite" or not head.properties.append_only:
+        return
+    last = None if options.app_id is None else head.transaction_version(options.app_id)
+    if last is None or options.checkpoint_id is None or options.checkpoint_id > last:
+        raise InvalidInputError(
+            "the table is append-only (delta.appendOnly): its rows cannot be overwritten. Append to it, or unset the"
+            ' property first, by table.unset_properties(["delta.appendOnly"])'
         )
 
 
