@@ -1,15 +1,18 @@
-"""Arrow's arrays made by their buffers are those that pyarrow makes; and no list of files imports pandas."""
+"""Arrow's arrays made by their buffers are those that pyarrow makes; no list of files and no append imports pandas."""
 
 from __future__ import annotations
 
+import datetime
 import subprocess
 import sys
+from decimal import Decimal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
@@ -71,3 +74,34 @@ print("pandas" in sys.modules)
 """
     told = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["6", "3", "2", "3", "3", "2", "False"]
+
+
+@pytest.mark.skipif(find_spec("pandas") is None, reason="NOT TESTED: pandas is not installed")
+def test_an_append_to_a_table_partitioned_by_any_type_imports_no_pandas(tmp_path: Path) -> None:
+    moment = datetime.datetime(2026, 11, 20, 18, 30)
+    by = {
+        "text": pa.array(["a", None], pa.string()),
+        "number": pa.array([1, 2], pa.int32()),
+        "double": pa.array([0.5, None], pa.float64()),
+        "exact": pa.array([Decimal("1.50"), Decimal("0.00")], pa.decimal128(9, 2)),
+        "flag": pa.array([True, None], pa.bool_()),
+        "day": pa.array([moment.date(), None], pa.date32()),
+        "instant": pa.array([moment, None], pa.timestamp("us", "UTC")),
+        "clock": pa.array([moment, None], pa.timestamp("us")),
+    }
+    pq.write_table(pa.table({"id": [1, 2], **by}), tmp_path / "rows.parquet")
+    script = """
+import sys
+import pyarrow.parquet as pq
+import txlog
+rows = pq.ParquetFile(sys.argv[1] + "/rows.parquet").read()
+print("pandas" in sys.modules)
+txlog.write(sys.argv[1] + "/t", rows, partition_by=sys.argv[2:])
+txlog.Table.open(sys.argv[1] + "/t").append(rows)
+print("pandas" in sys.modules)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path), *by], capture_output=True, text=True, check=True
+    )
+    assert told.stdout.split() == ["False", "False"]
+    assert DeltaTable(str(tmp_path / "t")).to_pyarrow_table().num_rows == 4

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.arrow_buffers import array_of
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Field, Primitive, type_name, type_to_arrow
 
@@ -89,14 +90,14 @@ def _whole(values: pa.Array) -> pa.Array:
 def _each_distinct(values: pa.Array, convert: Callable[[Any], Any], result: pa.DataType | None = None) -> pa.Array:
     """``convert`` once for each distinct value: there are few partitions and many rows (or files)."""
     coded = values.dictionary_encode()
-    converted = pa.array([convert(value) for value in coded.dictionary.to_pylist()], result or pa.string())
+    converted = array_of([convert(value) for value in coded.dictionary.to_pylist()], result or pa.string())
     return converted.take(coded.indices)
 
 
 def _null_where_empty(texts: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    return pc.if_else(pc.binary_length(texts).cast(pa.bool_()), texts, pa.nulls(1, pa.string())[0])
 
 
 def _check_range(numbers: pa.Array, bounds: tuple[int, int], data_type: DataType, column: str) -> None:
@@ -113,7 +114,8 @@ def _timestamp_texts(texts: pa.Array, *, with_zone: bool) -> pa.Array:
     import pyarrow.compute as pc
 
     if with_zone:
-        return pc.binary_join_element_wise(pc.utf8_replace_slice(texts, 10, 11, "T"), "Z", "")
+        zone, nothing = array_of(["Z", ""], pa.string())
+        return pc.binary_join_element_wise(pc.utf8_replace_slice(texts, 10, 11, "T"), zone, nothing)
     return pc.replace_substring_regex(texts, r"\.000000$", "")
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from txlog.arrow_buffers import flags_of, from_numbers, numbers_of
 from txlog.errors import InvalidInputError
 from txlog.protocol.partition_values import encode_array
 from txlog.protocol.schema import Decimal, Field, Primitive, Struct, type_name
@@ -54,7 +55,7 @@ class Router:
         if len(present) == 1:
             yield self._checked(keys[present[0]]), rows
             return
-        rows = rows.take(pa.array(np.argsort(codes, kind="stable")))
+        rows = rows.take(from_numbers(np.argsort(codes, kind="stable")))
         nothing = rows.slice(0, 0)
         ends, counts = np.cumsum(counts).tolist(), counts.tolist()
         for code in present:
@@ -99,9 +100,10 @@ def _column_codes(values: pa.Array, field: Field) -> tuple[Codes, list[str | Non
 
 
 def _indices(indices: pa.Array, null: int) -> Codes:
-    if indices.null_count:
-        indices = indices.fill_null(null)
-    return indices.to_numpy(zero_copy_only=False)
+    import numpy as np
+
+    numbers = numbers_of(indices)
+    return np.where(flags_of(indices.is_valid()), numbers, null) if indices.null_count else numbers
 
 
 def _renumbered(codes: Codes, bound: int) -> tuple[list[int], Codes]:
