@@ -24,7 +24,8 @@ from txlog.protocol.column_mapping import (
 )
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
 from txlog.protocol.properties import TableProperties, stored, validate
-from txlog.protocol.schema import Field, Struct, fold_name, from_any, parse_schema, schema_to_json, type_name
+from txlog.protocol.schema import Field, Struct, fold_name, parse_schema, schema_to_json, type_name
+from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY

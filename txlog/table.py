@@ -24,7 +24,7 @@ from txlog.errors import (
 from txlog.hooks import CommitHooks
 from txlog.log.transaction import operation_parameters
 from txlog.protocol.properties import validate
-from txlog.protocol.schema import from_any
+from txlog.protocol.schema_input import from_any
 from txlog.result import LogCleanUp, LogCompaction, WriteResult
 from txlog.sink.batch_write import OnProgress, write_batch
 from txlog.sink.planning import SchemaMode, WriteOptions

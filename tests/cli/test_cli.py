@@ -52,6 +52,24 @@ def test_create_makes_the_columns_partitions_and_properties_that_were_asked_for(
     assert read.metadata().configuration == {"delta.appendOnly": "true"}
 
 
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b"id: long", "it is not JSON, from line 1, column 1 on"),
+        (b"\xff\xfe", "it is not JSON"),
+        (b"[]", "it must be an object, is a list"),
+    ],
+)
+def test_a_schema_file_that_is_none_is_told_of_with_what_to_write(tmp_path: Path, body: bytes, why: str) -> None:
+    (tmp_path / "schema.json").write_bytes(body)
+    refused = txlog("create", tmp_path / "t", "--schema", tmp_path / "schema.json")
+    assert refused.exit_code == 1
+    assert f"schema.json holds no Delta schema: {why}" in refused.stderr
+    example = refused.stderr[refused.stderr.index("{") : refused.stderr.rindex("}") + 1]
+    (tmp_path / "schema.json").write_text(example)
+    assert txlog("create", tmp_path / "t", "--schema", tmp_path / "schema.json").exit_code == 0
+
+
 def test_create_takes_the_columns_of_a_data_file_or_of_a_schema_file(tmp_path: Path, table: Path) -> None:
     pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "like.parquet")
     assert txlog("create", tmp_path / "t1", "--like", tmp_path / "like.parquet").exit_code == 0

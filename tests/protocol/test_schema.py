@@ -32,7 +32,6 @@ from txlog.protocol.schema import (
     Field,
     Map,
     Struct,
-    from_any,
     from_arrow,
     leaf_paths,
     parse_schema,
@@ -40,6 +39,7 @@ from txlog.protocol.schema import (
     to_arrow,
     type_name,
 )
+from txlog.protocol.schema_input import SCHEMA_EXAMPLE, from_any
 
 EVERY_PRIMITIVE = ("string", "long", "integer", "short", "byte", "float", "double", "boolean", "binary", "date")
 
@@ -317,6 +317,32 @@ def test_from_any_takes_a_spark_schema_by_its_json() -> None:
 def test_from_any_refuses_what_is_no_schema(form: object) -> None:
     with pytest.raises(InvalidInputError):
         from_any(form)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("id bigint", "it is not JSON, from line 1, column 1 on"),
+        ('{"type": "struct",\n "fields": [}', "it is not JSON, from line 2, column 13 on"),
+        ("", "it is not JSON, from line 1, column 1 on"),
+        ('"long"', "it must be an object, is a text"),
+        ("{}", "it has no 'type'"),
+        ('{"type": "struct", "fields": {}}', "it must have a list as 'fields', has an object"),
+        ('{"type": "struct", "fields": [{"name": 1}]}', "it must have a text as 'name', has a number"),
+        (
+            '{"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": "no"}]}',
+            "column a must have true or false as 'nullable', has a text",
+        ),
+    ],
+)
+def test_a_text_that_is_no_schema_is_told_of_in_the_words_of_json(text: str, why: str) -> None:
+    with pytest.raises(InvalidInputError) as raised:
+        from_any(text)
+    assert f"this text is no schema ({why})" in str(raised.value)
+
+
+def test_the_schema_that_an_error_shows_is_one() -> None:
+    assert from_any(SCHEMA_EXAMPLE) == Struct((Field("id", LONG, nullable=False),))
 
 
 def test_leaf_paths_enter_structs_but_not_arrays_and_maps() -> None:

@@ -10,7 +10,7 @@ import typer
 
 import txlog
 from txlog.cli import log_commands, show, sink_commands
-from txlog.cli.columns import parse_columns
+from txlog.cli.columns import parse_columns, read_schema
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
 from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs
@@ -311,7 +311,7 @@ def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:
     if like is not None:
         return open_data_files([like]).schema
     assert schema is not None
-    return schema.read_text()
+    return read_schema(schema)
 
 
 def _column_types(table: txlog.Table | None) -> dict[str, Any]:

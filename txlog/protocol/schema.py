@@ -41,10 +41,10 @@ __all__ = [
     "Primitive",
     "Struct",
     "fold_name",
-    "from_any",
     "from_arrow",
     "leaf_paths",
     "parse_schema",
+    "schema_from_json",
     "schema_to_json",
     "to_arrow",
     "type_name",
@@ -174,9 +174,21 @@ def parse_schema(schema_string: str) -> Struct:
     that this release does not know. ``variant`` and ``void`` parse; writing them is refused elsewhere.
     """
     try:
-        return _struct_from_json(orjson.loads(schema_string), "", 0)
+        return schema_from_json(schema_string)
     except ValueError as error:
         raise CorruptLogError(f"the table's schemaString is not a Delta schema: {error}") from None
+
+
+def schema_from_json(value: Any) -> Struct:
+    """The schema that JSON tells, as text or parsed.
+
+    Raises ValueError saying what is wrong with it, UnsupportedFeatureError naming a type (and its column).
+    """
+    try:
+        value = orjson.loads(value) if isinstance(value, str | bytes) else value
+    except orjson.JSONDecodeError as error:
+        raise _NotASchema(f"it is not JSON, from line {error.lineno}, column {error.colno} on") from None
+    return _struct_from_json(value, "", 0)
 
 
 def schema_to_json(schema: Struct) -> str:
@@ -275,14 +287,19 @@ def _struct_from_json(value: Any, column: str, depth: int) -> Struct:
 
 
 def _member(value: Any, key: str, kind: type, column: str) -> Any:
-    where = f"column {column}" if column else "the schema"
+    where = f"column {column}" if column else "it"
     if type(value) is not dict:
-        raise _NotASchema(f"{where}: expected an object, found {type(value).__name__}")
+        raise _NotASchema(f"{where} must be an object, is {_in_json(type(value))}")
     if key not in value:
-        raise _NotASchema(f"{where}: {key!r} is missing")
+        raise _NotASchema(f"{where} has no {key!r}")
     if not isinstance(value[key], kind):
-        raise _NotASchema(f"{where}: {key!r} must be a {kind.__name__}, is {type(value[key]).__name__}")
+        raise _NotASchema(f"{where} must have {_in_json(kind)} as {key!r}, has {_in_json(type(value[key]))}")
     return value[key]
+
+
+def _in_json(kind: type) -> str:
+    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    return names.get(kind, "a number" if kind in (int, float) else f"a {kind.__name__}")
 
 
 def _named_type(name: str, column: str) -> DataType:
@@ -299,7 +316,9 @@ def _named_type(name: str, column: str) -> DataType:
 
 
 def _unknown_type(name: str, column: str) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(f"column {column} has type {name!r}, which txlog does not support", features=(name,))
+    known = ", ".join([*(primitive.name for primitive in _PRIMITIVES), "decimal(p,s)", "array", "map"])
+    message = f"column {column} has type {name!r}, which txlog does not support: it knows {known} and struct"
+    return UnsupportedFeatureError(message, features=(name,))
 
 
 # --- Arrow ----------------------------------------------------------------------------------------------------
@@ -426,25 +445,3 @@ _ARROW_FORMS: dict[DataType, tuple[pa.DataType, ...]] = {
 }
 _DELTA_BY_ARROW_ID = {arrow.id: delta for delta, forms in _ARROW_FORMS.items() for arrow in forms}
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)
-
-
-def from_any(schema: Any) -> Struct:
-    """A schema as callers hold one: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON.
-
-    Also what has ``__arrow_c_schema__``, and Arrow types by name. Raises InvalidInputError, UnsupportedFeatureError.
-    """
-    if isinstance(schema, Struct):
-        return schema
-    if isinstance(schema, dict) and schema and all(isinstance(kind, pa.DataType) for kind in schema.values()):
-        schema = pa.schema(list(schema.items()))
-    try:
-        if not isinstance(schema, pa.Schema) and not hasattr(schema, "__arrow_c_schema__"):
-            value = schema.jsonValue() if hasattr(schema, "jsonValue") else schema
-            return _struct_from_json(orjson.loads(value) if isinstance(value, (str, bytes)) else value, "", 0)
-        arrow = pa.schema(schema)
-    except ValueError as error:
-        raise InvalidInputError(
-            f'this {type(schema).__name__} is no schema ({error}): give a pyarrow.Schema or {{"id": pyarrow.int64()}},'
-            " a Spark StructType, or the JSON of a Delta schema; txlog.write(uri, data) makes a table for data"
-        ) from None
-    return from_arrow(arrow)

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, from_any
+from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
+from txlog.protocol.schema_input import from_any
 
 __all__ = ["as_nullable", "frame_schema"]
 
