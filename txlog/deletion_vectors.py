@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["DeletionVectorReader"]
 
+_REPAIR = (
+    "Without it deleted rows would come back: put its copy back, or take the data file out of the table, by"
+    " txn.remove(path) in a table.transaction(), and write its live rows again"
+)
+
 
 class DeletionVectorReader:
     """Reads the vectors of one table at one version."""
@@ -51,7 +56,7 @@ class DeletionVectorReader:
             path = self._below_root(found)
             return dead_rows(bitmap_in_block(self._block(path, descriptor), descriptor), descriptor, num_rows)
         except CorruptLogError as error:
-            raise CorruptLogError(f"deletion vector: {error.message}", **self._at(path)) from error
+            raise CorruptLogError(f"deletion vector: {error.message}", repair=_REPAIR, **self._at(path)) from error
 
     def _below_root(self, found: DataPath) -> str:
         path = path_below(self._store.uri, found)

@@ -217,11 +217,16 @@ class SchemaMismatchError(InvalidInputError):
 
 
 class CorruptLogError(TxlogError):
-    """The log breaks the protocol: an operator must look at ``path`` (and ``line``, from 1)."""
+    """The log breaks the protocol: an operator must look at ``path`` (and ``line``, from 1).
+
+    ``repair`` says what can be done about it, where that is known; it stands at the end of ``str(error)``.
+    """
 
     line: int | None = None
+    repair: str | None = None
 
     def __str__(self) -> str:
         where = [part for part in (self.path, self.line and f"line {self.line}") if part]
         text = super().__str__()
-        return f"{text} [{', '.join(map(str, where))}]" if where else text
+        located = f"{text} [{', '.join(map(str, where))}]" if where else text
+        return f"{located}. {self.repair}" if self.repair else located

@@ -19,7 +19,7 @@ from txlog.log.checksum import parse_checksum
 from txlog.log.last_checkpoint import LastCheckpoint, parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
 from txlog.log.state import HeadBuilder, TableHead
-from txlog.protocol.commit_file import Commit, Limits
+from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
 from txlog.protocol.features import check_can_read
 from txlog.protocol.log_names import LAST_CHECKPOINT, checksum_name, commit_name, version_prefix
 from txlog.store.base import TableStore
@@ -292,20 +292,24 @@ class HeadLoader:
             )
         return CorruptLogError(
             f"the log has a gap: version {missing} is missing although version {newest} exists and no checkpoint"
-            " stands in for it. Restore the file",
+            " stands in for it",
             table=self._table,
             version=missing,
             path=None if missing is None else commit_name(missing),
+            repair=f"The versions from there on {PUT_BACK}",
         )
 
 
 def as_corrupt(error: CorruptLogError | NotFoundError, checkpoint: CheckpointFiles) -> CorruptLogError:
     """What it means that a checkpoint cannot be read and nothing older stands in for it."""
+    repair = f"The log before this checkpoint is cleaned up, so the table {PUT_BACK}"
     if isinstance(error, CorruptLogError):
+        error.repair = repair
         return error
     return CorruptLogError(
-        f"checkpoint file {error.path} is missing, and the log before it is gone: {error.message}",
+        f"checkpoint file {error.path} is missing: {error.message}",
         table=error.table,
         version=checkpoint.version,
         path=error.path,
+        repair=repair,
     )

@@ -177,14 +177,14 @@ class _DataFile:
             ) from error
         except CorruptLogError as error:
             if error.table is None:
-                raise CorruptLogError(error.message, **at) from error
+                raise CorruptLogError(error.message, repair=_REPAIR, **at) from error
             raise
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise StorageError(f"a data file could not be read: {error}", **at) from error
             # For a damaged header or page Arrow raises an OSError without a number; its names may be no UTF-8.
             why = " ".join(str(error).split()).rstrip(".")
-            raise CorruptLogError(f"a data file cannot be read: {why}. {_REPAIR}", **at) from error
+            raise CorruptLogError(f"a data file cannot be read: {why}", repair=_REPAIR, **at) from error
 
     def _check_rows(self, rows: int, size_bytes: int) -> None:
         """Where no column of the file is read, its rows are only counted out, however many its footer claims."""
@@ -192,6 +192,7 @@ class _DataFile:
         if not 0 <= rows <= rows_max:
             raise CorruptLogError(
                 f"a data file of {size_bytes} bytes claims {rows} rows, more than the limit of {rows_max}",
+                repair=_REPAIR,
                 **self.scan.at(self.path),
             )
 

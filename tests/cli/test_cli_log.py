@@ -55,6 +55,21 @@ def test_checkpoint_writes_one_that_deltalake_begins_with(table: txlog.Table) ->
     assert _run("checkpoint", table.uri).stdout == "version 4 has a checkpoint\n"
 
 
+def test_verify_says_what_to_do_about_each_kind_of_damage(table: txlog.Table) -> None:
+    log = Path(table.uri, "_delta_log")
+    _run("checkpoint", table.uri)
+    next(log.glob("*.checkpoint.parquet")).write_bytes(b"PAR1")
+    next(Path(table.uri, "day=a").glob("*.parquet")).unlink()
+    told = CliRunner().invoke(app, ["verify", table.uri]).stdout
+    assert ("A data file that is gone" in told, "A checkpoint that is" in told, "A commit that" in told) == (
+        True,
+        True,
+        False,
+    )
+    (log / f"{2:020d}.json").write_bytes(b"")
+    assert "A commit that is damaged or gone" in CliRunner().invoke(app, ["verify", table.uri]).stdout
+
+
 def test_compact_log_tells_what_the_new_file_stands_for(table: txlog.Table) -> None:
     told = _told("compact-log", table.uri)["compaction"]
     name = Path(table.uri, "_delta_log", told["name"])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import hostile_log
 import hypothesis
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import strategies as st
@@ -62,3 +65,74 @@ def test_a_limit_that_is_passed_names_the_file_and_the_limit(
     with pytest.raises(txlog.CorruptLogError, match=said) as caught:
         DeltaLog(open_store(str(table)), limits).head()
     assert caught.value.path is not None
+
+
+def _empty(table: Path) -> None:
+    (table / "_delta_log" / f"{1:020d}.json").write_bytes(b"")
+
+
+def _torn(table: Path) -> None:
+    path = table / "_delta_log" / f"{1:020d}.json"
+    path.write_bytes(path.read_bytes()[:40])
+
+
+def _gone(table: Path) -> None:
+    (table / "_delta_log" / f"{1:020d}.json").unlink()
+
+
+def _without_its_start(table: Path) -> None:
+    txlog.Table.open(table).create_checkpoint()
+    for path in [*(table / "_delta_log").glob("*.json")][:-1]:
+        path.unlink()
+    next((table / "_delta_log").glob("*.checkpoint.parquet")).write_bytes(b"PAR1")
+
+
+def _torn_data_file(table: Path) -> None:
+    next(table.glob("*.parquet")).write_bytes(b"PAR1")
+
+
+@pytest.mark.parametrize(
+    ("damage", "advised"),
+    [
+        (_empty, "stop all writers, delete it"),
+        (_torn, "stop all writers, delete it"),
+        (_gone, "cannot be read until a copy of the file is put back"),
+        (_without_its_start, "cannot be read until a copy of the file is put back"),
+        (_torn_data_file, "Put its copy back, or take it out of the table"),
+    ],
+)
+def test_a_damaged_file_is_told_of_with_what_to_do_and_the_copy_put_back_mends_it(
+    tmp_path: Path, damage: Callable[[Path], None], advised: str
+) -> None:
+    table = tmp_path / "t"
+    for number in range(3):
+        txlog.write(table, pa.table({"id": [number]}))
+        txlog.Table.open(table)._engine.post_commit.drain()
+    copy = shutil.copytree(table, tmp_path / "copy")
+    damage(table)
+    for checksum in (table / "_delta_log").glob("*.crc"):
+        checksum.unlink()
+    with pytest.raises(txlog.CorruptLogError) as caught:
+        txlog.Table.open(table).snapshot().to_arrow()
+    assert advised in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    for path in [path for path in copy.rglob("*") if path.is_file()]:
+        shutil.copy(path, table / path.relative_to(copy))
+    assert txlog.Table.open(table).snapshot().to_arrow().num_rows == 3
+
+
+@pytest.mark.parametrize("body", [b"", b'{"commitInfo":{"ti'])
+def test_the_newest_commit_torn_and_deleted_as_advised_leaves_a_table_that_can_be_written(
+    tmp_path: Path, body: bytes
+) -> None:
+    table = tmp_path / "t"
+    for number in range(2):
+        txlog.write(table, pa.table({"id": [number]}))
+    (torn := table / "_delta_log" / f"{1:020d}.json").write_bytes(body)
+    with pytest.raises(txlog.CorruptLogError, match=r"delete it and the \.crc file of its version, and write its rows"):
+        txlog.write(table, pa.table({"id": [2]}))
+    torn.unlink()
+    torn.with_suffix(".crc").unlink(missing_ok=True)
+    assert txlog.write(table, pa.table({"id": [1]})).version == 1
+    assert sorted(txlog.Table.open(table).snapshot().to_arrow()["id"].to_pylist()) == [0, 1]
+    assert verify_table(open_store(str(table))).is_sound

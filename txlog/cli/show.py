@@ -225,15 +225,21 @@ def verification_shown(verification: Verification) -> list[RenderableType]:
         f": version {verification.version}; read {counted(verification.commits, 'commit')} and"
         f" {counted(verification.checkpoints, 'checkpoint')}, {_data_files_seen(verification.data_files)}"
     )
-    repair = [Text(_REPAIR)] if any(finding.rule in _OF_DATA_FILES for finding in verification.findings) else []
-    return [*shown, *repair, Text.assemble(verdict, seen)]
+    rules = {finding.rule for finding in verification.findings}
+    repairs = [Text(repair) for repair, of_rules in _REPAIRS.items() if not rules.isdisjoint(of_rules)]
+    return [*shown, *repairs, Text.assemble(verdict, seen)]
 
 
-_OF_DATA_FILES = ("missing-file", "wrong-size")
-_REPAIR = (
-    "A file that is gone or cut short: put its copy back, or take it out of the table, by txn.remove(path) in a"
-    " table.transaction(), and write its rows again."
-)
+_REPAIRS = {
+    "A commit that is damaged or gone: put its copy back, from a backup or an object version that the store keeps. If"
+    " it is the newest and there is no copy, stop all writers, delete it and the .crc file of its version, and write"
+    " its rows again.": ("corrupt-commit", "missing-version", "lost-version"),
+    "A checkpoint that is damaged: readers go around it while the log still has an older one or all commits; txlog"
+    " checkpoint writes one at the newest version.": ("corrupt-checkpoint",),
+    "A data file that is gone or cut short: put its copy back, or take it out of the table, by txn.remove(path) in a"
+    " table.transaction(), and write its rows again.": ("missing-file", "wrong-size"),
+}
+"""What can be done about what was found, by the rules that are broken."""
 
 
 def _data_files_seen(count: int) -> str:

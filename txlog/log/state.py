@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
 from txlog.protocol.actions import Action, DomainMetadata, Metadata, Protocol, SetTransaction
-from txlog.protocol.commit_file import Commit
+from txlog.protocol.commit_file import PUT_BACK, Commit
 from txlog.protocol.log_names import commit_name
 
 if TYPE_CHECKING:
@@ -164,10 +164,11 @@ class HeadBuilder:
             where = segment.checkpoint.names[0] if segment.checkpoint else commit_name(0)
             raise CorruptLogError(
                 f"the log up to version {segment.version} holds no {absent} action: the table's first commit or its"
-                " checkpoint is damaged. Restore the file",
+                " checkpoint is damaged",
                 table=table,
                 version=segment.version,
                 path=where,
+                repair=f"The table {PUT_BACK}",
             )
         parsed = self._base._parsed if self._base else None
         if parsed is None or parsed.metadata is not metadata or parsed.protocol is not protocol:

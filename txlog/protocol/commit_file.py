@@ -16,9 +16,18 @@ from txlog.errors import CorruptLogError
 from txlog.protocol.actions import Action, ActionError, CommitInfo, action_from_json
 from txlog.protocol.log_names import commit_name
 
-__all__ = ["DEFAULT_LIMITS", "Commit", "Limits", "parse_actions", "parse_commit"]
+__all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "Limits", "parse_actions", "parse_commit"]
 
 FILE_LINES = (b'{"add":', b'{"remove":', b'{"cdc":')
+
+PUT_BACK = (
+    "cannot be read until a copy of the file is put back, from a backup or an object version that the store keeps"
+)
+"""What can be done about a damaged file of the log, in words that follow those of what cannot be read."""
+_REPAIR = (
+    f"The versions that build on this commit {PUT_BACK}. If it is the newest and there is no copy, stop all writers,"
+    " delete it and the .crc file of its version, and write its rows again. `txlog verify` names every damaged file"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,28 +115,33 @@ def parse_commit(
     commit_info: CommitInfo | None = None
     actions: list[Action] = []
     lines = 0
-    for action in parse_actions(body, name, version=version, table=table, limits=limits, files=files):
-        lines += 1
-        if type(action) is CommitInfo:
-            commit_info = commit_info or action
-        elif action is not None:
-            actions.append(action)
+    try:
+        for action in parse_actions(body, name, version=version, table=table, limits=limits, files=files):
+            lines += 1
+            if type(action) is CommitInfo:
+                commit_info = commit_info or action
+            elif action is not None:
+                actions.append(action)
+    except CorruptLogError as error:
+        error.repair = _REPAIR
+        raise
     if not lines:
         raise CorruptLogError(
-            f"commit {name} is empty ({len(body)} bytes, no action): its writer crashed or the disk lost it."
-            " Its rows are not in the table; restore the file, or remove it if nothing newer exists",
+            f"commit {name} is empty ({len(body)} bytes, no action): its writer crashed or the disk lost it",
             table=table,
             version=version,
             path=name,
+            repair=_REPAIR,
         )
     declared = commit_info.declared_actions if commit_info else None
     if declared is not None and declared != lines:
         raise CorruptLogError(
-            f"commit {name} declares {declared} lines and has {lines}: it is incomplete. Restore the file",
+            f"commit {name} declares {declared} lines and has {lines}: it is incomplete",
             table=table,
             version=version,
             path=name,
             line=lines,
+            repair=_REPAIR,
         )
     return Commit(version, tuple(actions), commit_info, len(body), not files)
 
