@@ -191,6 +191,13 @@ def test_an_acknowledged_version_that_was_rewritten_is_found(table: Path) -> Non
     assert rules(verify(table, txn_ids={5: "ours"})) == ["rewritten-version"]
 
 
+def test_an_acknowledged_version_that_the_log_ends_before_is_found(table: Path) -> None:
+    """As after a restore from a backup that is older than the version."""
+    lost = verify(table, txn_ids={6: "ours"})
+    assert rules(lost) == ["lost-version"]
+    assert not lost.is_sound
+
+
 # --- broken checkpoints -------------------------------------------------------------------------------------
 
 

@@ -299,9 +299,10 @@ def _at(
 
 
 def _txn_ids(texts: list[str] | None) -> dict[int, str]:
-    found = pairs(texts, "--acknowledged")
+    form = "VERSION=TXN_ID, such as 12=6f1c..."
+    found = pairs(texts, "--acknowledged", form)
     if not all(version.isdecimal() for version in found):
-        raise typer.BadParameter("--acknowledged takes VERSION=TXN_ID, such as 12=6f1c...")
+        raise typer.BadParameter(f"--acknowledged takes {form}")
     return {int(version): txn_id for version, txn_id in found.items()}
 
 

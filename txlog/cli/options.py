@@ -25,12 +25,12 @@ def names(texts: list[str] | None) -> tuple[str, ...]:
     return tuple(name.strip() for text in texts or () for name in text.split(","))
 
 
-def pairs(texts: list[str] | None, option: str) -> dict[str, str]:
-    """``KEY=VALUE`` texts as a dict; a usage error that names ``option`` for any other text."""
+def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict[str, str]:
+    """``KEY=VALUE`` texts as a dict; a usage error that names ``option`` and its ``form`` for any other text."""
     found = {}
     for text in texts or ():
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise typer.BadParameter(f"{option} takes KEY=VALUE")
+            raise typer.BadParameter(f"{option} takes {form}, not {text!r}")
         found[key] = value
     return found

@@ -101,8 +101,8 @@ def verify_table(
 
     ``data_files=False`` leaves out that each live file exists at its full size (a request per file). ``txn_ids``
     are acknowledged transactions by version, as ``WriteResult`` told them: a version that now holds another was
-    rewritten by a writer that does not put conditionally. Raises ``TableNotFoundError``, and ``StorageError`` where
-    the log cannot be read; a data file that cannot is a finding.
+    rewritten by a writer that does not put conditionally, and one after the newest was lost. Raises
+    ``TableNotFoundError``, and ``StorageError`` where the log cannot be read; a data file that cannot is a finding.
     """
     return _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None)).run(data_files)
 
@@ -125,6 +125,7 @@ class _Verifier:
         if listing.latest_version < 0:
             raise TableNotFoundError("there is no Delta table here: its log is empty", table=self.store.uri)
         self._replay(listing)
+        self._lost_versions()
         self._unknown_features()
         self._incomplete_checkpoints(listed, listing)
         self._hint(listing)
@@ -194,6 +195,11 @@ class _Verifier:
         if expected is not None and commit.txn_id != expected:
             message = f"holds transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
             self._found("rewritten-version", message, version=version, path=name)
+
+    def _lost_versions(self) -> None:
+        for version in sorted(version for version in self.txn_ids if version > self.newest):
+            message = f"is gone: transaction {self.txn_ids[version]} was acknowledged here, and the log ends before it"
+            self._found("lost-version", message, version=version, path=commit_name(version))
 
     def _actions(self, body: bytes, version: int) -> Iterator[tuple[int, Action]]:
         """The actions that a commit's rules speak of, each with its line: all but commitInfo and unknown ones."""
