@@ -76,6 +76,20 @@ def test_spark_goes_on_from_our_checksum_file_and_we_from_its(tmp_path: Path, re
     assert len(everybody_reads(path, read_delta)) == 4
 
 
+def test_spark_finds_our_checksum_file_right_after_an_application_expired(tmp_path: Path, read_delta: Read) -> None:
+    """It counts the applications that are live as it looks, and refuses a file that lists others."""
+    path = tmp_path / "t"
+    properties = {**NEVER, "delta.setTransactionRetentionDuration": "interval 1 millisecond"}
+    table = txlog.Table.create(path, SCHEMA, properties=properties)
+    table.append(rows(1), app_id="loader", checkpoint_id=1)
+    assert write_checksum(table._engine.log, table._engine.log.head())
+    spark: Any = read_delta(path).sparkSession
+    log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
+    snapshot = log.unsafeVolatileSnapshot()
+    assert (snapshot.version(), snapshot.checksumOpt().isDefined(), snapshot.setTransactions().size()) == (1, True, 0)
+    assert snapshot.validateChecksum(getattr(snapshot, "validateChecksum$default$1")())
+
+
 def test_spark_reads_the_compacted_file_in_place_of_the_commits(tmp_path: Path, read_delta: Read) -> None:
     path = tmp_path / "t"
     table = txlog.Table.create(path, SCHEMA, partition_by=("p",), properties=NEVER)

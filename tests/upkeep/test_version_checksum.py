@@ -182,6 +182,16 @@ def test_more_applications_than_fit_a_small_file_are_left_out_which_is_not_none(
         assert said.transactions == (tuple(found.values()) if said.is_whole else None)
 
 
+def test_applications_that_may_expire_are_left_out_and_found_in_the_log(tmp_path: Path) -> None:
+    table = new_table(tmp_path, **{"delta.setTransactionRetentionDuration": "interval 30 days"})
+    table.append(rows(1), app_id="a", checkpoint_id=7)
+    forget_checksums(table)
+    said = orjson.loads(write_now(table).read_bytes())
+    assert "setTransactions" not in said
+    assert said["numFiles"] == 1
+    assert reopened(table).transaction_version("a") == 7
+
+
 def test_a_checksum_file_is_never_written_over(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     path = write_now(table)

@@ -77,7 +77,11 @@ class VersionChecksum:
 
 
 def checksum_bytes(head: TableHead, totals: Totals, txn_id: str | None = None) -> bytes:
-    """The file for ``head``. More applications than fit a small file are left out, which says "unknown"."""
+    """The file for ``head``. More applications than fit a small file are left out, which says "unknown".
+
+    So are all where ``delta.setTransactionRetentionDuration`` lets them expire: which are live then depends on when one
+    asks, so that Spark, which leaves them out too, would find the file contradict its own count.
+    """
     content: dict[str, Any] = {} if txn_id is None else {"txnId": txn_id}
     content |= {
         "tableSizeBytes": totals.size_bytes,
@@ -88,7 +92,7 @@ def checksum_bytes(head: TableHead, totals: Totals, txn_id: str | None = None) -
     }
     if head.in_commit_timestamp_ms is not None:
         content["inCommitTimestampOpt"] = head.in_commit_timestamp_ms
-    if len(head.transactions) <= _APPLICATIONS_MAX:
+    if head.properties.set_transaction_retention_ms is None and len(head.transactions) <= _APPLICATIONS_MAX:
         content["setTransactions"] = [transaction.to_json() for transaction in head.transactions.values()]
     return orjson.dumps({**content, "metadata": head.metadata.to_json(), "protocol": head.protocol.to_json()})
 

@@ -1,7 +1,9 @@
 """What of the past a checkpoint keeps: tombstones that vacuum still needs, application versions not yet expired.
 
 In: the time now and the table's properties. Out: the rows to keep. Expiry happens in checkpoints only; commits
-are not touched. PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers".
+are not touched, and a head knows every application that the log still tells of: the retention is the shortest time, and
+a replay that is recognised for longer is not written twice. PROTOCOL.md, "Action Reconciliation", "Transaction
+Identifiers".
 """
 
 from __future__ import annotations
