@@ -135,6 +135,8 @@ def append(
         table = txlog.Table.open(uri, storage_options=options) if existing else None
         text_format = TextFormat(_column_types(table), ("", *(null_values or ())))
         data = open_data_files(files, file_format, text_format)
+        if table is None:
+            data.require_types()
         arguments: dict[str, Any] = {
             "schema_mode": "merge" if merge_schema else "strict",
             "app_id": app_id,
@@ -310,7 +312,9 @@ def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:
     if columns is not None:
         return parse_columns(columns)
     if like is not None:
-        return open_data_files([like]).schema
+        files = open_data_files([like])
+        files.require_types()
+        return files.schema
     assert schema is not None
     return read_schema(schema)
 

@@ -7,8 +7,6 @@ read is told to a callback in bytes of input. Files whose columns differ are lin
 from __future__ import annotations
 
 import contextlib
-import re
-import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from txlog.cli.file_problems import csv_problem, json_problem
 from txlog.errors import InvalidInputError
 
 __all__ = ["DataFiles", "TextFormat", "open_data_files"]
@@ -33,8 +32,6 @@ _FORMAT_OF_SUFFIX = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-_CSV_COLUMN = re.compile(r"In CSV column #(?P<at>\d+): (?:Row #\d+: )?(?:CSV conversion error )?(?P<why>.*)", re.DOTALL)
-_CSV_WORD = re.compile(r"^to (?!bool).*: invalid value '(?P<word>\D+)'$", re.DOTALL)
 _COMPRESSION_OF_SUFFIX = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 
 Advance = Callable[[int], None]
@@ -58,6 +55,16 @@ class DataFiles:
     @property
     def size_bytes(self) -> int:
         return sum(file.size_bytes for file in self.files)
+
+    def require_types(self) -> None:
+        """A new table needs them. Raises ``InvalidInputError`` naming the columns in which no row has a value."""
+        untyped = [column.name for column in self.schema if pa.types.is_null(column.type)]
+        if untyped:
+            files = ", ".join(str(file.path) for file in self.files)
+            raise InvalidInputError(
+                f"no row of {files} has a value in {', '.join(untyped)}, which would tell its type: create the table"
+                f" with all its columns, by txlog create URI --columns '{untyped[0]} string, ...'"
+            )
 
     def reader(self, advance: Advance) -> pa.RecordBatchReader:
         """All rows, once; ``advance`` is told how many more bytes of the files have been read.
@@ -96,7 +103,20 @@ def open_data_files(
     try:
         return DataFiles(files, pa.unify_schemas(schemas, promote_options="permissive"))
     except pa.ArrowException as error:
-        raise InvalidInputError(f"the files' columns contradict each other: {error}") from None
+        raise InvalidInputError(f"{_contradiction(files, schemas) or error}: make them one type") from None
+
+
+def _contradiction(files: Sequence[_DataFile], schemas: Sequence[pa.Schema]) -> str | None:
+    """The first column whose types in two files have nothing in common."""
+    first: dict[str, tuple[_DataFile, pa.Field]] = {}
+    for file, schema in zip(files, schemas, strict=True):
+        for column in schema:
+            other, known = first.setdefault(column.name, (file, column))
+            try:
+                pa.unify_schemas([pa.schema([known]), pa.schema([column])], promote_options="permissive")
+            except pa.ArrowException:
+                return f"column {column.name!r} is {known.type} in {other.path} and {column.type} in {file.path}"
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +135,7 @@ class _DataFile:
             with pa.OSFile(str(self.path)) as handle:
                 yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
         except (pa.ArrowException, UnicodeDecodeError) as error:
-            hint = " (each line must be one JSON object)" if self.format == "json" else ""
-            why = self._csv_error(str(error)) if self.format == "csv" else str(error)
-            message = f"{self.path} cannot be read as {self.format}{hint}: {why}"
+            message = f"{self.path} cannot be read as {self.format}: {self._problem(str(error))}"
             raise InvalidInputError(message, path=str(self.path)) from None
 
     def _open_parquet(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
@@ -187,19 +205,11 @@ class _DataFile:
                 path=str(self.path),
             )
 
-    def _csv_error(self, arrow_says: str) -> str:
-        """Arrow's message in the words of the command line: the column by its name, and what to do."""
-        found = _CSV_COLUMN.match(arrow_says)
-        if found is None:
-            return arrow_says
-        why = found["why"]
-        if "expected a zone offset" in why:
-            why = f"{why.partition('. If these')[0]}: write it with its zone, such as 2026-11-20T18:30:00Z"
-        if word := _CSV_WORD.search(why):
-            why += f"; if it stands for null: --null {shlex.quote(word['word'])}"
-        names = self._csv_header()
-        at = int(found["at"])
-        return f"column {names[at]!r}: {why}" if at < len(names) else arrow_says
+    def _problem(self, arrow_says: str) -> str:
+        types = self.text_format.column_types
+        if self.format == "csv":
+            return csv_problem(arrow_says, self._csv_header, types)
+        return json_problem(arrow_says, types) if self.format == "json" else arrow_says
 
     def _csv_header(self) -> list[str]:
         import csv
@@ -224,7 +234,8 @@ def _data_file(path: Path, file_format: str | None, text_format: TextFormat) -> 
     known = file_format or _FORMAT_OF_SUFFIX.get(plain.suffix.lower())
     if known is None:
         raise InvalidInputError(
-            f"{path.name!r} does not say by its suffix what it is; name it with --format parquet, csv or json"
+            f"{path.name!r} does not say by its suffix what it is ({', '.join(_FORMAT_OF_SUFFIX)}, and for text also"
+            " .gz, .bz2 or .zst): rename it; txlog append also takes --format parquet, csv or json"
         )
     return _DataFile(path, known, compression, path.stat().st_size, text_format)
 

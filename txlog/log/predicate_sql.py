@@ -61,7 +61,9 @@ def parse_predicate(sql_text: str, schema: Struct) -> Predicate:
     try:
         statements = [statement for statement in sqlglot.parse(sql_text, dialect=DIALECT) if statement is not None]
         if len(statements) != 1:
-            raise InvalidInputError(f"a predicate is one condition, got {len(statements)}: {sql_text!r}")
+            raise InvalidInputError(
+                f"a predicate is one condition, such as id = 1: {sql_text!r} is {len(statements) or 'none'}"
+            )
         condition = _Reader(sql_text, schema).condition(cast(exp.Expression, statements[0]))
         return bind(condition, schema)
     except sqlglot.errors.ParseError as error:
