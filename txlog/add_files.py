@@ -92,8 +92,9 @@ def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
     try:
         uri_path = encode_path(path)
         found = resolve_data_path(uri_path)
-    except (CorruptLogError, UnicodeEncodeError) as error:
-        raise InvalidInputError(f"this names no data file below the table's root: {error}", table=store.uri) from error
+    except (CorruptLogError, UnicodeEncodeError):
+        message = "this names no data file below the table's root: a path is relative to that, such as day=1/a.parquet"
+        raise InvalidInputError(message, table=store.uri, path=path) from None
     if not found.is_relative:
         raise InvalidInputError("a path must be relative to the table's root", table=store.uri, path=path)
     return uri_path, found.path

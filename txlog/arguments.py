@@ -43,7 +43,9 @@ def described(value: Any) -> str:
 
 
 def type_name_of(value: Any) -> str:
-    """``pandas.DataFrame``, ``dict``: the type, and the library that it is of."""
+    """``pandas.DataFrame``, ``dict``, ``None``: the type, and the library that it is of."""
+    if value is None:
+        return "None"
     kind = type(value)
     return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 

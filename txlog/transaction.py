@@ -26,7 +26,7 @@ from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.wire import is_json_object
 from txlog.result import WriteMetrics, WriteResult
 from txlog.sink.input import open_data
-from txlog.sink.planning import WriteOptions, check_identity, plan_write
+from txlog.sink.planning import WriteOptions, check_app_id, plan_write
 from txlog.sink.task_committer import remove_unnamed, write_task
 from txlog.snapshot import Snapshot
 from txlog.unbuilt import explains_calls, no_attribute
@@ -123,17 +123,19 @@ class Transaction:
             found = self._engine.store.files.head(path)
             if found.size != file.size:
                 raise InvalidInputError(
-                    f"the file has {found.size} bytes, the add action says {file.size}",
+                    f"{path} has {found.size} bytes, the add action says {file.size}",
                     table=self._engine.uri,
                     path=path,
                 )
             if not is_json_object(file.stats):
                 raise InvalidInputError(
-                    f"stats must be the text of a JSON object, is {file.stats!r}", table=self._engine.uri, path=path
+                    f"the stats of {path} must be the text of a JSON object, are {described(file.stats)}",
+                    table=self._engine.uri,
+                    path=path,
                 )
             problem = problem_of(file.partition_values, fields)
             if problem is not None:
-                raise InvalidInputError(f"the file {problem}", table=self._engine.uri, path=path)
+                raise InvalidInputError(f"{path} {problem}", table=self._engine.uri, path=path)
             self._engine.store.files.make_durable([path])
             self._adds_are_new = False
             self._actions.append(file)
@@ -145,7 +147,8 @@ class Transaction:
         except CorruptLogError as error:
             raise InvalidInputError(error.message, table=self._engine.uri) from None
         if not found.is_relative:
-            raise InvalidInputError("a data file must lie below the table", table=self._engine.uri, path=file.path)
+            message = f"{file.path} is not relative to the table's root, below which its data files must lie"
+            raise InvalidInputError(message, table=self._engine.uri, path=file.path)
         return found.path
 
     def remove(self, *paths: str | pa.Array | pa.ChunkedArray) -> None:
@@ -166,7 +169,10 @@ class Transaction:
         for path in named:
             if path not in found:
                 raise NotFoundError(
-                    "no live file has this path", table=self._engine.uri, version=self._head.version, path=path
+                    f'the table has no live file {path}: txn.snapshot.files()["path"] are those it has',
+                    table=self._engine.uri,
+                    version=self._head.version,
+                    path=path,
                 )
             self._read_files.add(path)
             self._actions.append(
@@ -177,7 +183,7 @@ class Transaction:
         """Record the last version of an application (a ``txn`` action): the commit then happens at most once."""
         self._require_open()
         number = whole_number("version", version, table=self._engine.uri)
-        check_identity(app_id, number)
+        check_app_id(app_id)
         self._actions.append(SetTransaction(app_id, number, ambient.now_ms()))
 
     # --- the end ------------------------------------------------------------------------------------------------

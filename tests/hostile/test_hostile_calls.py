@@ -115,6 +115,7 @@ TYPES: dict[str, Call] = {
     "add: a value for another column": lambda table: _add(table, partition_values={"day": "x", "id": "1"}),
     "add: statistics that are no object": lambda table: _add(table, stats="[]"),
     "remove: a number": _within(lambda txn: txn.remove(1)),
+    "data: a class": lambda table: table.append(pa.Table),
     "a committable: text": lambda table: txlog.Committable.from_bytes("x"),  # type: ignore[arg-type]
 }
 
@@ -132,6 +133,33 @@ def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.
     str(caught.value).encode(errors="backslashreplace")
     assert txlog.Table.open(table.uri).snapshot().version == 0
     assert not txlog.Table.exists(f"{table.uri}/new")
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda table: table.append(None), "data is None: pass a pyarrow Table"),
+        (lambda table: table.append(pa.Table), "data is the class Table, not an object of it"),
+        (lambda table: txlog.Sink(table, None), "app_id must be a text that is not empty, is None"),  # type: ignore[arg-type]
+        (_within(lambda txn: txn.set_transaction(None, 1)), "app_id must be a text that is not empty, is None"),
+        (
+            _within(lambda txn: txn.remove("day=x/gone.parquet")),
+            "the table has no live file day=x/gone.parquet: txn.snap",
+        ),
+        (
+            lambda table: table.add_files(["s3://b/x.parquet"]),
+            "s3://b/x.parquet: this names no data file below the table",
+        ),
+        (lambda table: _add(table, partition_values={}), "parquet has values for []"),
+        (lambda table: _add(table, size=1), "bytes, the add action says 1"),
+        (lambda table: _add(table, path="s3://b/x"), "s3://b/x is not relative to the table's root"),
+    ],
+)
+def test_a_refusal_names_what_it_refuses_and_what_to_give_instead(table: txlog.Table, call: Call, told: str) -> None:
+    with pytest.raises(txlog.TxlogError) as caught:
+        call(table)
+    assert told in str(caught.value)
+    assert "NoneType" not in str(caught.value)
 
 
 HOSTILE_BODIES = (

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.arguments import type_name_of
+from txlog.arguments import described, type_name_of
 from txlog.errors import InvalidInputError
 
 __all__ = ["DataStream", "open_data"]
@@ -109,6 +109,8 @@ def _checked_piece(piece: Any) -> Any:
 
 
 def _refuse_what_cannot_stream(data: Any) -> None:
+    if isinstance(data, type):
+        raise InvalidInputError(f"data is {described(data)}, not an object of it that holds rows")
     if type(data).__name__ == "LazyFrame":
         raise InvalidInputError("data is a LazyFrame, which has no rows yet: pass lazy_frame.collect()")
     if type(data).__module__.startswith("pyspark."):

@@ -200,11 +200,17 @@ def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
     """An application and its checkpoint come together or not at all. Raises ``InvalidInputError``."""
     if (app_id is None) != (checkpoint_id is None):
         raise InvalidInputError("app_id and checkpoint_id make a write exactly once together: give both, or neither")
-    if app_id is not None and (type(app_id) is not str or not app_id):
-        raise InvalidInputError(f"app_id must be a text that is not empty, is {described(app_id)}")
-    check_text("app_id", app_id)
+    if app_id is not None:
+        check_app_id(app_id)
     if checkpoint_id is not None:
         whole_number("checkpoint_id", checkpoint_id)
+
+
+def check_app_id(app_id: str) -> None:
+    """Raises ``InvalidInputError`` for what names no application."""
+    if type(app_id) is not str or not app_id:
+        raise InvalidInputError(f"app_id must be a text that is not empty, is {described(app_id)}")
+    check_text("app_id", app_id)
 
 
 def _check_partitioning(engine: Engine, head: TableHead, options: WriteOptions) -> None:

@@ -17,7 +17,7 @@ from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError,
 from txlog.result import WriteResult
 from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.committable import Committable
-from txlog.sink.planning import check_identity, check_mode
+from txlog.sink.planning import check_app_id, check_identity, check_mode
 from txlog.sink.recovery import Recovery, attempts_to_seal, seal_difference, stale
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
@@ -66,7 +66,7 @@ class Sink:
     ) -> None:
         if not hasattr(table, "_engine"):
             raise InvalidInputError(f"a Sink is given a table, as Table.open(uri) opens it, not {described(table)}")
-        check_identity(app_id, 0)
+        check_app_id(app_id)
         check_mode(mode)
         self._table = table
         self._engine = table._engine
