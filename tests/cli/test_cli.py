@@ -426,6 +426,8 @@ def test_every_command_explains_itself_and_takes_json(command: str) -> None:
     explained = txlog(command, "--help")
     assert explained.exit_code == 0
     assert "--json" in explained.stdout
+    options = [line for line in explained.stdout.splitlines() if line.lstrip().startswith("-")]
+    assert not [line for line in options if "<" in line], "a placeholder says what to write, not Python's type of it"
 
 
 def test_python_m_txlog_is_the_command_and_a_failure_is_one_line(tmp_path: Path) -> None:

@@ -26,7 +26,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Version = Annotated[int | None, typer.Option("--version", min=0, help="this version instead of the newest")]
+Version = Annotated[
+    int | None, typer.Option("--version", min=0, metavar="NUMBER", help="this version instead of the newest")
+]
 Timestamp = Annotated[str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")]
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
@@ -61,10 +63,14 @@ def create(
         str | None, typer.Option(metavar="SQL", help="the columns: 'id bigint not null, name string'")
     ] = None,
     like: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="a Parquet, CSV or JSON file with the same columns")
+        Path | None,
+        typer.Option(
+            exists=True, dir_okay=False, metavar="FILE", help="a Parquet, CSV or JSON file with the same columns"
+        ),
     ] = None,
     schema: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, help="a file with a Delta (or Spark) schema in JSON")
+        Path | None,
+        typer.Option(exists=True, dir_okay=False, metavar="FILE", help="a file with a Delta (or Spark) schema in JSON"),
     ] = None,
     partition_by: PartitionBy = None,
     properties: Properties = None,
@@ -100,6 +106,7 @@ def append(
             dir_okay=False,
             readable=True,
             show_default=False,
+            metavar="FILES",
             help="what to append: .parquet, .csv, .tsv, .json, .jsonl, .ndjson; text also as .gz, .bz2, .zst",
         ),
     ],
@@ -108,11 +115,11 @@ def append(
     create_table: Annotated[bool, typer.Option("--create", help="create the table from the files if absent")] = False,
     partition_by: PartitionBy = None,
     merge_schema: Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")] = False,
-    app_id: Annotated[str | None, typer.Option(help="exactly once, with --checkpoint-id")] = None,
+    app_id: Annotated[str | None, typer.Option(metavar="TEXT", help="exactly once, with --checkpoint-id")] = None,
     checkpoint_id: Annotated[
-        int | None, typer.Option(help="a number that grows with each append of the app", min=0)
+        int | None, typer.Option(metavar="NUMBER", help="grows with each append of the app", min=0)
     ] = None,
-    user_metadata: Annotated[str | None, typer.Option(help="text kept in the commit")] = None,
+    user_metadata: Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")] = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -187,7 +194,7 @@ def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, 
 @app.command()
 def history(
     uri: Uri,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="only the newest")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the newest")] = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -204,7 +211,7 @@ def history(
 def files(
     uri: Uri,
     where: Annotated[str | None, typer.Option(metavar="SQL", help="only files that may hold a matching row")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, help="only the first")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the first")] = None,
     version: Version = None,
     timestamp: Timestamp = None,
     storage_options: Storage = None,

@@ -8,7 +8,10 @@ import typer
 
 __all__ = ["Json", "PartitionBy", "Storage", "Uri", "names", "pairs"]
 
-Uri = Annotated[str, typer.Argument(help="a path, or a file:, s3://, gs://, az:// or abfss:// URI", show_default=False)]
+Uri = Annotated[
+    str,
+    typer.Argument(metavar="URI", help="a path, or a file:, s3://, gs://, az:// or abfss:// URI", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="print one JSON document")]
 Storage = Annotated[
     list[str] | None,
