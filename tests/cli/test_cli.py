@@ -192,6 +192,10 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
         ("i.json", b'{"price": "1.234"}', "column 'price' is decimal(9,2) in the table, and '1.234' is not\n"),
         ("j.json", b'{"new": 1}\n{"new": "x"}', "column 'new' holds a number first and then a string: make them"),
         ("k.json", b'{"id": 1, "id": 2}', "an object has 'id' twice"),
+        ("m.json", b'{"at": "2026-11-20 18:30:00"}', "write '2026-11-20 18:30:00' with its zone, such as 2026-11-20T"),
+        ("n.json", b'{"wall": "2026-11-20T18:30:00Z"}', "write '2026-11-20T18:30:00Z' without a zone, such as 2026-"),
+        ("o.json", b'{"wall": "yesterday"}', "column 'wall' is timestamp_ntz in the table, and 'yesterday' is not\n"),
+        ("p.json", b'{"at": 5}', "column 'at' is timestamp in the table, and holds a number\n"),
         ("l.txt", b"", "does not say by its suffix what it is (.parquet, .csv"),
     ],
 )
@@ -208,6 +212,21 @@ def test_a_text_file_that_cannot_be_read_names_the_column_and_what_to_do(
     assert len(refused.stderr) < 500
     assert told in refused.stderr
     assert deltalake.DeltaTable(tmp_path / "t").version() == 0
+
+
+def test_json_and_csv_tell_the_same_moments(tmp_path: Path) -> None:
+    assert txlog("create", tmp_path / "t", "--columns", "at timestamp, wall timestamp_ntz, day date").exit_code == 0
+    (tmp_path / "a.csv").write_text("at,wall,day\n2026-11-20T18:30:00+01:00,2026-11-20 18:30:00.25,2026-11-20\n")
+    (tmp_path / "b.json").write_text(
+        '{"at": "2026-11-20T18:30:00+01:00", "wall": "2026-11-20 18:30:00.25", "day": "2026-11-20"}\n{"at": null}\n'
+    )
+    appended = txlog("append", tmp_path / "t", tmp_path / "a.csv", tmp_path / "b.json")
+    assert appended.exit_code == 0, appended.output
+    found = pa.table(deltalake.DeltaTable(tmp_path / "t").to_pyarrow_table()).to_pylist()
+    of_csv, of_json, empty = sorted(found, key=lambda row: row["at"] is None)
+    assert of_csv == of_json
+    assert of_csv["at"].isoformat() == "2026-11-20T17:30:00+00:00"
+    assert empty == {"at": None, "wall": None, "day": None}
 
 
 def test_columns_without_a_value_make_no_table_and_the_answer_names_them(tmp_path: Path) -> None:

@@ -155,8 +155,8 @@ class _DataFile:
     def _open_text(self, handle: Any) -> tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]:
         source = self._decompressed(handle)
         reader = self._csv_reader(source) if self.format == "csv" else self._json_reader(source)
-        dates = {name for name, type_ in self.text_format.column_types.items() if pa.types.is_date(type_)}
-        schema = pa.schema([pa.field(m.name, pa.date32()) if m.name in dates else m for m in reader.schema])
+        types = self.text_format.column_types
+        schema = pa.schema([pa.field(m.name, types[m.name]) if self._is_time(m.name) else m for m in reader.schema])
         return schema, ((_lined_up(batch, schema), self._passed(handle)) for batch in reader)
 
     def _passed(self, handle: Any) -> int:
@@ -211,6 +211,10 @@ class _DataFile:
             return csv_problem(arrow_says, self._csv_header, types)
         return json_problem(arrow_says, types) if self.format == "json" else arrow_says
 
+    def _is_time(self, column: str) -> bool:
+        known = self.text_format.column_types.get(column)
+        return known is not None and (pa.types.is_date(known) or pa.types.is_timestamp(known))
+
     def _csv_header(self) -> list[str]:
         import csv
         import io
@@ -222,9 +226,9 @@ class _DataFile:
     def _json_reader(self, source: Any) -> Any:
         from pyarrow import json
 
-        # Arrow's JSON reader takes no text for a date: it is read as text and cast.
+        # Read as text and cast: Arrow's JSON reader takes none for a date, and for a timestamp one without a zone too.
         types = self.text_format.column_types
-        known = pa.schema([(name, pa.string() if pa.types.is_date(types[name]) else types[name]) for name in types])
+        known = pa.schema([(name, pa.string() if self._is_time(name) else types[name]) for name in types])
         return json.open_json(source, parse_options=json.ParseOptions(explicit_schema=known if types else None))
 
 

@@ -26,7 +26,10 @@ _CSV_ZONE = re.compile(r"to timestamp.*: expected (?P<lack>a|no) zone offset in 
 _JSON_KIND = re.compile(r"JSON parse error: Column\(/?(?P<path>.*)\) changed from (?P<was>\w+) to (?P<now>\w+) in row")
 _JSON_TWICE = re.compile(r"JSON parse error: Column\(/(?P<path>.*)\) was specified twice")
 _JSON_VALUE = re.compile(r"Failed to convert JSON to (?P<type>.+?)(?:, couldn't parse:|: )(?P<value>.*)", re.DOTALL)
-_JSON_DATE = re.compile(r"Failed to parse string: '(?P<value>.*)' as a scalar of type (?P<type>.*)", re.DOTALL)
+_JSON_TIME = re.compile(
+    r"Failed to parse string: '(?P<value>.*)' as a scalar of type (?P<type>.+?)(?:: expected (?P<lack>a|no) zone.*)?",
+    re.DOTALL,
+)
 _EMPTY = "the file is empty, and so tells no columns"
 
 
@@ -40,12 +43,7 @@ def csv_problem(arrow_says: str, names: Callable[[], Sequence[str]], types: Colu
         return arrow_says
     name, why = header[int(found["at"])], found["why"]
     if zone := _CSV_ZONE.match(why):
-        form = (
-            "with its zone, such as 2026-11-20T18:30:00Z"
-            if zone["lack"] == "a"
-            else "without a zone, such as 2026-11-20T18:30:00"
-        )
-        return f"{_typed(name, types, 'timestamp')}: write {described(zone['value'])} {form}"
+        return f"{_typed(name, types, 'timestamp')}: {_other_zone(zone)}"
     if value := _CSV_VALUE.match(why):
         text = value["value"]
         null = f"; if it stands for null: --null {shlex.quote(text)}" if _may_be_null(text, value["type"]) else ""
@@ -64,10 +62,12 @@ def json_problem(arrow_says: str, types: ColumnTypes) -> str:
         return _of_another_kind(kind["path"].replace("/", "."), kind["was"], kind["now"], types)
     if twice := _JSON_TWICE.match(arrow_says):
         return f"an object has {twice['path'].replace('/', '.')!r} twice"
-    if value := _JSON_VALUE.match(arrow_says) or _JSON_DATE.match(arrow_says):
+    if value := _JSON_VALUE.match(arrow_says) or _JSON_TIME.fullmatch(arrow_says):
         text = described(value["value"].partition(" requires ")[0])
         # Arrow does not say which column it is, where several have the type.
         columns = " or ".join(_typed(name, types, "") for name, type_ in types.items() if str(type_) == value["type"])
+        if value.groupdict().get("lack"):
+            return f"{columns or value['type']}: {_other_zone(value)}"
         return f"{columns or value['type']}, and {text} is not{_form(value['type'])}"
     return f"each line must be one JSON object: {arrow_says.removeprefix('JSON parse error: ')}"
 
@@ -91,6 +91,13 @@ def _typed(column: str, types: ColumnTypes, inferred: str) -> str:
     except (KeyError, TxlogError):
         return f"column {column!r} is {inferred} by its first rows"
     return f"column {column!r} is {known} in the table"
+
+
+def _other_zone(found: re.Match[str]) -> str:
+    form = "with its zone, such as 2026-11-20T18:30:00Z"
+    if found["lack"] == "no":
+        form = "without a zone, such as 2026-11-20T18:30:00"
+    return f"write {described(found['value'])} {form}"
 
 
 def _form(arrow_type: str) -> str:
