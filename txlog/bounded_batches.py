@@ -41,7 +41,7 @@ def bounded_batches(
     step_rows = _step_rows(file.metadata, source, columns, groups, rows)
     steps: list[pa.RecordBatch] = []
     held_rows = held_bytes = 0
-    for step in file.iter_batches(step_rows, row_groups=groups, columns=list(columns)):
+    for step in file.iter_batches(step_rows, row_groups=groups, columns=list(columns), use_threads=False):
         if steps and held_rows + step.num_rows > rows:
             yield from _joined(steps)
             steps, held_rows, held_bytes = [], 0, 0

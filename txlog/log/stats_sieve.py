@@ -1,8 +1,10 @@
 """Files whose statistics show by their text alone that no row can match: they need not be read as JSON.
 
 In: a bound predicate, and the texts of ``add.stats``. Out: the rows that are left for a closer look. One regular
-expression takes texts with bounds beyond what the predicate asks for. Whatever it takes is strict JSON with each of
-these bounds written once, so what it says is what the rule for one file says. PROTOCOL.md, "Per-file Statistics".
+expression takes texts with bounds beyond what the predicate asks for, and reads no further than the last of these
+bounds: most of a text stands behind them. So of a text that is JSON and names no member of an object twice it says
+what the rule for one file says; of others, about which RFC 8259 promises nothing, what they say first.
+PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ _CONDITIONS_MAX = 4
 _PLACES_MAX = 4
 _NAME = re.compile(r'[^"\\/\x00-\x1f\ud800-\udfff]{0,64}')  # never written with an escape but by its number
 _TEXT_MAX = 4096  # a number of so many digits is one for every reader
+_LAST = ord("}")
 _DEPTH_MAX = 3
 
 
@@ -44,11 +47,11 @@ class TextSieve:
         order = {leaf.path: number for number, leaf in enumerate(leaves)}
         beyond = _beyond(predicate, {leaf.path: leaf.kind for leaf in leaves})[:_CONDITIONS_MAX]
         shapes = [
-            _object(dict(sorted(each.items(), key=lambda item: _place(item[0], order))), min(depth, _DEPTH_MAX))
+            _opening(dict(sorted(each.items(), key=lambda item: _place(item[0], order))), min(depth, _DEPTH_MAX))
             for each in beyond
             if len(each) <= _PLACES_MAX and all(_NAME.fullmatch(name) for place in each for name in place)
         ]
-        self._pattern = rf"^(?:{'|'.join(shapes)})\z" if shapes else None
+        self._pattern = rf"^(?:{'|'.join(shapes)})" if shapes else None
 
     @property
     def is_of_use(self) -> bool:
@@ -60,8 +63,11 @@ class TextSieve:
         if self._pattern is None:
             return np.arange(len(texts))
         taken = flags_of(pc.match_substring_regex(texts, self._pattern))
-        offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        return np.flatnonzero(~taken | (np.diff(offsets) > _TEXT_MAX))
+        if taken.any():
+            offsets = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset : texts.offset + len(texts) + 1]
+            letters = np.frombuffer(texts.buffers()[2], np.uint8)
+            taken &= (np.diff(offsets) <= _TEXT_MAX) & (letters[offsets[1:] - 1] == _LAST)  # it was not cut off
+        return np.flatnonzero(~taken)
 
 
 def _place(place: Path, order: Mapping[Path, int]) -> tuple[bool, int]:
@@ -76,15 +82,30 @@ _LETTER = rf'(?:[^"\\\x00-\x1f]|{_ESCAPE})'
 _SCALAR = r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?|true|false|null)"
 
 
-def _object(beyond: Beyond, depth: int) -> str:
-    """Objects that have all of these places once, in this order, and between them any others."""
+def _opening(beyond: Beyond, depth: int) -> str:
+    """Objects that have all of these places, in this order, and between them any others; as far as the last of them."""
     names = list(dict.fromkeys(place[0] for place in beyond))
     other = f'"{_unlike(names)}": ?{_any_value(depth)}'
-    members = []
-    for name in names:
-        within = {place[1:]: pattern for place, pattern in beyond.items() if place[0] == name}
-        shape = within[()] if () in within else _object(within, max(0, depth - 1))
-        members.append(rf'"{re.escape(name)}": ?{shape}(?:, ?{other})*')
+    members = [_member(name, beyond, depth) + rf"(?:, ?{other})*" for name in names[:-1]]
+    return rf"\{{(?:{other}, ?)*{', ?'.join([*members, _member(names[-1], beyond, depth, is_last=True)])}"
+
+
+def _member(name: str, beyond: Beyond, depth: int, *, is_last: bool = False) -> str:
+    within = {place[1:]: pattern for place, pattern in beyond.items() if place[0] == name}
+    if () in within:
+        shape = within[()] + (r"[,}]" if is_last else "")
+    elif is_last:
+        shape = _opening(within, max(0, depth - 1))
+    else:
+        shape = _object(within, max(0, depth - 1))
+    return rf'"{re.escape(name)}": ?{shape}'
+
+
+def _object(beyond: Beyond, depth: int) -> str:
+    """As `_opening`, to the end of the object."""
+    names = list(dict.fromkeys(place[0] for place in beyond))
+    other = f'"{_unlike(names)}": ?{_any_value(depth)}'
+    members = [_member(name, beyond, depth) + rf"(?:, ?{other})*" for name in names]
     return rf"\{{(?:{other}, ?)*{', ?'.join(members)}\}}"
 
 
