@@ -34,6 +34,6 @@ def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict
     for text in texts or ():
         key, separator, value = text.partition("=")
         if not separator or not key:
-            raise typer.BadParameter(f"{option} takes {form}, not {text!r}")
+            raise typer.BadParameter(f"{option} takes {form}")
         found[key] = value
     return found
