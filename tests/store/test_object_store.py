@@ -67,6 +67,12 @@ def test_a_server_that_is_not_there_is_a_storage_error_without_secrets() -> None
     assert store.log.put_if_absent(COMMIT, b"body") is PutOutcome.UNKNOWN
 
 
+def test_an_endpoint_without_tls_says_which_option_allows_it() -> None:
+    store = open_store("s3://bucket/t", {"endpoint": "http://127.0.0.1:9", "skip_signature": True, "max_retries": 0})
+    with pytest.raises(StorageError, match="option allow_http is true"):
+        store.log.read(COMMIT)
+
+
 def test_an_upload_that_is_aborted_is_never_seen(server: FaultyS3, store: TableStore) -> None:
     before = server.keys()
     output = store.files.create("part.parquet")

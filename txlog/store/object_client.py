@@ -122,6 +122,11 @@ class ObjectClient:
                 ". No credentials were given, so the machine's own were asked for, in vain: give some in the"
                 " environment or in storage_options (txlog/store/README.md), or a credential_provider."
             )
+        if "builder error" in str(error) or "InvalidUri" in str(error):
+            return (
+                ". The endpoint is no URL that may be asked: it begins with https://, or with http:// where the storage"
+                " option allow_http is true, as for a server on this machine."
+            )
         return ". Check the endpoint and the network, then run it again."
 
     def _enter(self, *, repeats: bool) -> Any:
@@ -165,7 +170,10 @@ class ObjectClient:
             if not (isinstance(error, Exception) or is_panic(error)):
                 raise
             shown = self.shown(error)
-        raise InvalidInputError(f"storage_options do not make a working client: {shown}", table=self.location.uri)
+        raise InvalidInputError(
+            f"storage_options do not make a working client: {shown}. txlog/store/README.md says which keys it takes",
+            table=self.location.uri,
+        )
 
     def _config(self) -> dict[str, str]:
         config = dict(self._options.config)

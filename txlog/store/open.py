@@ -58,6 +58,8 @@ def open_store(
         text.encode()
     except UnicodeEncodeError:
         raise InvalidInputError(f"a table's location must be text that UTF-8 can hold, is {text!r}") from None
+    if "_delta_log" in text.split("/"):
+        raise InvalidInputError("a table's location is the folder that its _delta_log lies in, not that or one in it")
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else "file"
     if scheme == "file":

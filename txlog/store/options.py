@@ -85,7 +85,7 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
         if cloud is Cloud.LOCAL:
             _check_known_anywhere(key)
         elif (known := _CONFIG[cloud].get(name)) is not None:
-            _set_once(config, known, _text(key, value), key)
+            _set_once(config, known, _url(key, value) if known in _URLS else _text(key, value), key)
         elif name in _CLIENT:
             _set_once(client, name, _client_value(key, name, value), key)
         elif name in _RETRY:
@@ -206,6 +206,7 @@ _CLIENT = _DURATIONS | {
     "user_agent",
 }
 _RETRY = frozenset({"max_retries", "retry_timeout"})
+_URLS = frozenset({"aws_endpoint_url_s3", "base_url", "endpoint", "metadata_endpoint", "sts_endpoint"})
 
 # An access key id is half of a credential and useless alone; headers and proxies often carry a token or a password.
 _SECRET = frozenset(
@@ -331,6 +332,17 @@ def _text(key: str, value: Any) -> str:
     if isinstance(value, (str, int)):
         return str(value)
     raise InvalidInputError(f"storage_options: {key} takes a string, got {type(value).__name__}")
+
+
+def _url(key: str, value: Any) -> str:
+    """Without its scheme the client panics over it, at the first request."""
+    text = _text(key, value)
+    if not text.lower().startswith(("https://", "http://")):
+        raise InvalidInputError(
+            f"storage_options: {key} takes a whole URL, such as https://s3.example.com, or http://127.0.0.1:9000 with"
+            " allow_http: its http:// or https:// is missing"
+        )
+    return text
 
 
 def _client_value(key: str, name: str, value: Any) -> Any:
