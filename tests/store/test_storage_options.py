@@ -32,7 +32,8 @@ S3_EXAMPLES = {
 
 @pytest.mark.parametrize(("key", "name"), S3_EXAMPLES.items())
 def test_keys_are_taken_in_any_case_with_and_without_prefix(key: str, name: str) -> None:
-    assert dict(parse_options({key: "x"}, Cloud.S3).config) == {name: "x"}
+    value = "https://x" if name == "endpoint" else "x"
+    assert dict(parse_options({key: value}, Cloud.S3).config) == {name: value}
 
 
 @pytest.mark.parametrize(
