@@ -146,7 +146,7 @@ class _Reader:
             self._literal(column), self._literal(literal)  # whatever is no literal is the better thing to name
             raise self._refused(node, "a comparison without a column (for every row, write TRUE)")
         if _is_column(literal):
-            raise self._refused(node, "a comparison of two columns")
+            raise self._refused(node, "a comparison of two columns (a text stands in single quotes)")
         path = self._path(column)
         value = self._literal(literal)
         if value is None:

@@ -78,8 +78,9 @@ def fit(value: Any, data_type: DataType) -> Fitted:
     if name in ("float", "double"):
         return Fitted(float(_number(value)))
     if name in _PLAIN:
-        if type(value) is not _PLAIN[name]:
-            raise ValueError(f"a {name} column needs a {_PLAIN[name].__name__}")
+        kind, literal = _PLAIN[name]
+        if type(value) is not kind:
+            raise ValueError(f"a {name} column needs {literal}")
         if isinstance(value, str):
             utf8(value)
         return Fitted(value)
@@ -99,7 +100,11 @@ def utf8(text: str) -> str:
     return text
 
 
-_PLAIN: dict[str, type[str] | type[bool] | type[bytes]] = {"string": str, "boolean": bool, "binary": bytes}
+_PLAIN: dict[str, tuple[type[str] | type[bool] | type[bytes], str]] = {
+    "string": (str, "a text in quotes, such as 'a'"),
+    "boolean": (bool, "true or false, without quotes"),
+    "binary": (bytes, "bytes, such as X'0AFF'"),
+}
 
 
 def ordered(value: Any, data_type: DataType) -> Ordered:
@@ -241,7 +246,7 @@ def _days(value: Any) -> int:
     if isinstance(value, str):
         value = parse_date(value)
     if isinstance(value, datetime.datetime) or not isinstance(value, datetime.date):
-        raise ValueError("a date column needs a date")
+        raise ValueError("a date column needs a date, such as '2026-11-20'")
     return value.toordinal() - _EPOCH_DAY
 
 
@@ -254,7 +259,7 @@ def _microseconds(value: Any, *, zoned: bool) -> int:
         return _instant(value)
     if isinstance(value, datetime.date):
         return (value.toordinal() - _EPOCH_DAY) * _DAY_MICROSECONDS
-    raise ValueError("a timestamp column needs a timestamp")
+    raise ValueError("a timestamp column needs a timestamp, such as '2026-11-20 08:15:00'")
 
 
 def _instant(moment: datetime.datetime) -> int:
