@@ -63,6 +63,10 @@ def test_a_file_is_read_whatever_kind_of_arrow_array_its_writer_had(
     path = tmp_path / "theirs.parquet"
     pq.write_table(pa.table({"c": pa.array(values, kind)}), path, row_group_size=3)
     assert pq.ParquetFile(path).schema_arrow.field("c").type == kind
+    try:
+        pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        pytest.skip(f"NOT TESTED: pyarrow {pa.__version__} does not read what it wrote itself ({error})")
     table = txlog.Table.open(tmp_path)
     table.add_files([path.name])
     assert table.snapshot().to_arrow().to_pydict() == {"c": values + values}

@@ -253,6 +253,8 @@ TAKERS = {
 @pytest.mark.parametrize("taker", TAKERS)
 @pytest.mark.parametrize("version", [1, 2])
 def test_other_libraries_take_it_as_it_is(taker: str, version: int, table: Table) -> None:
+    if taker == "pandas" and not hasattr(pd.DataFrame, "from_arrow"):
+        pytest.skip("NOT TESTED: pandas takes Arrow streams from its release 3 on")
     snapshot = table.snapshot(version)
     for _ in range(2):  # not used up by being read
         rows = TAKERS[taker](snapshot)

@@ -23,12 +23,14 @@ _INT64_MAX = 2**63 - 1
 def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None = None) -> int:
     """``value`` as an ``int``, if ``operator.index`` takes it for one (numpy's are) and it is a 64-bit one.
 
-    A flag is refused, though Python counts with it. Raises ``InvalidInputError``, which names the argument.
+    A flag is refused, though Python counts with it, and an older NumPy with its own. Raises ``InvalidInputError``,
+    which names the argument.
     """
     if type(value) is int and at_least <= value <= _INT64_MAX:
         return value
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
+        is_flag = isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", None) == "b"
+        number = None if is_flag else operator.index(value)
     except TypeError:
         number = None
     if number is None or not at_least <= number <= _INT64_MAX:

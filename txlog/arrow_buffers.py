@@ -1,9 +1,9 @@
 """Arrow's arrays from Python's and NumPy's values, and back, by their buffers.
 
 pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an argument of a compute
-function) import pandas, wherever it is installed, as soon as one is called: a quarter of a second of a process that may
-have come for one list of files. In: flat arrays, and lists of the values that a log holds. Out: the same the other way.
-Columnar format, "Buffer Listing for Each Layout".
+function; before pyarrow 26 even ``to_pandas_dtype``) import pandas, wherever it is installed, as soon as one is called:
+a quarter of a second of a process that may have come for one list of files. In: flat arrays, and lists of the values
+that a log holds. Out: the same the other way. Columnar format, "Buffer Listing for Each Layout".
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         flags = np.packbits(np.array([bool(value) for value in values], bool), bitorder="little")
         return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(flags)])
     if pa.types.is_integer(kind) or pa.types.is_float64(kind):
-        numbers = np.array([0 if value is None else value for value in values], kind.to_pandas_dtype())
+        numbers = np.array([0 if value is None else value for value in values], _number_type(kind))
         return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
     return pa.array(values, kind)
 
@@ -67,7 +67,7 @@ def from_numbers(numbers: np.ndarray[Any, Any], valid: np.ndarray[Any, np.dtype[
 
     kind = pa.float64() if numbers.dtype == np.float64 else pa.int64()
     validity = None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
-    body = pa.py_buffer(np.ascontiguousarray(numbers, kind.to_pandas_dtype()))
+    body = pa.py_buffer(np.ascontiguousarray(numbers, _number_type(kind)))
     return pa.Array.from_buffers(kind, len(numbers), [validity, body])
 
 
@@ -84,8 +84,14 @@ def numbers_of(array: pa.Array) -> np.ndarray[Any, Any]:
     """Of an array of numbers of 8 to 64 bits: its values, without a copy, and anything where it is null."""
     import numpy as np
 
-    numbers: np.ndarray[Any, Any] = np.frombuffer(array.buffers()[1] or b"", array.type.to_pandas_dtype())
+    numbers: np.ndarray[Any, Any] = np.frombuffer(array.buffers()[1] or b"", _number_type(array.type))
     return numbers[array.offset : array.offset + len(array)]
+
+
+def _number_type(kind: pa.DataType) -> str:
+    """NumPy's name of an integer's or a float's type."""
+    letter = "f" if pa.types.is_floating(kind) else "u" if pa.types.is_unsigned_integer(kind) else "i"
+    return f"{letter}{kind.bit_width // 8}"
 
 
 def _bits(buffer: pa.Buffer | None, array: pa.Array) -> np.ndarray[Any, np.dtype[np.bool_]]:
