@@ -216,6 +216,10 @@ class SchemaMismatchError(InvalidInputError):
     """The data's columns do not fit the table's; every column that differs is listed."""
 
 
+ASK_VERIFY = "`txlog verify` names the commit and the line that say so"
+"""The ``repair`` of what is wrong in the log where only its content is known, not its place."""
+
+
 class CorruptLogError(TxlogError):
     """The log breaks the protocol: an operator must look at ``path`` (and ``line``, from 1).
 

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.deletion_vectors import DeletionVectorReader
-from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.errors import (
+    CorruptLogError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.log.predicates import Predicate
 from txlog.log.state import TableHead
 from txlog.parquet_columns import ParquetColumns
@@ -84,7 +91,8 @@ class Scan:
                 yield _DataFile(self, self._below_root(row["path"]), values, row["deletionVector"], vectors)
 
     def _below_root(self, uri_path: str) -> str:
-        path = path_below(self.store.uri, resolve_data_path(uri_path))
+        with TxlogError.located(self.store.uri, self.head.version):
+            path = path_below(self.store.uri, resolve_data_path(uri_path))
         if path is None:
             raise UnsupportedFeatureError(
                 "a file lies outside of the table's directory (a shallow clone?), which this release does not read",

@@ -63,12 +63,13 @@ class Snapshot:
     @property
     def schema(self) -> pa.Schema:
         """The table's columns, partition columns included. Delta's field metadata is kept under `delta.metadata`."""
-        return to_arrow(self._head.schema)
+        return to_arrow(self.delta_schema)
 
     @property
     def delta_schema(self) -> Struct:
         """The same columns as `schema`, in Delta's own types."""
-        return self._head.schema
+        with TxlogError.located(self._log.table, self.version):
+            return self._head.schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
@@ -157,6 +158,7 @@ class Snapshot:
             raise InvalidInputError(f"columns are a list of names, not {described(columns)}", table=self._log.table)
         with TxlogError.located(self._log.table, self.version):
             check_can_read(self._head.protocol, self._head.metadata)
+            self._head.schema  # noqa: B018 -- parsed as it is asked for
         return Scan(self._log.store, self._head, None if columns is None else tuple(columns), predicate)
 
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:

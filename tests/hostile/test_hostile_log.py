@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import hostile_log
 import hypothesis
@@ -82,7 +84,7 @@ def _gone(table: Path) -> None:
 
 def _without_its_start(table: Path) -> None:
     txlog.Table.open(table).create_checkpoint()
-    for path in [*(table / "_delta_log").glob("*.json")][:-1]:
+    for path in sorted((table / "_delta_log").glob("*.json"))[:-1]:
         path.unlink()
     next((table / "_delta_log").glob("*.checkpoint.parquet")).write_bytes(b"PAR1")
 
@@ -105,9 +107,10 @@ def test_a_damaged_file_is_told_of_with_what_to_do_and_the_copy_put_back_mends_i
     tmp_path: Path, damage: Callable[[Path], None], advised: str
 ) -> None:
     table = tmp_path / "t"
-    for number in range(3):
-        txlog.write(table, pa.table({"id": [number]}))
-        txlog.Table.open(table)._engine.post_commit.drain()
+    written = txlog.Table.create(table, pa.schema([("id", pa.int64())]))
+    for number in range(2):
+        written.append(pa.table({"id": [number]}))
+    written._engine.post_commit.drain()
     copy = shutil.copytree(table, tmp_path / "copy")
     damage(table)
     for checksum in (table / "_delta_log").glob("*.crc"):
@@ -118,7 +121,7 @@ def test_a_damaged_file_is_told_of_with_what_to_do_and_the_copy_put_back_mends_i
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     for path in [path for path in copy.rglob("*") if path.is_file()]:
         shutil.copy(path, table / path.relative_to(copy))
-    assert txlog.Table.open(table).snapshot().to_arrow().num_rows == 3
+    assert txlog.Table.open(table).snapshot().to_arrow().num_rows == 2
 
 
 @pytest.mark.parametrize("body", [b"", b'{"commitInfo":{"ti'])
@@ -126,13 +129,45 @@ def test_the_newest_commit_torn_and_deleted_as_advised_leaves_a_table_that_can_b
     tmp_path: Path, body: bytes
 ) -> None:
     table = tmp_path / "t"
-    for number in range(2):
-        txlog.write(table, pa.table({"id": [number]}))
+    written = txlog.Table.create(table, pa.schema([("id", pa.int64())]))
+    written.append(pa.table({"id": [1]}))
+    written._engine.post_commit.drain()
     (torn := table / "_delta_log" / f"{1:020d}.json").write_bytes(body)
     with pytest.raises(txlog.CorruptLogError, match=r"delete it and the \.crc file of its version, and write its rows"):
         txlog.write(table, pa.table({"id": [2]}))
     torn.unlink()
     torn.with_suffix(".crc").unlink(missing_ok=True)
     assert txlog.write(table, pa.table({"id": [1]})).version == 1
-    assert sorted(txlog.Table.open(table).snapshot().to_arrow()["id"].to_pylist()) == [0, 1]
+    assert txlog.Table.open(table).snapshot().to_arrow()["id"].to_pylist() == [1]
     assert verify_table(open_store(str(table))).is_sound
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("metaData", {"schemaString": "id long"}),
+        ("metaData", {"configuration": {"delta.columnMapping.mode": "name"}}),
+        ("metaData", {"configuration": {"delta.columnMapping.mode": "id"}}),
+        ("add", {"path": "../../x"}),
+    ],
+    ids=["a schema that is none", "columns without a name", "columns without an id", "a path that leaves the table"],
+)
+def test_what_breaks_the_protocol_is_told_with_the_table_and_verify_names_its_line(
+    tmp_path: Path, kind: str, change: dict[str, Any]
+) -> None:
+    written = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
+    written.append(pa.table({"id": [1]}))
+    written._engine.post_commit.drain()
+    commit = tmp_path / "t" / "_delta_log" / f"{0 if kind == 'metaData' else 1:020d}.json"
+    lines = [json.loads(line) for line in commit.read_text().splitlines()]
+    at = next(number for number, line in enumerate(lines) if kind in line)
+    lines[at][kind].update(change)
+    commit.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    for checksum in commit.parent.glob("*.crc"):
+        checksum.unlink()
+    with pytest.raises(txlog.CorruptLogError) as caught:
+        txlog.Table.open(tmp_path / "t").snapshot().to_arrow()
+    assert str(caught.value).startswith(f"{tmp_path / 't'} v1: ")
+    assert str(caught.value).endswith("`txlog verify` names the commit and the line that say so")
+    found = verify_table(open_store(str(tmp_path / "t"))).findings
+    assert (commit.name, at + 1) in [(finding.path, finding.line) for finding in found]

@@ -27,7 +27,6 @@ from txlog.protocol.actions import (
 from txlog.protocol.column_mapping import physical_names, schema_of
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.paths import canonical_path, resolve_data_path
-from txlog.protocol.schema import parse_schema
 
 __all__ = ["Breach", "LogState"]
 
@@ -148,7 +147,7 @@ class LogState:
 
     def _schema(self, metadata: Metadata, position: int) -> Iterator[Breach]:
         try:
-            schema = parse_schema(metadata.schema_string)
+            schema = schema_of(metadata)
         except TxlogError as error:
             yield Breach("unreadable-schema", error.message, position)
             return

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError
+from txlog.errors import ASK_VERIFY, CorruptLogError
 from txlog.protocol.actions import Metadata
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, parse_schema, to_arrow
 
@@ -189,13 +189,17 @@ def _ids(schema: Struct) -> list[int]:
 def _checked_by_name(field: Field) -> Field:
     name = field.metadata.get(_PHYSICAL_NAME)
     if type(name) is not str or not name:
-        raise CorruptLogError(f"the table maps its columns, but column {field.name!r} has no {_PHYSICAL_NAME}")
+        raise CorruptLogError(
+            f"the table maps its columns, but column {field.name!r} has no {_PHYSICAL_NAME}", repair=ASK_VERIFY
+        )
     return field
 
 
 def _checked_by_id(field: Field) -> Field:
     if type(field.metadata.get(_ID)) is not int:
-        raise CorruptLogError(f"the table maps its columns by id, but column {field.name!r} has no {_ID}")
+        raise CorruptLogError(
+            f"the table maps its columns by id, but column {field.name!r} has no {_ID}", repair=ASK_VERIFY
+        )
     return _checked_by_name(field)
 
 

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote_to_bytes
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError
+from txlog.errors import ASK_VERIFY, CorruptLogError
 
 __all__ = [
     "HIVE_NULL",
@@ -180,4 +180,4 @@ def _unescape(uri_text: str, part: str) -> str:
 
 
 def _bad_path(uri_text: str, why: str) -> CorruptLogError:
-    return CorruptLogError(f"the log names a data file by the path {uri_text[:200]!r}: {why}")
+    return CorruptLogError(f"the log names a data file by the path {uri_text[:200]!r}: {why}", repair=ASK_VERIFY)

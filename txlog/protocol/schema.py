@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import orjson
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
+from txlog.errors import ASK_VERIFY, CorruptLogError, InvalidInputError, UnsupportedFeatureError
 
 __all__ = [
     "ARROW_METADATA_KEY",
@@ -176,7 +176,8 @@ def parse_schema(schema_string: str) -> Struct:
     try:
         return schema_from_json(schema_string)
     except ValueError as error:
-        raise CorruptLogError(f"the table's schemaString is not a Delta schema: {error}") from None
+        message = f"the table's schemaString is not a Delta schema: {error}"
+        raise CorruptLogError(message, repair=ASK_VERIFY) from None
 
 
 def schema_from_json(value: Any) -> Struct:

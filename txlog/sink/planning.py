@@ -97,7 +97,9 @@ def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) ->
         job = _job(engine, options, head, definition)
         conformer_for(job.plan.schema, data_schema, engine.uri, head.version)
         return job
-    return _job(engine, options, head, None, _plan_for_data(engine, options, head, data_schema))
+    with TxlogError.located(engine.uri, head.version):
+        plan = _plan_for_data(engine, options, head, data_schema)
+    return _job(engine, options, head, None, plan)
 
 
 def _plan_for_data(engine: Engine, options: WriteOptions, head: TableHead, data_schema: pa.Schema) -> WritePlan:
