@@ -164,6 +164,17 @@ def test_partition_values_that_are_not_the_tables_are_found(table: Path) -> None
     assert "wrong-partition-values" in rules(verify(table, data_files=False))
 
 
+def test_a_partition_value_that_is_none_of_its_columns_type_is_found(tmp_path: Path) -> None:
+    rows = pa.table({"n": pa.array([1, 2, None], pa.int32()), "id": [1, 2, 3]})
+    deltalake.write_deltalake(tmp_path / "t", rows, partition_by=["n"])
+    assert verify(tmp_path / "t").findings == ()
+    values = {"partitionValues": {"n": "x"}}
+    edit(tmp_path / "t", 0, lambda actions: [{"add": {**a["add"], **values}} if "add" in a else a for a in actions])
+    findings = verify(tmp_path / "t", data_files=False).findings
+    assert [finding.rule for finding in findings] == ["wrong-partition-values"] * 3
+    assert "is a int, but a partition value is 'x'" in findings[0].message
+
+
 def test_one_transaction_that_landed_twice_is_found(table: Path) -> None:
     for version in (2, 5):
         edit(table, version, lambda actions: with_commit_info(actions, txnId="same"))

@@ -26,7 +26,9 @@ from txlog.protocol.actions import (
 )
 from txlog.protocol.column_mapping import physical_names, schema_of
 from txlog.protocol.commit_file import Commit
+from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import canonical_path, resolve_data_path
+from txlog.protocol.schema import Field
 
 __all__ = ["Breach", "LogState"]
 
@@ -59,14 +61,15 @@ class LogState:
     files: LiveFiles = field(default_factory=LiveFiles)
     transactions: dict[str, int] = field(default_factory=dict)
     domains: dict[str, str] = field(default_factory=dict)
-    _partition_keys: frozenset[str] | None = None
+    _partition_fields: dict[str, Field | None] | None = None
+    _readable: set[tuple[str, str | None]] = field(default_factory=set)
     _version_of_txn_id: dict[str, int] = field(default_factory=dict)
     _in_commit_timestamp: int | None = None
 
     def start_from(self, version: int, actions: Iterable[Action], files: LiveFiles | None = None) -> None:
         """Begin at a checkpoint: its actions, but for those of files, and its live files."""
         self.is_whole, self.version = True, version
-        self.protocol = self.metadata = self._partition_keys = None
+        self.protocol = self.metadata = self._partition_fields = None
         self.files, self.transactions, self.domains = files or LiveFiles(), {}, {}
         for action in actions:
             self._take_small(action)
@@ -161,7 +164,8 @@ class LogState:
         if isinstance(action, Protocol):
             self.protocol = action
         elif isinstance(action, Metadata):
-            self.metadata, self._partition_keys = action, _keys_of_partition_values(action)
+            self.metadata, self._partition_fields = action, _fields_of_partition_values(action)
+            self._readable.clear()
         elif isinstance(action, SetTransaction):
             self.transactions[action.app_id] = action.version
         elif isinstance(action, DomainMetadata):
@@ -191,16 +195,29 @@ class LogState:
             yield Breach("remove-of-inactive-file", f"removes {action.path}, which is not in the table", position)
 
     def _partition(self, add: AddFile, position: int) -> Iterator[Breach]:
-        expected = self._partition_keys
-        if expected is not None and add.partition_values.keys() != expected:
-            have, want = ", ".join(sorted(add.partition_values)) or "none", ", ".join(sorted(expected)) or "none"
+        fields = self._partition_fields
+        if fields is None:
+            return
+        if add.partition_values.keys() != fields.keys():
+            have, want = ", ".join(sorted(add.partition_values)) or "none", ", ".join(sorted(fields)) or "none"
             yield Breach("wrong-partition-values", f"{add.path} has values of {have}; partitioned by {want}", position)
+            return
+        for name, text in add.partition_values.items():
+            column = fields[name]
+            if column is None or (name, text) in self._readable:
+                continue
+            try:
+                decode(text, column.type, column=column.name)
+                self._readable.add((name, text))
+            except CorruptLogError as error:
+                yield Breach("wrong-partition-values", f"{add.path}: {error.message}", position)
 
 
-def _keys_of_partition_values(metadata: Metadata) -> frozenset[str] | None:
-    """The physical names of the partition columns; None where the schema, a breach of its own, does not tell them."""
+def _fields_of_partition_values(metadata: Metadata) -> dict[str, Field | None] | None:
+    """The partition columns by their physical names; None where the schema, a breach of its own, does not tell them."""
     try:
-        return frozenset(physical_names(schema_of(metadata), metadata.partition_columns))
+        schema, columns = schema_of(metadata), metadata.partition_columns
+        return dict(zip(physical_names(schema, columns), map(schema.find, columns), strict=True))
     except TxlogError:
         return None
 
