@@ -47,7 +47,7 @@ class TextSieve:
         order = {leaf.path: number for number, leaf in enumerate(leaves)}
         beyond = _beyond(predicate, {leaf.path: leaf.kind for leaf in leaves})[:_CONDITIONS_MAX]
         shapes = [
-            _opening(dict(sorted(each.items(), key=lambda item: _place(item[0], order))), min(depth, _DEPTH_MAX))
+            _object(dict(sorted(each.items(), key=lambda item: _place(item[0], order))), min(depth, _DEPTH_MAX))
             for each in beyond
             if len(each) <= _PLACES_MAX and all(_NAME.fullmatch(name) for place in each for name in place)
         ]
@@ -82,31 +82,21 @@ _LETTER = rf'(?:[^"\\\x00-\x1f]|{_ESCAPE})'
 _SCALAR = r"(?:-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?|true|false|null)"
 
 
-def _opening(beyond: Beyond, depth: int) -> str:
-    """Objects that have all of these places, in this order, and between them any others; as far as the last of them."""
+def _object(beyond: Beyond, depth: int, *, is_whole: bool = False) -> str:
+    """Objects that have all of these places, in this order, and between them any others; as far as the last of these
+    places unless ``is_whole``."""
     names = list(dict.fromkeys(place[0] for place in beyond))
     other = f'"{_unlike(names)}": ?{_any_value(depth)}'
-    members = [_member(name, beyond, depth) + rf"(?:, ?{other})*" for name in names[:-1]]
-    return rf"\{{(?:{other}, ?)*{', ?'.join([*members, _member(names[-1], beyond, depth, is_last=True)])}"
-
-
-def _member(name: str, beyond: Beyond, depth: int, *, is_last: bool = False) -> str:
-    within = {place[1:]: pattern for place, pattern in beyond.items() if place[0] == name}
-    if () in within:
-        shape = within[()] + (r"[,}]" if is_last else "")
-    elif is_last:
-        shape = _opening(within, max(0, depth - 1))
-    else:
-        shape = _object(within, max(0, depth - 1))
-    return rf'"{re.escape(name)}": ?{shape}'
-
-
-def _object(beyond: Beyond, depth: int) -> str:
-    """As `_opening`, to the end of the object."""
-    names = list(dict.fromkeys(place[0] for place in beyond))
-    other = f'"{_unlike(names)}": ?{_any_value(depth)}'
-    members = [_member(name, beyond, depth) + rf"(?:, ?{other})*" for name in names]
-    return rf"\{{(?:{other}, ?)*{', ?'.join(members)}\}}"
+    members = []
+    for name in names:
+        reads_on = is_whole or name != names[-1]
+        within = {place[1:]: pattern for place, pattern in beyond.items() if place[0] == name}
+        if () in within:
+            shape = within[()] + ("" if reads_on else "[,}]")
+        else:
+            shape = _object(within, max(0, depth - 1), is_whole=reads_on)
+        members.append(rf'"{re.escape(name)}": ?{shape}' + (rf"(?:, ?{other})*" if reads_on else ""))
+    return rf"\{{(?:{other}, ?)*{', ?'.join(members)}" + (r"\}" if is_whole else "")
 
 
 def _any_value(depth: int) -> str:

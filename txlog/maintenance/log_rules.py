@@ -32,6 +32,8 @@ from txlog.protocol.schema import Field
 
 __all__ = ["Breach", "LogState"]
 
+_REMEMBERED_MAX = 10_000
+
 
 @dataclass(frozen=True, slots=True)
 class Breach:
@@ -208,7 +210,8 @@ class LogState:
                 continue
             try:
                 decode(text, column.type, column=column.name)
-                self._readable.add((name, text))
+                if len(self._readable) < _REMEMBERED_MAX:  # a table may have as many values as files
+                    self._readable.add((name, text))
             except CorruptLogError as error:
                 yield Breach("wrong-partition-values", f"{add.path}: {error.message}", position)
 

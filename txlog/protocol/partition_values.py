@@ -97,6 +97,7 @@ def _each_distinct(values: pa.Array, convert: Callable[[Any], Any], result: pa.D
 def _null_where_empty(texts: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
+    # A comparison with "", and ``pa.scalar(None)``, would import pandas: see `txlog.arrow_buffers`.
     return pc.if_else(pc.binary_length(texts).cast(pa.bool_()), texts, pa.nulls(1, pa.string())[0])
 
 

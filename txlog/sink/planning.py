@@ -93,13 +93,11 @@ def plan_write(engine: Engine, data_schema: pa.Schema, options: WriteOptions) ->
         _check_partitioning(engine, head, options)
         _check_removable(head, options)
         definition = with_columns(head, _new_columns(head, data_schema)) if options.schema_mode == "merge" else None
+        plan = _plan_for_data(engine, options, head, data_schema) if definition is None else None
+    job = _job(engine, options, head, definition, plan)
     if definition is not None:
-        job = _job(engine, options, head, definition)
         conformer_for(job.plan.schema, data_schema, engine.uri, head.version)
-        return job
-    with TxlogError.located(engine.uri, head.version):
-        plan = _plan_for_data(engine, options, head, data_schema)
-    return _job(engine, options, head, None, plan)
+    return job
 
 
 def _plan_for_data(engine: Engine, options: WriteOptions, head: TableHead, data_schema: pa.Schema) -> WritePlan:
