@@ -24,10 +24,10 @@ import deltalake
 import pyarrow as pa
 
 import txlog
-from txlog import ambient
-from txlog.maintenance.verify import verify_table
-from txlog.sink import task_writer
 from txlog.store.open import open_store
+from txlog.util import ambient
+from txlog.verify.verify import verify_table
+from txlog.writer import task_writer
 
 __all__ = [
     "ACTS",
@@ -152,7 +152,7 @@ def _run(job: Job, acts: int) -> None:
             _write(ledger.fileno(), b"%d\n" % checkpoint_id)
             _fsync(ledger.fileno())
             # What follows a commit runs on a thread: without it, the numbers of the steps are always the same.
-            table._engine.post_commit.drain()
+            table._open_table.post_commit.drain()
 
 
 FIRST_EXIT_CODE = 100

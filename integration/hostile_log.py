@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 
 import txlog
 from txlog.errors import TxlogError
-from txlog.maintenance.verify import verify_table
 from txlog.store.open import open_store
 from txlog.upkeep.version_checksum import write_checksum
+from txlog.verify.verify import verify_table
 
 SHAPES = ("commits", "classic", "multi-part", "v2 in JSON", "v2 in Parquet", "compacted", "checksum")
 _UUID = "80a083e8-7026-4e79-81be-64bd76c43a11"
@@ -51,8 +51,8 @@ def build_tables(root: Path) -> dict[str, Path]:
     for shape in SHAPES[1:5]:
         _checkpoint_at_3(root / shape, shape)
     _compact(root / "compacted" / _LOG)
-    log = txlog.Table.open(str(root / "checksum"))._engine.log
-    assert write_checksum(log, log.head())
+    log = txlog.Table.open(str(root / "checksum"))._open_table.log
+    assert write_checksum(log, log.newest_state())
     return {shape: root / shape for shape in SHAPES}
 
 

@@ -15,8 +15,8 @@ from fault_tools import end_of, event, process
 from race_worker import Race, work
 
 import txlog
-from txlog.maintenance.verify import verify_table
 from txlog.store.open import open_store
+from txlog.verify.verify import verify_table
 
 __all__ = [
     "acknowledged",
@@ -87,7 +87,7 @@ def judge(races: Sequence[Race]) -> None:
     assert not refused & rows.keys(), "a row is there of which an error said that nothing landed"
     assert rows.keys() <= begun
     for race in races:
-        if race.engine == "txlog.sink":
+        if race.open_table == "txlog.sink":
             assert {(race.worker, number) for number in range(race.calls)} <= told, "a job did not come to its end"
     log = versions_in_the_log(races[0])
     assert {entry["version"]: entry["txn_id"] for entry in ledger if _names_a_version(entry)}.items() <= log.items()
@@ -110,10 +110,10 @@ def rows_as_we_see_them(race: Race) -> Counter[tuple[int, int]]:
 
 def rows_as_others_see_them(race: Race) -> dict[str, Counter[tuple[int, int]]]:
     table = deltalake.DeltaTable(race.uri, storage_options=race.storage_options or None)
-    engine = deltalake.QueryBuilder().register("t", table)
+    open_table = deltalake.QueryBuilder().register("t", table)
     dataset = duckdb.connect().register("t", table.to_pyarrow_dataset())
     return {
-        "deltalake": _counted(engine.execute("select worker, number from t").read_all()),
+        "deltalake": _counted(open_table.execute("select worker, number from t").read_all()),
         "duckdb": _counted(dataset.sql("select worker, number from t").to_arrow_table()),
     }
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import pytest
 
-from txlog import ambient
+from txlog.util import ambient
 
 __all__ = ["S3Location", "S3Server", "any_s3_location", "any_s3_server", "s3_location", "s3_server", "start_server"]
 

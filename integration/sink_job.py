@@ -18,8 +18,8 @@ import pyarrow as pa
 from crash_job import Steps
 
 import txlog
-from txlog.maintenance.verify import verify_table
 from txlog.store.open import open_store
+from txlog.verify.verify import verify_table
 
 __all__ = ["SinkJob", "coordinate", "judged", "prepared", "recover", "run", "stage", "stopping", "watched"]
 
@@ -78,7 +78,7 @@ def run(job: SinkJob, note: Callable[[str], None] = lambda done: None) -> None:
         sink.commit(checkpoint_id)
         note("committed")
         # What follows a commit runs on a thread: without it, the numbers of the steps are always the same.
-        sink._engine.post_commit.drain()
+        sink._open_table.post_commit.drain()
 
 
 def prepared(job: SinkJob) -> None:
@@ -93,7 +93,7 @@ def prepared(job: SinkJob) -> None:
 def recover(job: SinkJob) -> None:
     sink = job.sink()
     sink.recover()
-    sink._engine.post_commit.drain()
+    sink._open_table.post_commit.drain()
 
 
 def watched(life: Callable[[SinkJob], None], job: SinkJob, at: int, told: str) -> None:

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.sink.committable import Committable, PendingFile
 from txlog.sink.staging import Manifest, SealedTask, Staging
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
+from txlog.writer.committable import Committable, PendingFile
 
 __all__ = ["AWKWARD_APP_IDS", "STAGING_CONTRACT", "committable", "sealed", "staging_of"]
 

@@ -16,8 +16,8 @@ import pytest
 from fault_tools import require_mounts, small_disk
 
 import txlog
-from txlog.maintenance.verify import verify_table
 from txlog.store.open import open_store
+from txlog.verify.verify import verify_table
 
 WHAT = "what a full disk does to a write"
 PAGE_BYTES = 4096
@@ -127,10 +127,10 @@ def test_a_checkpoint_that_follows_a_commit_by_itself_and_finds_no_space_is_a_wa
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
         table = _new_table(str(disk / "t"))
         table.set_properties({"delta.checkpointInterval": "1"})
-        table._engine.post_commit.drain()
+        table._open_table.post_commit.drain()
         (disk / "ballast").write_bytes(bytes(shutil.disk_usage(disk).free - 4 * PAGE_BYTES))
         result = table.append(_rows(2))
-        table._engine.post_commit.drain()
+        table._open_table.post_commit.drain()
         assert result.outcome == "committed"
         assert any("no checkpoint" in record.message for record in caplog.records), caplog.text
         assert _numbers(table.uri) == [0, 1, 2, 3]

@@ -13,10 +13,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from txlog.delta_log import DeltaLog
 from txlog.errors import CorruptLogError, TableNotFoundError
-from txlog.log.checkpoint import build_checkpoint
-from txlog.log.state import TableHead
+from txlog.log.checkpoint.classic import build_checkpoint
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.paths import resolve_data_path
 from txlog.store.local import local_table_store
@@ -49,9 +49,9 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return unpack
 
 
-def loaded(root: Path) -> tuple[DeltaLog, TableHead]:
+def loaded(root: Path) -> tuple[DeltaLog, TableState]:
     log = DeltaLog(local_table_store(str(root)))
-    return log, log.head()
+    return log, log.newest_state()
 
 
 @pytest.mark.parametrize(
@@ -59,16 +59,16 @@ def loaded(root: Path) -> tuple[DeltaLog, TableHead]:
 )
 def test_a_golden_table_has_the_live_files_that_deltalake_sees(name: str, unpacked: Any) -> None:
     for root in unpacked(name):
-        log, head = loaded(root)
+        log, state = loaded(root)
         theirs = deltalake.DeltaTable(str(root))
         expected = theirs.get_add_actions().to_struct_array().to_pylist()
-        ours = log.files(head).to_pylist()
-        assert head.version == theirs.version()
+        ours = log.files(state).to_pylist()
+        assert state.version == theirs.version()
         assert {(f["size"], f["modificationTime"]) for f in ours} == {
             (f["size_bytes"], f["modification_time"]) for f in expected
         }
         assert len(ours) == len(expected)
-        assert (head.metadata.id, list(head.partition_columns)) == (
+        assert (state.metadata.id, list(state.partition_columns)) == (
             str(theirs.metadata().id),
             theirs.metadata().partition_columns,
         )
@@ -84,8 +84,8 @@ def test_a_broken_golden_table_is_refused(name: str, unpacked: Any) -> None:
 @pytest.mark.parametrize("name", sorted(set(golden.NAMES) & SPELLED_TWICE))
 def test_two_spellings_of_a_path_are_one_file(name: str, unpacked: Any) -> None:
     (root,) = unpacked(name)
-    log, head = loaded(root)
-    assert log.files(head).num_rows == 0
+    log, state = loaded(root)
+    assert log.files(state).num_rows == 0
 
 
 def rows_expected(root: Path) -> int | None:
@@ -101,9 +101,9 @@ def test_live_files_hold_as_many_rows_as_spark_expects(name: str, unpacked: Any)
         expected = rows_expected(root)
         if expected is None:
             continue
-        log, head = loaded(root)
+        log, state = loaded(root)
         rows = 0
-        for file in log.files(head).to_pylist():
+        for file in log.files(state).to_pylist():
             deleted = file["deletionVector"]["cardinality"] if file["deletionVector"] else 0
             rows += pq.read_metadata(root / resolve_data_path(file["path"]).path).num_rows - deleted
         assert rows == expected
@@ -112,13 +112,13 @@ def test_live_files_hold_as_many_rows_as_spark_expects(name: str, unpacked: Any)
 @pytest.mark.parametrize("name", sorted(set(golden.NAMES) - REFUSED.keys()))
 def test_every_version_is_the_plain_fold_of_its_commits(name: str, unpacked: Any) -> None:
     for root in unpacked(name):
-        log, head = loaded(root)
+        log, state = loaded(root)
         commits = {int(p.name[:20]): p for p in (root / "_delta_log").glob("*.json") if len(p.name) == 25}
-        if sorted(commits) != list(range(head.version + 1)) or name in SPELLED_TWICE:
+        if sorted(commits) != list(range(state.version + 1)) or name in SPELLED_TWICE:
             continue  # cleaned up: there is nothing to fold from
         live: dict[tuple[str, str | None], int] = {}
         txns: dict[str, int] = {}
-        for version in range(head.version + 1):
+        for version in range(state.version + 1):
             for line in filter(None, commits[version].read_bytes().splitlines()):
                 action = orjson.loads(line)
                 file = action.get("add") or action.get("remove")
@@ -131,9 +131,9 @@ def test_every_version_is_the_plain_fold_of_its_commits(name: str, unpacked: Any
                 if "txn" in action:
                     txns[action["txn"]["appId"]] = action["txn"]["version"]
             try:
-                at = log.head_at(version)
+                at = log.state_at(version)
             except CorruptLogError:
-                assert version < head.version  # some golden logs get their metadata late
+                assert version < state.version  # some golden logs get their metadata late
                 continue
             files = log.files(at)
             assert sorted(files["size"].to_pylist()) == sorted(live.values())
@@ -145,14 +145,14 @@ def test_statistics_survive_checkpoints_that_keep_them_typed_only(unpacked: Any)
     seen = 0
     for name in ("v1-single-part-struct-stats-only", "v2-parquet-sidecars-struct-stats-only"):
         (root,) = unpacked(name)
-        log, head = loaded(root)
+        log, state = loaded(root)
         told = {}
         for commit in sorted((root / "_delta_log").glob("0*.json")):
             for line in commit.read_bytes().splitlines():
                 add = orjson.loads(line).get("add")
                 if add:
                     told[add["path"]] = orjson.loads(add["stats"])
-        for file in log.files(head).to_pylist():
+        for file in log.files(state).to_pylist():
             stats = orjson.loads(file["stats"])
             assert stats["numRecords"] == told[file["path"]]["numRecords"]
             assert stats["minValues"] == told[file["path"]]["minValues"]
@@ -166,32 +166,32 @@ def test_statistics_survive_checkpoints_that_keep_them_typed_only(unpacked: Any)
 )
 def test_deltalake_reads_our_checkpoint_of_a_golden_table(name: str, unpacked: Any, tmp_path: Path) -> None:
     for number, root in enumerate(unpacked(name)):
-        log, head = loaded(root)
+        log, state = loaded(root)
         before = deltalake.DeltaTable(str(root)).get_add_actions(flatten=True).to_struct_array().to_pylist()
         copy = tmp_path / str(number) / "_delta_log"
         copy.mkdir(parents=True)
         # Nothing but the last commit, so that the checkpoint must be read.
-        last = f"{head.version:020d}.json"
+        last = f"{state.version:020d}.json"
         (copy / last).write_bytes((root / "_delta_log" / last).read_bytes())
         store = local_table_store(str(copy.parent))
-        live, tombstones = log.files_and_tombstones(head)
-        checkpoint = build_checkpoint(head, live, tombstones, now_ms=0)
-        store.log.put(f"{head.version:020d}.checkpoint.parquet", checkpoint.body)
+        live, tombstones = log.files_and_tombstones(state)
+        checkpoint = build_checkpoint(state, live, tombstones, now_ms=0)
+        store.log.put(f"{state.version:020d}.checkpoint.parquet", checkpoint.body)
         store.log.put("_last_checkpoint", checkpoint.hint)
         after = deltalake.DeltaTable(str(copy.parent)).get_add_actions(flatten=True).to_struct_array().to_pylist()
         assert by_path(after) == by_path(before)
         again, found = loaded(copy.parent)
-        assert found.transactions == retained(head)
-        assert found.metadata == head.metadata
-        assert found.protocol == head.protocol
+        assert found.transactions == retained(state)
+        assert found.metadata == state.metadata
+        assert found.protocol == state.protocol
         assert by_path(parsed(again.files(found))) == by_path([{**file, "dataChange": False} for file in parsed(live)])
         assert again.files_and_tombstones(found)[1].num_rows == tombstones.num_rows
 
 
-def retained(head: TableHead) -> dict[str, SetTransaction]:
+def retained(state: TableState) -> dict[str, SetTransaction]:
     """At the epoch nothing is old yet; where the table asks for expiry, what carries no time is expired."""
-    expires = "delta.setTransactionRetentionDuration" in head.metadata.configuration
-    return {k: txn for k, txn in head.transactions.items() if txn.last_updated is not None or not expires}
+    expires = "delta.setTransactionRetentionDuration" in state.metadata.configuration
+    return {k: txn for k, txn in state.transactions.items() if txn.last_updated is not None or not expires}
 
 
 def parsed(files: pa.Table) -> list[dict[str, Any]]:
@@ -207,8 +207,8 @@ def test_damage_to_any_checkpoint_costs_a_warning_and_no_file(
 ) -> None:
     for name in ("checkpoint", "v2-checkpoint-json", "v2-checkpoints-parquet-with-sidecars", "125-iterator-bug"):
         (root,) = unpacked(name)
-        log, head = loaded(root)
-        expected = sorted(log.files(head)["path"].to_pylist())
+        log, state = loaded(root)
+        expected = sorted(log.files(state)["path"].to_pylist())
         victims = [p for p in (root / "_delta_log").rglob("*") if ".checkpoint." in p.name]
         assert victims
         if not (root / "_delta_log" / f"{0:020d}.json").exists():

@@ -61,7 +61,7 @@ def test_spark_goes_on_from_our_checksum_file_and_we_from_its(tmp_path: Path, re
     for number in range(4):
         table.append(rows(number, number + 10), app_id="loader", checkpoint_id=number)
     table.overwrite(rows(7, 8, 9))
-    assert write_checksum(table._engine.log, table._engine.log.head())
+    assert write_checksum(table._open_table.log, table._open_table.log.newest_state())
     assert len(everybody_reads(path, read_delta)) == 3
     spark = read_delta(path).sparkSession
     spark.createDataFrame([(100, "0")], "id bigint, p string").write.format("delta").mode("append").save(str(path))
@@ -69,7 +69,7 @@ def test_spark_goes_on_from_our_checksum_file_and_we_from_its(tmp_path: Path, re
     assert (said["numFiles"], said["tableSizeBytes"]) == counted(path)
     assert [(txn["appId"], txn["version"]) for txn in said["setTransactions"]] == [("loader", 3)]
     reopened = txlog.Table.open(path)
-    totals = reopened._engine.log.head().totals
+    totals = reopened._open_table.log.newest_state().totals
     assert totals is not None, "our own commit since would not tell what Spark's changed: this is Spark's count"
     assert (totals.num_files, totals.size_bytes) == counted(path)
     assert reopened.snapshot().transaction_version("loader") == 3
@@ -82,7 +82,7 @@ def test_spark_finds_our_checksum_file_right_after_an_application_expired(tmp_pa
     properties = {**NEVER, "delta.setTransactionRetentionDuration": "interval 1 millisecond"}
     table = txlog.Table.create(path, SCHEMA, properties=properties)
     table.append(rows(1), app_id="loader", checkpoint_id=1)
-    assert write_checksum(table._engine.log, table._engine.log.head())
+    assert write_checksum(table._open_table.log, table._open_table.log.newest_state())
     spark: Any = read_delta(path).sparkSession
     log = spark._jvm.org.apache.spark.sql.delta.DeltaLog.forTable(spark._jsparkSession, str(path))
     snapshot = log.unsafeVolatileSnapshot()
@@ -117,7 +117,7 @@ def test_everybody_reads_what_a_cleanup_left(tmp_path: Path, read_delta: Read) -
     for number in range(5):
         table.append(rows(number, number + 10))
     table.create_checkpoint()
-    assert write_checksum(table._engine.log, table._engine.log.head())
+    assert write_checksum(table._open_table.log, table._open_table.log.newest_state())
     for file in log_of(path).iterdir():
         old_s = file.stat().st_mtime - 40 * DAY_S
         os.utime(file, (old_s, old_s))

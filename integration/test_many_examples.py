@@ -17,7 +17,7 @@ EXAMPLES = 50
     ("tests", "at_least"),
     [
         pytest.param(("tests", "-m", "hypothesis"), 20, id="properties"),
-        pytest.param(("tests/test_conflict_outcomes.py",), 600, id="conflicts at both isolation levels"),
+        pytest.param(("tests/commit/test_conflict_outcomes.py",), 600, id="conflicts at both isolation levels"),
     ],
 )
 def test_many_examples_hold(tests: tuple[str, ...], at_least: int) -> None:

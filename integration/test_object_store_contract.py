@@ -11,7 +11,7 @@ from servers import S3Location
 
 from txlog.store.base import FileStore, LogStore, PutOutcome
 from txlog.store.open import open_store
-from txlog.store.probe import probe_head, probe_store
+from txlog.store.probe import probe_newest_commit, probe_store
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
 
 VERSIONS = 25
@@ -39,7 +39,7 @@ def test_a_probe_finds_the_server_safe_and_leaves_nothing(any_s3_location: S3Loc
 def test_the_head_put_again_is_refused(any_s3_location: S3Location) -> None:
     log = open_store(any_s3_location.uri, any_s3_location.storage_options).log
     log.put_if_absent(f"{0:020}.json", b"head")
-    assert probe_head(log, f"{0:020}.json", b"head") is True
+    assert probe_newest_commit(log, f"{0:020}.json", b"head") is True
 
 
 @pytest.fixture

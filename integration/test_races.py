@@ -31,12 +31,12 @@ def seed() -> int:
 
 
 def _race(
-    folder: Path, workers: int, calls: int, engine: str = "txlog", place: S3Location | None = None, first: int = 0
+    folder: Path, workers: int, calls: int, open_table: str = "txlog", place: S3Location | None = None, first: int = 0
 ) -> list[Race]:
     """Workers on one table, which is ``folder/t`` unless ``place`` says otherwise, each with a ledger of its own."""
     uri, options = (place.uri, place.storage_options) if place else (str(folder / "t"), {})
     return [
-        Race(uri, worker, calls, str(folder / f"ledger-{worker}.jsonl"), engine, options)
+        Race(uri, worker, calls, str(folder / f"ledger-{worker}.jsonl"), open_table, options)
         for worker in range(first, first + workers)
     ]
 
@@ -71,7 +71,7 @@ def test_eight_processes_append_to_one_table_on_an_object_store(any_s3_location:
 
 
 def test_jobs_that_all_find_no_table_create_one_together(tmp_path: Path) -> None:
-    races = _race(tmp_path, workers=8, calls=2, engine="txlog.write")
+    races = _race(tmp_path, workers=8, calls=2, open_table="txlog.write")
     ledger = run(races)
     _assert_all_is_there(races, ledger)
     assert {entry["version"] for entry in ledger} == set(range(16))
@@ -86,7 +86,7 @@ def test_jobs_that_all_find_no_table_create_one_together_on_an_object_store(
 
 def test_twins_of_one_job_land_each_checkpoint_once(tmp_path: Path) -> None:
     """Two drivers of a restarted job, both sure to be the one: each checkpoint is in the table exactly once."""
-    races = _race(tmp_path, workers=4, calls=15, engine="txlog.twins")
+    races = _race(tmp_path, workers=4, calls=15, open_table="txlog.twins")
     _create(races[0])
     ledger = run(races)
     committed = [entry for entry in ledger if entry["outcome"] == "committed"]

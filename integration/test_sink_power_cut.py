@@ -39,7 +39,7 @@ def _assert_all_is_there(job: SinkJob, acknowledged: list[str], where: str) -> N
         tasks = {int(line.split()[1]): 0 for line in acknowledged}
         assert staged.attempts.keys() >= tasks.keys(), where
         for _, committable in staging_of(store).tasks(staged, tasks):
-            assert [store.files.head(file.path).size for file in committable.files] == [
+            assert [store.files.stat(file.path).size for file in committable.files] == [
                 file.size_bytes for file in committable.files
             ], where
     assert end_of(process(sink_job.run, job)) == 0, where

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from txlog.log.transaction import Proposal, commit_bytes
+from txlog.log.proposal import Proposal, commit_bytes
 from txlog.store.base import TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
@@ -94,10 +94,10 @@ def _proposed(loser: str, base: Stored) -> Proposal:
     store = memory_table_store()
     base.put_into(store)
     assert isinstance(store.log, MemoryLogStore)
-    engine = Recorded(TableStore(store.uri, RivalsMoment(store.log, stop), store.files))
+    open_table = Recorded(TableStore(store.uri, RivalsMoment(store.log, stop), store.files))
     with suppress(_Planned):
-        KINDS[loser].run(engine, LOSER)
-    return engine.proposals[0]
+        KINDS[loser].run(open_table, LOSER)
+    return open_table.proposals[0]
 
 
 def _write(log: Path, stored: Stored, names: Any) -> None:

@@ -171,7 +171,7 @@ def test_files_from_before_a_type_was_widened_are_read_and_skipped_rightly(
     before = as_rows(table.snapshot().to_arrow())
     nearest = table.snapshot().to_arrow(["f"], "b = 1").to_pylist()[0]["f"]
     assert nearest != 3.14  # the float nearest to it, whose statistics say 3.14
-    from txlog.log.predicates import col
+    from txlog.expressions.predicates import col
 
     assert table.snapshot().to_arrow(where=col("f") == nearest).num_rows == 1
     assert table.snapshot().to_arrow(where=col("f") == 3.14).num_rows == 1

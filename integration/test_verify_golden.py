@@ -8,8 +8,8 @@ import golden
 import pytest
 
 from txlog.errors import TableNotFoundError
-from txlog.maintenance.verify import verify_table
 from txlog.store.local import local_table_store
+from txlog.verify.verify import verify_table
 
 WITHOUT_A_LOG = {"crc-malformed", "no-delta-log-folder"}
 BROKEN = {

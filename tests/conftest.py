@@ -20,14 +20,14 @@ import pyarrow as pa
 import pytest
 import typer.testing
 
-from txlog import ambient
-from txlog.engine import Engine
-from txlog.sink.batch_write import write_batch
-from txlog.sink.planning import WriteOptions
+from txlog.commands.batch_write import write_batch
+from txlog.commands.write_planning import WriteOptions
+from txlog.commit.open_table import OpenTable
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.util import ambient
 
 IN_MEMORY = Path("/dev/shm")
 
@@ -115,23 +115,23 @@ def files() -> MemoryFileStore:
 
 
 @pytest.fixture
-def open_engine(scripted_log: FaultyLogStore, files: MemoryFileStore) -> Callable[..., Engine]:
-    """Another handle on the one table of this test: ``open_engine(total_timeout=5)``."""
+def open_handle(scripted_log: FaultyLogStore, files: MemoryFileStore) -> Callable[..., OpenTable]:
+    """Another handle on the one table of this test: ``open_handle(total_timeout=5)``."""
 
-    def opened(**retry: Any) -> Engine:
-        return Engine(TableStore("memory://table", scripted_log, files), RetryPolicy(**retry))
+    def opened(**retry: Any) -> OpenTable:
+        return OpenTable(TableStore("memory://table", scripted_log, files), RetryPolicy(**retry))
 
     return opened
 
 
 @pytest.fixture
-def table(scripted_log: FaultyLogStore, open_engine: Callable[..., Engine], clock: ScriptedClock) -> Engine:
+def table(scripted_log: FaultyLogStore, open_handle: Callable[..., OpenTable], clock: ScriptedClock) -> OpenTable:
     """A handle on that table, with versions 0 and 1 of a row each and the store's probe behind it."""
-    engine: Engine = open_engine(total_timeout=60)
+    open_table: OpenTable = open_handle(total_timeout=60)
     for _ in range(2):
-        write_batch(engine, pa.table({"id": pa.array([1], pa.int64())}), WriteOptions(create=True))
+        write_batch(open_table, pa.table({"id": pa.array([1], pa.int64())}), WriteOptions(create=True))
     scripted_log.calls.clear()
-    return engine
+    return open_table
 
 
 @pytest.fixture

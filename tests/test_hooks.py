@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.engine import Engine
+from txlog.commands.batch_write import write_batch
+from txlog.commands.write_planning import WriteOptions
+from txlog.commit.open_table import OpenTable
 from txlog.hooks import LostRace
-from txlog.sink.batch_write import write_batch
-from txlog.sink.planning import WriteOptions
 from txlog.store.base import PutOutcome, TableStore
 from txlog.table import Table
 
@@ -49,23 +49,23 @@ class Recorded(txlog.CommitHooks):
 def watched(scripted_log: Any, files: Any, clock: Any) -> Callable[[txlog.CommitHooks], Table]:
     """The one table of this test, at version 0, through a handle with hooks."""
     store = TableStore("memory://table", scripted_log, files)
-    append(Table(Engine(store)))
+    append(Table(OpenTable(store)))
 
     def opened(hooks: txlog.CommitHooks) -> Table:
-        return Table(Engine(store, hooks=hooks))
+        return Table(OpenTable(store, hooks=hooks))
 
     return opened
 
 
 def append(table: Table, **options: Any) -> txlog.WriteResult:
-    return write_batch(table._engine, ROWS, WriteOptions(create=True, **options))
+    return write_batch(table._open_table, ROWS, WriteOptions(create=True, **options))
 
 
 def let_another_win(table: Table, scripted_log: Any, act: Callable[[Table], object]) -> None:
     """Just before the next commit is put, somebody else commits."""
 
     def step(real: Any, name: str, body: bytes) -> PutOutcome:
-        act(Table(Engine(table._engine.store)))
+        act(Table(OpenTable(table._open_table.store)))
         return real(name, body)  # type: ignore[no-any-return]
 
     scripted_log.script["put_if_absent"] = [step]
@@ -94,7 +94,7 @@ def test_a_lost_race_is_told_before_the_commit_and_named_in_result_commit_and_lo
     assert (lost.version, lost.winner_operation, lost.attempts) == (1, "WRITE", 1)
     assert lost.txn_id == result.txn_id
     assert result.metrics.lost_to == {"WRITE": 1}
-    info = orjson.loads(table._engine.store.log.read(f"{2:020}.json").splitlines()[0])["commitInfo"]
+    info = orjson.loads(table._open_table.store.log.read(f"{2:020}.json").splitlines()[0])["commitInfo"]
     assert info["txlog"]["lostTo"] == {"WRITE": 1}
     assert info["txlog"]["waitedMs"] == round(result.metrics.waited_s * 1000)
     line = caplog.records[-1]

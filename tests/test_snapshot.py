@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.log.predicates import col
+from txlog.expressions.predicates import col
 from txlog.table import Table
 
 UTC = dt.timezone.utc

@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.engine import Engine
+from txlog.commit.open_table import OpenTable
 from txlog.protocol.log_names import commit_name
 from txlog.store.open import open_store
 from txlog.table import Table
-from txlog.unbuilt import ELSEWHERE, NOT_BUILT
+from txlog.util.api_hints import ELSEWHERE, NOT_BUILT
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
 
@@ -51,11 +51,11 @@ def table(tmp_path: Path) -> Table:
 
 
 @pytest.fixture
-def table_in_memory(open_engine: Callable[..., Engine]) -> Callable[[], Table]:
+def table_in_memory(open_handle: Callable[..., OpenTable]) -> Callable[[], Table]:
     """Handles on one table in memory, which the first of them creates."""
-    engine = open_engine()
-    txlog.table.write_batch(engine, rows_of(1), txlog.table.WriteOptions(create=True))
-    return lambda: Table(open_engine())
+    open_table = open_handle()
+    txlog.table.write_batch(open_table, rows_of(1), txlog.table.WriteOptions(create=True))
+    return lambda: Table(open_handle())
 
 
 # --- creating and opening ---------------------------------------------------------------------------------------------
@@ -669,7 +669,7 @@ def test_checkpoints_come_by_themselves_at_the_interval_asked_for(tmp_path: Path
     table = Table.create(tmp_path / "t", SCHEMA, properties={"delta.checkpointInterval": "3"})
     for number in range(7):
         table.append(rows_of(number))
-        table._engine.post_commit.drain()
+        table._open_table.post_commit.drain()
     names = sorted(path.name for path in (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet"))
     assert [int(name.split(".")[0]) for name in names] == [3, 6]
     assert ids_of(Table.open(tmp_path / "t")) == list(range(7))
@@ -751,19 +751,19 @@ def test_one_handle_serves_many_threads(table_in_memory: Callable[[], Table]) ->
     assert ids_of(table_in_memory()) == expected
 
 
-def test_writers_that_all_find_no_table_make_one_of_it(open_engine: Callable[..., Engine]) -> None:
+def test_writers_that_all_find_no_table_make_one_of_it(open_handle: Callable[..., OpenTable]) -> None:
     barrier = threading.Barrier(6)
     outcomes: list[tuple[int | None, str]] = []
 
     def first_write(number: int) -> None:
-        engine = open_engine()
+        open_table = open_handle()
         options = txlog.table.WriteOptions(create=True, partition_by=["day"])
 
         def rows() -> Iterator[pa.RecordBatch]:
             yield from rows_of(number).to_batches()
             barrier.wait()  # all of them are planned on "there is no table" by now
 
-        result = txlog.table.write_batch(engine, rows(), options)
+        result = txlog.table.write_batch(open_table, rows(), options)
         outcomes.append((result.version, result.outcome))
 
     threads = [threading.Thread(target=first_write, args=(number,)) for number in range(6)]
@@ -772,7 +772,7 @@ def test_writers_that_all_find_no_table_make_one_of_it(open_engine: Callable[...
     for thread in threads:
         thread.join()
     assert sorted(outcomes) == [(version, "committed") for version in range(6)]
-    assert ids_of(Table(open_engine())) == list(range(6))
+    assert ids_of(Table(open_handle())) == list(range(6))
 
 
 @pytest.mark.parametrize(
@@ -894,12 +894,12 @@ def test_a_pickled_handle_is_a_handle_of_the_same_table(table: Table) -> None:
 def test_a_pickled_handle_keeps_its_retry_policy(tmp_path: Path) -> None:
     Table.create(tmp_path / "t", SCHEMA)
     table = Table.open(tmp_path / "t", retry=txlog.RetryPolicy(max_attempts=7, total_timeout=5))
-    assert pickle.loads(pickle.dumps(table))._engine.retry == txlog.RetryPolicy(max_attempts=7, total_timeout=5)
+    assert pickle.loads(pickle.dumps(table))._open_table.retry == txlog.RetryPolicy(max_attempts=7, total_timeout=5)
 
 
 def test_a_pickled_handle_holds_no_secret() -> None:
     options = {"access_key_id": "AKIA-the-key", "secret_access_key": "the-secret", "session_token": "the-token"}
-    table = Table(Engine(open_store("s3://bucket/t", {**options, "region": "eu-west-1"})))
+    table = Table(OpenTable(open_store("s3://bucket/t", {**options, "region": "eu-west-1"})))
     pickled = pickle.dumps(table)
     assert b"bucket/t" in pickled
     assert b"eu-west-1" in pickled

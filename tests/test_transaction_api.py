@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.engine import Engine
+from txlog.commands.batch_write import write_batch
+from txlog.commands.write_planning import WriteOptions
+from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
-from txlog.sink.batch_write import write_batch
-from txlog.sink.planning import WriteOptions
 from txlog.table import Table
 from txlog.testing.memory_store import MemoryFileStore
 from txlog.transaction import Transaction
@@ -383,15 +383,15 @@ def test_files_written_by_other_means_become_rows(table: Table) -> None:
 
 
 def test_a_file_written_by_other_means_is_on_disk_before_a_commit_names_it(
-    open_engine: Callable[..., Engine], files: MemoryFileStore
+    open_handle: Callable[..., OpenTable], files: MemoryFileStore
 ) -> None:
     data = pa.BufferOutputStream()
     pq.write_table(pa.table({"id": [1]}), data)
     body = data.getvalue().to_pybytes()
-    engine = open_engine()
-    write_batch(engine, pa.table({"id": [1]}), WriteOptions(create=True))
+    open_table = open_handle()
+    write_batch(open_table, pa.table({"id": [1]}), WriteOptions(create=True))
     files.objects["by-hand.parquet"] = (body, 1)
-    with Table(engine).transaction() as transaction:
+    with Table(open_table).transaction() as transaction:
         transaction.add(AddFile("by-hand.parquet", {}, len(body), 1, True))
         assert "by-hand.parquet" in files.durable
 

@@ -43,17 +43,17 @@ if TYPE_CHECKING:
     )
     from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
-    from txlog.sink.committable import Committable
     from txlog.sink.sink import Sink
     from txlog.snapshot import Snapshot
     from txlog.store.probe import probe_store
     from txlog.store.retry import RetryPolicy
     from txlog.table import Table, write
     from txlog.transaction import Transaction
+    from txlog.writer.committable import Committable
 
 _HOME = {
     "CommitHooks": "txlog.hooks",
-    "Committable": "txlog.sink.committable",
+    "Committable": "txlog.writer.committable",
     "RetryPolicy": "txlog.store.retry",
     "Sink": "txlog.sink.sink",
     "Snapshot": "txlog.snapshot",
@@ -100,7 +100,7 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name in _OF_OTHERS:
-        from txlog.unbuilt import no_attribute
+        from txlog.util.api_hints import no_attribute
 
         raise no_attribute(sys.modules[__name__], name, None)
     if name not in __all__:

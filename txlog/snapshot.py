@@ -1,6 +1,6 @@
 """`Snapshot`: the public face of one version of a table. Immutable; rows and files load when asked for.
 
-In: a ``DeltaLog`` and the ``TableHead`` of a version. Out: files, rows and facts of exactly that version, whatever
+In: a ``DeltaLog`` and the ``TableState`` of a version. Out: files, rows and facts of exactly that version, whatever
 is committed later. It is an Arrow stream itself, so polars, duckdb, pandas and pyarrow read it as it is.
 """
 
@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from txlog.arguments import described
-from txlog.delta_log import DeltaLog
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.log.state import TableHead
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Protocol
 from txlog.protocol.schema import Struct, to_arrow
-from txlog.unbuilt import explains_calls, no_attribute
+from txlog.util.api_hints import explains_calls, no_attribute
+from txlog.util.arguments import described
 
 if TYPE_CHECKING:
-    from txlog.log.predicates import Predicate
-    from txlog.scan import Scan
+    from txlog.expressions.predicates import Predicate
+    from txlog.read.scan import Scan
     from txlog.store.base import TableStore
 
 __all__ = ["Snapshot"]
@@ -36,16 +36,16 @@ class Snapshot:
     `to_arrow` and `to_batches` read the columns and rows that are asked for. Thread-safe; pickles without secrets.
     """
 
-    def __init__(self, log: DeltaLog, head: TableHead) -> None:
+    def __init__(self, log: DeltaLog, state: TableState) -> None:
         self._log = log
-        self._head = head
+        self._state = state
 
     # --- facts that need no file list -------------------------------------------------------------------------
 
     @property
     def version(self) -> int:
         """The number of the commit that made it, from 0."""
-        return self._head.version
+        return self._state.version
 
     @property
     def timestamp_ms(self) -> int:
@@ -58,7 +58,7 @@ class Snapshot:
     @property
     def table_id(self) -> str:
         """``metaData.id``: stays the same as long as it is the same table."""
-        return self._head.metadata.id
+        return self._state.metadata.id
 
     @property
     def schema(self) -> pa.Schema:
@@ -69,37 +69,37 @@ class Snapshot:
     def delta_schema(self) -> Struct:
         """The same columns as `schema`, in Delta's own types."""
         with TxlogError.located(self._log.table, self.version):
-            return self._head.schema
+            return self._state.schema
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
         """The names of the columns that the table is partitioned by, in order; empty where it is not."""
-        return self._head.partition_columns
+        return self._state.partition_columns
 
     @property
     def properties(self) -> Mapping[str, str]:
         """The table properties that are set, such as ``delta.appendOnly``; a copy."""
-        return dict(self._head.metadata.configuration)
+        return dict(self._state.metadata.configuration)
 
     @property
     def protocol(self) -> Protocol:
         """What readers and writers must know: versions and features. PROTOCOL.md, "Protocol Evolution"."""
-        return self._head.protocol
+        return self._state.protocol
 
     @property
     def transactions(self) -> Mapping[str, int]:
         """The last ``checkpoint_id`` (``txn`` version) of every application that committed with one and is retained."""
-        return {app_id: transaction.version for app_id, transaction in self._head.transactions.items()}
+        return {app_id: transaction.version for app_id, transaction in self._state.transactions.items()}
 
     def transaction_version(self, app_id: str) -> int | None:
         """The last ``checkpoint_id`` (``txn`` version) this application committed; None if it never did."""
-        return self._head.transaction_version(app_id)
+        return self._state.transaction_version(app_id)
 
     # --- files ------------------------------------------------------------------------------------------------
 
     @cached_property
     def _files(self) -> pa.Table:
-        return self._log.files(self._head)
+        return self._log.files(self._state)
 
     @property
     def num_files(self) -> int:
@@ -121,7 +121,7 @@ class Snapshot:
         Raises ``InvalidInputError`` for a predicate that does not fit the table.
         """
         predicate = self._predicate(where)
-        return self._files if predicate is None else self._log.matching_files(self._head, predicate)
+        return self._files if predicate is None else self._log.matching_files(self._state, predicate)
 
     # --- rows -------------------------------------------------------------------------------------------------
 
@@ -152,22 +152,22 @@ class Snapshot:
 
     def _scan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> Scan:
         from txlog.protocol.features import check_can_read
-        from txlog.scan import Scan
+        from txlog.read.scan import Scan
 
         if isinstance(columns, str) or not isinstance(columns, Iterable | None):
             raise InvalidInputError(f"columns are a list of names, not {described(columns)}", table=self._log.table)
         with TxlogError.located(self._log.table, self.version):
-            check_can_read(self._head.protocol, self._head.metadata)
-            self._head.schema  # noqa: B018 -- parsed as it is asked for
-        return Scan(self._log.store, self._head, None if columns is None else tuple(columns), predicate)
+            check_can_read(self._state.protocol, self._state.metadata)
+            self._state.schema  # noqa: B018 -- parsed as it is asked for
+        return Scan(self._log.store, self._state, None if columns is None else tuple(columns), predicate)
 
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
         if where is None:
             return None
-        from txlog.log.predicates import bind_predicate
+        from txlog.expressions.predicates import bind_predicate
 
         with TxlogError.located(self._log.table, self.version):
-            return bind_predicate(where, self._head.schema)
+            return bind_predicate(where, self._state.schema)
 
     def __repr__(self) -> str:
         count = len(self.delta_schema.fields)
@@ -199,4 +199,4 @@ class Snapshot:
 def _at(store: TableStore, version: int) -> Snapshot:
     """Unpickles a snapshot: the process that gets it reads the log for itself."""
     log = DeltaLog(store)
-    return Snapshot(log, log.head_at(version))
+    return Snapshot(log, log.state_at(version))

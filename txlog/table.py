@@ -10,10 +10,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
-from txlog.alter import Definition, check_agrees, new_table, with_columns, with_properties, without_properties
-from txlog.arguments import described, type_name_of, whole_number
-from txlog.commit_times import milliseconds
-from txlog.engine import Engine
+from txlog.commands.batch_write import OnProgress, write_batch
+from txlog.commands.table_definition import (
+    Definition,
+    check_agrees,
+    commit_definition,
+    new_table,
+    with_columns,
+    with_properties,
+    without_properties,
+)
+from txlog.commands.write_planning import SchemaMode, WriteOptions
+from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
     MetadataChangedError,
@@ -22,18 +30,18 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.hooks import CommitHooks
-from txlog.log.transaction import operation_parameters
+from txlog.log.proposal import operation_parameters
+from txlog.log_files.times import milliseconds
 from txlog.protocol.properties import validate
 from txlog.protocol.schema_input import from_any
 from txlog.result import LogCleanUp, LogCompaction, WriteResult
-from txlog.sink.batch_write import OnProgress, write_batch
-from txlog.sink.planning import SchemaMode, WriteOptions
 from txlog.snapshot import Snapshot
 from txlog.store.open import open_store
 from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
 from txlog.transaction import IsolationLevel, Transaction
-from txlog.unbuilt import MADE_BY, explains_call, explains_calls, no_attribute, not_built
+from txlog.util.api_hints import MADE_BY, explains_call, explains_calls, no_attribute, not_built
+from txlog.util.arguments import described, type_name_of, whole_number
 
 __all__ = ["Table", "write"]
 
@@ -72,8 +80,8 @@ def write(
         raise InvalidInputError(f"txlog.write(uri, data): the location comes first, then the {type_name_of(uri)}")
     if not isinstance(mode, str) or mode not in get_args(WriteMode):
         raise InvalidInputError(f"mode must be one of {', '.join(get_args(WriteMode))}, is {described(mode)}")
-    engine = _engine(uri, storage_options, retry, credential_provider, hooks)
-    _probe_new_location(engine)
+    open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
+    _probe_new_location(open_table)
     options = WriteOptions(
         mode="overwrite" if mode == "overwrite" else "append",
         schema_mode=schema_mode,
@@ -88,10 +96,10 @@ def write(
         target_file_size_bytes=target_file_size,
     )
     try:
-        return write_batch(engine, data, options, on_progress)
+        return write_batch(open_table, data, options, on_progress)
     except TableExistsError as error:
         if mode == "ignore":
-            return WriteResult(engine.log.head().version, "ignored", 0, "")
+            return WriteResult(open_table.log.newest_state().version, "ignored", 0, "")
         error.message = f'{error.message}; mode="append" adds rows, mode="overwrite" replaces them'
         raise
 
@@ -104,10 +112,10 @@ class Table:
     with `Table.open` or `Table.create`.
     """
 
-    def __init__(self, engine: Engine) -> None:
-        if not isinstance(engine, Engine):
+    def __init__(self, open_table: OpenTable) -> None:
+        if not isinstance(open_table, OpenTable):
             raise InvalidInputError(f"Table() is not for callers: {MADE_BY['Table']}")
-        self._engine = engine
+        self._open_table = open_table
 
     # --- opening and creating -----------------------------------------------------------------------------------
 
@@ -135,24 +143,24 @@ class Table:
         ``UnsupportedFeatureError``, ``StorageError`` (a store that ignores the condition of a conditional put is
         refused).
         """
-        engine = _engine(uri, storage_options, retry, credential_provider, hooks)
-        with TxlogError.located(engine.uri):
+        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
+        with TxlogError.located(open_table.uri):
             definition = Definition(*new_table(schema, _names(partition_by or ()), properties))
-        if not engine.log.exists():
-            _probe_new_location(engine)
+        if not open_table.log.exists():
+            _probe_new_location(open_table)
             try:
-                engine.commit_definition(
-                    None, definition, "CREATE TABLE", _create_parameters(definition), user_metadata
+                commit_definition(
+                    open_table, None, definition, "CREATE TABLE", _create_parameters(definition), user_metadata
                 )
-                return cls(engine)
+                return cls(open_table)
             except (ProtocolChangedError, MetadataChangedError):
                 pass  # a concurrent writer created it first
         if not exist_ok:
-            raise TableExistsError("there is a table here already; Table.open opens it", table=engine.uri)
-        head = engine.log.reload()
-        with TxlogError.located(engine.uri, head.version):
-            check_agrees(head, definition, properties or {})
-        return cls(engine)
+            raise TableExistsError("there is a table here already; Table.open opens it", table=open_table.uri)
+        state = open_table.log.reload()
+        with TxlogError.located(open_table.uri, state.version):
+            check_agrees(state, definition, properties or {})
+        return cls(open_table)
 
     @classmethod
     def open(
@@ -175,11 +183,11 @@ class Table:
         """
         from txlog.protocol.features import check_can_read
 
-        engine = _engine(uri, storage_options, retry, credential_provider, hooks)
-        head = engine.log.head()
-        with TxlogError.located(engine.uri, head.version):
-            check_can_read(head.protocol, head.metadata)
-        return cls(engine)
+        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
+        state = open_table.log.newest_state()
+        with TxlogError.located(open_table.uri, state.version):
+            check_can_read(state.protocol, state.metadata)
+        return cls(open_table)
 
     @staticmethod
     def exists(
@@ -189,12 +197,12 @@ class Table:
         credential_provider: Any = None,
     ) -> bool:
         """Whether there is a Delta table at ``uri``."""
-        return _engine(uri, storage_options, None, credential_provider).log.exists()
+        return _open_table(uri, storage_options, None, credential_provider).log.exists()
 
     @property
     def uri(self) -> str:
         """The location, without credentials."""
-        return self._engine.uri
+        return self._open_table.uri
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -204,14 +212,14 @@ class Table:
         ``timestamp`` is a ``datetime`` or ISO 8601 text (without zone: UTC), or a ``date`` (its first moment in UTC).
         Raises ``NotFoundError`` for a version or time before the first that the log retains, or after the newest.
         """
-        log = self._engine.log
+        log = self._open_table.log
         if version is not None and timestamp is not None:
             raise InvalidInputError("give a version or a timestamp, not both", table=self.uri)
         if timestamp is not None:
             version = log.version_at(milliseconds(timestamp))
         if version is None:
-            return Snapshot(log, log.head())
-        return Snapshot(log, log.head_at(whole_number("version", version, table=self.uri)))
+            return Snapshot(log, log.newest_state())
+        return Snapshot(log, log.state_at(whole_number("version", version, table=self.uri)))
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
@@ -222,7 +230,7 @@ class Table:
                 "version": entry.version,
                 "timestamp": entry.timestamp_ms,
             }
-            for entry in self._engine.log.history(limit)
+            for entry in self._open_table.log.history(limit)
         ]
 
     # --- writing ------------------------------------------------------------------------------------------------
@@ -261,7 +269,7 @@ class Table:
             user_metadata=user_metadata,
             target_file_size_bytes=target_file_size,
         )
-        return write_batch(self._engine, data, options, on_progress)
+        return write_batch(self._open_table, data, options, on_progress)
 
     def overwrite(
         self,
@@ -291,7 +299,7 @@ class Table:
             user_metadata=user_metadata,
             target_file_size_bytes=target_file_size,
         )
-        return write_batch(self._engine, data, options, on_progress)
+        return write_batch(self._open_table, data, options, on_progress)
 
     def add_files(
         self, paths: Sequence[str], *, user_metadata: str | None = None, on_progress: OnProgress | None = None
@@ -302,10 +310,10 @@ class Table:
         Statistics come from the footers. Raises ``SchemaMismatchError`` for a file whose columns differ,
         ``InvalidInputError`` for one that is in the table already, ``NotFoundError``.
         """
-        from txlog.add_files import adds_of
+        from txlog.commands.add_files import adds_of
 
         with self.transaction(operation="ADD FILES", user_metadata=user_metadata) as transaction:
-            transaction.add(*adds_of(self._engine.store, transaction.snapshot, paths, on_progress))
+            transaction.add(*adds_of(self._open_table.store, transaction.snapshot, paths, on_progress))
         return transaction.result
 
     def transaction(
@@ -318,28 +326,32 @@ class Table:
     ) -> Transaction:
         """Several reads and writes as one version (see `Transaction`); leaving the block normally commits."""
         return Transaction(
-            self._engine, isolation=isolation, operation=operation, data_change=data_change, user_metadata=user_metadata
+            self._open_table,
+            isolation=isolation,
+            operation=operation,
+            data_change=data_change,
+            user_metadata=user_metadata,
         )
 
     # --- the table's definition ---------------------------------------------------------------------------------
 
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
         """Set table properties. Raises ``InvalidInputError`` naming an unknown key or a value that is not valid."""
-        head = self._engine.writable_head()
-        with TxlogError.located(self.uri, head.version):
+        state = self._open_table.writable_state()
+        with TxlogError.located(self.uri, state.version):
             properties = validate(properties)
-            definition = with_properties(head, properties)
+            definition = with_properties(state, properties)
         parameters = operation_parameters(properties=properties)
-        return self._engine.commit_definition(head, definition, "SET TBLPROPERTIES", parameters, user_metadata)
+        return commit_definition(self._open_table, state, definition, "SET TBLPROPERTIES", parameters, user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties. Raises ``InvalidInputError`` for one that is not set."""
-        head = self._engine.writable_head()
+        state = self._open_table.writable_state()
         keys = _names(keys)
         parameters = operation_parameters(properties=list(keys), ifExists=False)
-        with TxlogError.located(self.uri, head.version):
-            definition = without_properties(head, keys)
-        return self._engine.commit_definition(head, definition, "UNSET TBLPROPERTIES", parameters, user_metadata)
+        with TxlogError.located(self.uri, state.version):
+            definition = without_properties(state, keys)
+        return commit_definition(self._open_table, state, definition, "UNSET TBLPROPERTIES", parameters, user_metadata)
 
     def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
         """Add nullable columns, or members of nested structs; rows that are there read as null.
@@ -347,12 +359,12 @@ class Table:
         ``schema`` (pyarrow, Spark or Delta) holds the new columns. Raises ``SchemaMismatchError`` where a column
         exists with another type.
         """
-        head = self._engine.writable_head()
-        with TxlogError.located(self.uri, head.version):
+        state = self._open_table.writable_state()
+        with TxlogError.located(self.uri, state.version):
             new = from_any(schema)
             parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
-            definition = with_columns(head, new)
-        return self._engine.commit_definition(head, definition, "ADD COLUMNS", parameters, user_metadata)
+            definition = with_columns(state, new)
+        return commit_definition(self._open_table, state, definition, "ADD COLUMNS", parameters, user_metadata)
 
     # --- the log ------------------------------------------------------------------------------------------------
 
@@ -360,13 +372,13 @@ class Table:
         """Write a Delta checkpoint of the newest version, if it has none, and a checksum file; returns the version."""
         from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
 
-        return write_checkpoint_and_checksum(self._engine.log, self._engine.writable_head())
+        return write_checkpoint_and_checksum(self._open_table.log, self._open_table.writable_state())
 
     def compact_log(self, *, on_progress: Callable[[int, int], None] | None = None) -> LogCompaction | None:
         """Write one file that readers may take for the commits since the last checkpoint; None for fewer than two."""
         from txlog.upkeep.log_compaction import compact_log
 
-        return compact_log(self._engine.log, self._engine.log.head(), on_progress=on_progress)
+        return compact_log(self._open_table.log, self._open_table.log.newest_state(), on_progress=on_progress)
 
     def clean_up_log(
         self, dry_run: bool = False, *, on_progress: Callable[[int, int], None] | None = None
@@ -378,7 +390,9 @@ class Table:
         """
         from txlog.upkeep.log_clean_up import clean_up_log
 
-        return clean_up_log(self._engine.log, self._engine.log.head(), dry_run=dry_run, on_progress=on_progress)
+        return clean_up_log(
+            self._open_table.log, self._open_table.log.newest_state(), dry_run=dry_run, on_progress=on_progress
+        )
 
     def resolve(self, txn_id: str, version: int) -> bool:
         """After ``CommitStateUnknownError``: whether the commit is in the log. Its answer is final.
@@ -387,9 +401,9 @@ class Table:
         can never land. Raises ``NotFoundError`` where the version was cleaned up, ``CommitStateUnknownError`` again
         where the store does not answer.
         """
-        from txlog.resolve import resolve
+        from txlog.commit.resolve import resolve
 
-        return resolve(self._engine, txn_id, version)
+        return resolve(self._open_table, txn_id, version)
 
     # --- as a value ---------------------------------------------------------------------------------------------
 
@@ -399,31 +413,31 @@ class Table:
     if not TYPE_CHECKING:  # a type checker tells of a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
-            engine = self.__dict__.get("_engine")
-            raise no_attribute(self, name, engine and engine.uri)
+            open_table = self.__dict__.get("_open_table")
+            raise no_attribute(self, name, open_table and open_table.uri)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"store": self._engine.store, "retry": self._engine.retry}
+        return {"store": self._open_table.store, "retry": self._open_table.retry}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._engine = Engine(state["store"], state["retry"])
+        self._open_table = OpenTable(state["store"], state["retry"])
 
 
-def _engine(
+def _open_table(
     uri: str | os.PathLike[str],
     storage_options: Mapping[str, str] | None,
     retry: RetryPolicy | None,
     credential_provider: Any,
     hooks: CommitHooks | None = None,
-) -> Engine:
-    return Engine(open_store(uri, storage_options, credential_provider), retry, hooks)
+) -> OpenTable:
+    return OpenTable(open_store(uri, storage_options, credential_provider), retry, hooks)
 
 
-def _probe_new_location(engine: Engine) -> None:
+def _probe_new_location(open_table: OpenTable) -> None:
     """A store that ignores the condition would lose data at the first race: refuse it before a table is made there."""
-    if engine.store.log.checks_predecessor or engine.log.exists():
+    if open_table.store.log.checks_predecessor or open_table.log.exists():
         return
-    probe_store(engine.store).require_safe()
+    probe_store(open_table.store).require_safe()
 
 
 def _create_parameters(definition: Definition) -> dict[str, str]:

@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
 
-from txlog import ambient
-from txlog.arguments import described, whole_number
-from txlog.engine import Engine
+from txlog.commands.write_planning import WriteOptions, check_app_id, plan_write
+from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log.files import add_files_of
-from txlog.log.transaction import Isolation, Proposal, ReadSet, check_text, operation_parameters
+from txlog.log.proposal import Isolation, Proposal, ReadSet, check_text, operation_parameters
 from txlog.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.wire import is_json_object
 from txlog.result import WriteMetrics, WriteResult
-from txlog.sink.input import open_data
-from txlog.sink.planning import WriteOptions, check_app_id, plan_write
-from txlog.sink.task_committer import remove_unnamed, write_task
 from txlog.snapshot import Snapshot
-from txlog.unbuilt import explains_calls, no_attribute
+from txlog.util import ambient
+from txlog.util.api_hints import explains_calls, no_attribute
+from txlog.util.arguments import described, whole_number
+from txlog.writer.input import open_data
+from txlog.writer.task_committer import remove_unnamed, write_task
 
 if TYPE_CHECKING:
-    from txlog.log.predicates import Predicate
+    from txlog.expressions.predicates import Predicate
 
 __all__ = ["IsolationLevel", "Transaction"]
 
@@ -49,20 +49,20 @@ class Transaction:
 
     def __init__(
         self,
-        engine: Engine,
+        open_table: OpenTable,
         *,
         isolation: IsolationLevel | None = None,
         operation: str = "WRITE",
         data_change: bool = True,
         user_metadata: str | None = None,
     ) -> None:
-        self._engine = engine
+        self._open_table = open_table
         self._isolation = _isolation(isolation)
         self._operation = operation
         self._data_change = data_change
         self._user_metadata = user_metadata
-        self._head = engine.writable_head()
-        self.snapshot = Snapshot(engine.log, self._head)
+        self._state = open_table.writable_state()
+        self.snapshot = Snapshot(open_table.log, self._state)
         """The version that everything in this transaction sees."""
         self._whole_table = False
         self._predicates: list[Predicate] = []
@@ -86,9 +86,9 @@ class Transaction:
         if where is None:
             self._whole_table = True
         else:
-            from txlog.log.predicates import bind_predicate
+            from txlog.expressions.predicates import bind_predicate
 
-            where = bind_predicate(where, self._head.schema)
+            where = bind_predicate(where, self._state.schema)
             self._predicates.append(where)
             self._read_files.update(self.snapshot.files(where).column("path").to_pylist())
         return self.snapshot.to_arrow(columns, where)
@@ -99,8 +99,8 @@ class Transaction:
         """Write ``data`` (anything ``Table.append`` takes) as new files of this version."""
         self._require_open()
         stream = open_data(data)
-        job = plan_write(self._engine, stream.schema, WriteOptions())
-        committable = write_task(self._engine.store.files, job.plan, job.task(), stream)
+        job = plan_write(self._open_table, stream.schema, WriteOptions())
+        committable = write_task(self._open_table.store.files, job.plan, job.task(), stream)
         self._written += [file.path for file in committable.files]
         self._actions += committable.adds(data_change=self._data_change)
         self._rows += committable.num_rows
@@ -113,30 +113,30 @@ class Transaction:
         from txlog.protocol.statistics_read import num_records
 
         self._require_open()
-        fields = physical_fields(self._head.schema, self._head.partition_columns)
+        fields = physical_fields(self._state.schema, self._state.partition_columns)
         for file in files:
             if not isinstance(file, AddFile):
-                raise InvalidInputError(f"add takes AddFile actions, not {described(file)}", table=self._engine.uri)
-            size = whole_number("size", file.size, table=self._engine.uri)
+                raise InvalidInputError(f"add takes AddFile actions, not {described(file)}", table=self._open_table.uri)
+            size = whole_number("size", file.size, table=self._open_table.uri)
             file = replace(file, size=size, modification_time=whole_number("modification_time", file.modification_time))
             path = self._path_of(file)
-            found = self._engine.store.files.head(path)
+            found = self._open_table.store.files.stat(path)
             if found.size != file.size:
                 raise InvalidInputError(
                     f"{path} has {found.size} bytes, the add action says {file.size}",
-                    table=self._engine.uri,
+                    table=self._open_table.uri,
                     path=path,
                 )
             if not is_json_object(file.stats):
                 raise InvalidInputError(
                     f"the stats of {path} must be the text of a JSON object, are {described(file.stats)}",
-                    table=self._engine.uri,
+                    table=self._open_table.uri,
                     path=path,
                 )
             problem = problem_of(file.partition_values, fields)
             if problem is not None:
-                raise InvalidInputError(f"{path} {problem}", table=self._engine.uri, path=path)
-            self._engine.store.files.make_durable([path])
+                raise InvalidInputError(f"{path} {problem}", table=self._open_table.uri, path=path)
+            self._open_table.store.files.make_durable([path])
             self._adds_are_new = False
             self._actions.append(file)
             self._rows += num_records(file.stats) or 0
@@ -145,10 +145,10 @@ class Transaction:
         try:
             found = resolve_data_path(file.path)
         except CorruptLogError as error:
-            raise InvalidInputError(error.message, table=self._engine.uri) from None
+            raise InvalidInputError(error.message, table=self._open_table.uri) from None
         if not found.is_relative:
             message = f"{file.path} is not relative to the table's root, below which its data files must lie"
-            raise InvalidInputError(message, table=self._engine.uri, path=file.path)
+            raise InvalidInputError(message, table=self._open_table.uri, path=file.path)
         return found.path
 
     def remove(self, *paths: str | pa.Array | pa.ChunkedArray) -> None:
@@ -170,8 +170,8 @@ class Transaction:
             if path not in found:
                 raise NotFoundError(
                     f'the table has no live file {path}: txn.snapshot.files()["path"] are those it has',
-                    table=self._engine.uri,
-                    version=self._head.version,
+                    table=self._open_table.uri,
+                    version=self._state.version,
                     path=path,
                 )
             self._read_files.add(path)
@@ -182,7 +182,7 @@ class Transaction:
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the last version of an application (a ``txn`` action): the commit then happens at most once."""
         self._require_open()
-        number = whole_number("version", version, table=self._engine.uri)
+        number = whole_number("version", version, table=self._open_table.uri)
         check_app_id(app_id)
         self._actions.append(SetTransaction(app_id, number, ambient.now_ms()))
 
@@ -199,27 +199,27 @@ class Transaction:
         added, removed = (sum(isinstance(each, kind) for each in self._actions) for kind in (AddFile, RemoveFile))
         state = "open" if self._is_open else "ended without a commit" if self._is_over else "not begun"
         return (
-            f"Transaction({self._engine.uri}, on version {self._head.version}, {added} files added, {removed} removed,"
-            f" {state if self._result is None else self._result})"
+            f"Transaction({self._open_table.uri}, on version {self._state.version}, {added} files added,"
+            f" {removed} removed, {state if self._result is None else self._result})"
         )
 
     if not TYPE_CHECKING:  # a type checker tells of a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
-            engine = self.__dict__.get("_engine")
-            raise no_attribute(self, name, engine and engine.uri)
+            open_table = self.__dict__.get("_open_table")
+            raise no_attribute(self, name, open_table and open_table.uri)
 
     def _require_open(self) -> None:
         """What is asked for outside of the block would never be committed, and nobody would be told."""
         if not self._is_open:
             raise InvalidInputError(
                 "a transaction works inside its with block alone, and once: begin another with table.transaction()",
-                table=self._engine.uri,
+                table=self._open_table.uri,
             )
 
     def __enter__(self) -> Transaction:
         if self._is_open or self._is_over:
-            raise InvalidInputError("a transaction is for one with block: begin another", table=self._engine.uri)
+            raise InvalidInputError("a transaction is for one with block: begin another", table=self._open_table.uri)
         self._is_open = True
         return self
 
@@ -242,7 +242,7 @@ class Transaction:
 
     def _abort(self) -> None:
         """Nothing was sent, so no commit can name these files."""
-        remove_unnamed(self._engine.store.files, self._written)
+        remove_unnamed(self._open_table.store.files, self._written)
 
     def _replayed(self) -> WriteResult | None:
         """All of the applications' versions are in the table already; where only some are, an error names each."""
@@ -250,9 +250,9 @@ class Transaction:
         told: dict[str, str] = {}
         refusals: list[InvalidInputError] = []
         for txn in (action for action in self._actions if isinstance(action, SetTransaction)):
-            last = self._head.transaction_version(txn.app_id)
+            last = self._state.transaction_version(txn.app_id)
             try:
-                replay = self._engine.replay_of(self._head, txn.app_id, txn.version)
+                replay = self._open_table.replay_of(self._state, txn.app_id, txn.version)
             except InvalidInputError as error:
                 refusals.append(error)
                 told[txn.app_id] = f"is behind {last}, and no retained commit holds it"
@@ -275,8 +275,8 @@ class Transaction:
             raise InvalidInputError(
                 f"of this transaction's applications some have committed already and some have not: {each}. Commit them"
                 " apart: the rows of those that are in the table must not be written again",
-                table=self._engine.uri,
-                version=self._head.version,
+                table=self._open_table.uri,
+                version=self._state.version,
             )
         versions = [version for version in committed.values() if version is not None]
         return WriteResult(max(versions, default=None), "already_committed", 0, ambient.uuid4())
@@ -289,7 +289,7 @@ class Transaction:
     def _commit(self) -> WriteResult:
         if not self._actions:
             # All it read is of one version, so there is nothing that a commit could make wrong or right.
-            return WriteResult(self._head.version, "committed", 0, "")
+            return WriteResult(self._state.version, "committed", 0, "")
         adds = [action for action in self._actions if isinstance(action, AddFile)]
         metrics = WriteMetrics(
             rows=self._rows,
@@ -299,19 +299,19 @@ class Transaction:
         )
         proposal = Proposal(
             txn_id=ambient.uuid4(),
-            read_version=self._head.version,
+            read_version=self._state.version,
             actions=tuple(self._actions),
             read_set=ReadSet(self._whole_table, tuple(self._predicates), frozenset(self._read_files)),
-            isolation=self._engine.isolation(self._head, self._isolation),
+            isolation=self._open_table.isolation(self._state, self._isolation),
             operation=self._operation,
-            schema=self._head.schema,
-            partition_columns=self._head.partition_columns,
+            schema=self._state.schema,
+            partition_columns=self._state.partition_columns,
             operation_parameters=self._parameters(),
             operation_metrics=metrics.operation_metrics(),
             user_metadata=self._user_metadata,
             adds_are_new=self._adds_are_new,
         )
-        return self._engine.commit(proposal, self._head, metrics)
+        return self._open_table.commit(proposal, self._state, metrics)
 
 
 def _isolation(name: str | None) -> Isolation | None:

@@ -372,24 +372,24 @@ def _txlog(operation: str, path: str) -> Callable[[], object]:
 
 
 def _checkpoint_of_listed(path: str) -> Callable[[], object]:
-    from txlog.checkpoint_writer import CheckpointWriter
-    from txlog.delta_log import DeltaLog
+    from txlog.arrow.small_pages import small_pages
+    from txlog.log_files.checkpoint_writer import CheckpointWriter
+    from txlog.log_files.delta_log import DeltaLog
     from txlog.protocol.commit_file import Limits
-    from txlog.small_pages import small_pages
     from txlog.store.open import open_store
 
     store = open_store(path)
-    head, writer = DeltaLog(store).head(), CheckpointWriter(store, Limits())
+    state, writer = DeltaLog(store).newest_state(), CheckpointWriter(store, Limits())
     with small_pages():
-        listed = writer._files.files_and_tombstones(head)
+        listed = writer._files.files_and_tombstones(state)
     writer._files.files_and_tombstones = lambda _: listed  # type: ignore[method-assign]
-    return lambda: writer.write(head)
+    return lambda: writer.write(state)
 
 
 def _statistics_typed(snapshot: Snapshot) -> int:
     """As a checkpoint has them typed."""
-    from txlog.log.stats_struct import statistics_as_struct, statistics_type
     from txlog.protocol.schema import leaf_paths
+    from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
 
     kind = statistics_type(leaf_paths(snapshot.delta_schema.without(snapshot.partition_columns)))
     typed = [statistics_as_struct(texts, kind) for texts in snapshot.files().column("stats").chunks]

@@ -88,7 +88,7 @@ def test_clean_up_log_deletes_what_its_dry_run_told(table: txlog.Table) -> None:
     table.create_checkpoint()
     table.append(rows(9))
     log = Path(table.uri, "_delta_log")
-    table._engine.post_commit.drain()
+    table._open_table.post_commit.drain()
     for path in log.glob("*.crc"):  # how many there are depends on how fast the commits followed each other
         path.unlink()
     for path in log.iterdir():

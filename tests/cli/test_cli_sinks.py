@@ -39,8 +39,8 @@ def table(tmp_path: Path) -> txlog.Table:
 def test_the_applications_of_a_table_are_listed(table: txlog.Table) -> None:
     shown = cli("sinks", table.uri)
     assert shown.exit_code == 0, shown.output
-    head, line = shown.stdout.splitlines()
-    assert head.split() == ["app_id", "checkpoint", "time", "(UTC)", "version", "rows"]
+    state, line = shown.stdout.splitlines()
+    assert state.split() == ["app_id", "checkpoint", "time", "(UTC)", "version", "rows"]
     assert line.startswith("orders/ü [1]")
     assert line.split()[-2:] == ["1", "1,500"]
     (facts,) = json.loads(cli("sinks", table.uri, "--json").stdout)

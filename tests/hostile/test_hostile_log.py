@@ -18,10 +18,10 @@ import pytest
 from hypothesis import strategies as st
 
 import txlog
-from txlog.delta_log import DeltaLog
-from txlog.maintenance.verify import verify_table
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import Limits
 from txlog.store.open import open_store
+from txlog.verify.verify import verify_table
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +65,7 @@ def test_a_limit_that_is_passed_names_the_file_and_the_limit(
     rows = pq.read_table(checkpoint)
     pq.write_table(rows.take([*range(rows.num_rows)] + [0] * 40_000), checkpoint)  # more rows than bytes
     with pytest.raises(txlog.CorruptLogError, match=said) as caught:
-        DeltaLog(open_store(str(table)), limits).head()
+        DeltaLog(open_store(str(table)), limits).newest_state()
     assert caught.value.path is not None
 
 
@@ -110,7 +110,7 @@ def test_a_damaged_file_is_told_of_with_what_to_do_and_the_copy_put_back_mends_i
     written = txlog.Table.create(table, pa.schema([("id", pa.int64())]))
     for number in range(2):
         written.append(pa.table({"id": [number]}))
-    written._engine.post_commit.drain()
+    written._open_table.post_commit.drain()
     copy = shutil.copytree(table, tmp_path / "copy")
     damage(table)
     for checksum in (table / "_delta_log").glob("*.crc"):
@@ -131,7 +131,7 @@ def test_the_newest_commit_torn_and_deleted_as_advised_leaves_a_table_that_can_b
     table = tmp_path / "t"
     written = txlog.Table.create(table, pa.schema([("id", pa.int64())]))
     written.append(pa.table({"id": [1]}))
-    written._engine.post_commit.drain()
+    written._open_table.post_commit.drain()
     (torn := table / "_delta_log" / f"{1:020d}.json").write_bytes(body)
     with pytest.raises(txlog.CorruptLogError, match=r"delete it and the \.crc file of its version, and write its rows"):
         txlog.write(table, pa.table({"id": [2]}))
@@ -157,7 +157,7 @@ def test_what_breaks_the_protocol_is_told_with_the_table_and_verify_names_its_li
 ) -> None:
     written = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     written.append(pa.table({"id": [1]}))
-    written._engine.post_commit.drain()
+    written._open_table.post_commit.drain()
     commit = tmp_path / "t" / "_delta_log" / f"{0 if kind == 'metaData' else 1:020d}.json"
     lines = [json.loads(line) for line in commit.read_text().splitlines()]
     at = next(number for number, line in enumerate(lines) if kind in line)

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.maintenance.verify import verify_table
 from txlog.protocol.actions import AddFile
 from txlog.store.open import open_store
+from txlog.verify.verify import verify_table
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "day": ["x", "y"]})
 SECRET = 4_711

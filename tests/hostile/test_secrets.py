@@ -19,14 +19,14 @@ import pytest
 import typer.testing
 
 import txlog
-from txlog import ambient
 from txlog.cli.app import app
-from txlog.engine import Engine
-from txlog.sink.planning import WriteOptions, plan_write
+from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commit.open_table import OpenTable
 from txlog.spark.options import parse_write_options
 from txlog.store.base import PutOutcome
 from txlog.store.open import open_store
 from txlog.testing.faulty_s3 import Fault, FaultyS3
+from txlog.util import ambient
 
 MARK = "hu5h"
 ROWS = pa.table({"id": [1, 2], "name": ["a", None]})
@@ -95,12 +95,12 @@ def test_neither_what_is_stored_nor_what_is_shown_or_pickled_holds_a_secret(
     snapshot = table.snapshot()
     assert snapshot.to_arrow().num_rows == 4
 
-    engine = table._engine
-    job = plan_write(engine, ROWS.schema, WriteOptions())
+    open_table = table._open_table
+    job = plan_write(open_table, ROWS.schema, WriteOptions())
     store = open_store("s3://bucket/t", options)
     with table.transaction() as transaction:
         transaction.append(ROWS)
-    told = (table, snapshot, sink, transaction, writer, engine, job, store, store.log, store.files, results)
+    told = (table, snapshot, sink, transaction, writer, open_table, job, store, store.log, store.files, results)
     assert _leaks(map(repr, told)) == []
     assert _leaks(map(vars, (table, snapshot, sink, transaction))) == []
     assert _leaks(iter((table.history(), snapshot.files().to_pylist(), writer.committable.to_bytes()))) == []
@@ -160,13 +160,13 @@ def _upload(store: Any) -> None:
 STEPS: dict[str, Step] = {
     "list": lambda store: tuple(store.log.list_from("")),
     "read": lambda store: store.log.read(COMMIT),
-    "head": lambda store: store.log.head(COMMIT),
+    "stat": lambda store: store.log.stat(COMMIT),
     "put": lambda store: store.log.put(COMMIT, b"x"),
     "put_if_absent": lambda store: store.log.put_if_absent(COMMIT, b"x"),
     "delete": lambda store: store.log.delete(COMMIT),
     "open": lambda store: store.files.open("part.parquet").read(),
     "upload": _upload,
-    "a table": lambda store: txlog.Table(Engine(store)).snapshot(),
+    "a table": lambda store: txlog.Table(OpenTable(store)).snapshot(),
 }
 
 

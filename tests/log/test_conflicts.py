@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txlog import errors
+from txlog.expressions.predicates import bind, col
 from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, decide, find_conflicts
-from txlog.log.predicates import bind, col
-from txlog.log.transaction import Isolation, Proposal, ReadSet
+from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.protocol.actions import (
     Action,
     AddFile,
@@ -336,14 +336,14 @@ def test_under_serializable_a_rebase_leaves_what_was_read_unchanged(
     predicate = bind((col("day") == day) & (col("id") >= id_), SCHEMA)
     files = frozenset(read(table)) if lists_files else None
     proposal = propose(NEW, read=ReadSet(predicates=(predicate,), files=files))
-    head, tail = dict(table), []
+    state, tail = dict(table), []
     for number, winner in enumerate(winners):
         adds = [file_of(path, its_day, rows) for path, (its_day, rows) in winner["adds"].items()]
         removes = [remove(path, its_day) for path, its_day in winner["removes"].items()]
         tail.append(commit(*adds, *removes, version=6 + number, blind=not removes))
-        head = {path: file for path, file in head.items() if path not in winner["removes"]} | winner["adds"]
+        state = {path: file for path, file in state.items() if path not in winner["removes"]} | winner["adds"]
     decision = decide(proposal, tail)
     if isinstance(decision, Rebase):
-        assert read(head) == read(table)
+        assert read(state) == read(table)
     one_by_one = [reason for winner in tail for reason in find_conflicts(proposal, winner)]
     assert (list(decision.reasons) if isinstance(decision, Conflict) else []) == one_by_one

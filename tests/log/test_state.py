@@ -4,7 +4,7 @@ import pytest
 
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
-from txlog.log.state import HeadBuilder, TableHead, advance
+from txlog.log.state import StateBuilder, TableState, advance
 from txlog.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import Commit
 
@@ -23,26 +23,30 @@ def domain(name: str, *, removed: bool = False) -> DomainMetadata:
     return DomainMetadata(name, "{}", removed)
 
 
-def created(*actions: Action) -> TableHead:
+def created(*actions: Action) -> TableState:
     return advance(None, commit(0, Protocol(1, 2), metadata(), *actions))
 
 
 def test_the_last_protocol_and_metadata_win() -> None:
-    head = advance(created(), commit(1, metadata("renamed")))
-    assert (head.version, head.metadata.id, head.protocol) == (1, "renamed", Protocol(1, 2))
-    assert advance(head, commit(2, Protocol(1, 3))).protocol.min_writer_version == 3
+    state = advance(created(), commit(1, metadata("renamed")))
+    assert (state.version, state.metadata.id, state.protocol) == (1, "renamed", Protocol(1, 2))
+    assert advance(state, commit(2, Protocol(1, 3))).protocol.min_writer_version == 3
 
 
 def test_an_application_version_is_the_last_seen_and_may_go_down() -> None:
-    head = advance(created(SetTransaction("x", 9)), commit(1, SetTransaction("x", 4), SetTransaction("y", 1)))
-    assert (head.transaction_version("x"), head.transaction_version("y"), head.transaction_version("z")) == (4, 1, None)
+    state = advance(created(SetTransaction("x", 9)), commit(1, SetTransaction("x", 4), SetTransaction("y", 1)))
+    assert (state.transaction_version("x"), state.transaction_version("y"), state.transaction_version("z")) == (
+        4,
+        1,
+        None,
+    )
 
 
 def test_a_removed_domain_is_gone_until_it_is_set_again() -> None:
-    head = created(domain("a"), domain("b"))
-    head = advance(head, commit(1, domain("a", removed=True)))
-    assert set(head.domains) == {"b"}
-    assert set(advance(head, commit(2, domain("a"))).domains) == {"a", "b"}
+    state = created(domain("a"), domain("b"))
+    state = advance(state, commit(1, domain("a", removed=True)))
+    assert set(state.domains) == {"b"}
+    assert set(advance(state, commit(2, domain("a"))).domains) == {"a", "b"}
 
 
 def test_an_older_head_is_not_changed_by_what_follows_it() -> None:
@@ -52,21 +56,21 @@ def test_an_older_head_is_not_changed_by_what_follows_it() -> None:
 
 
 def test_schema_is_parsed_once_for_as_long_as_metadata_stays() -> None:
-    head = created()
-    after = advance(head, commit(1, SetTransaction("x", 1)))
-    assert after.schema is head.schema
-    assert advance(after, commit(2, metadata())).schema is not head.schema
+    state = created()
+    after = advance(state, commit(1, SetTransaction("x", 1)))
+    assert after.schema is state.schema
+    assert advance(after, commit(2, metadata())).schema is not state.schema
 
 
 def test_the_in_commit_timestamp_is_that_of_the_last_commit_only() -> None:
-    head = advance(created(), commit(1, info=CommitInfo({"inCommitTimestamp": 77})))
-    assert head.in_commit_timestamp_ms == 77
-    assert advance(head, commit(2)).in_commit_timestamp_ms is None
+    state = advance(created(), commit(1, info=CommitInfo({"inCommitTimestamp": 77})))
+    assert state.in_commit_timestamp_ms == 77
+    assert advance(state, commit(2)).in_commit_timestamp_ms is None
 
 
 def test_the_segment_grows_with_each_commit() -> None:
-    head = advance(created(), commit(1))
-    assert (head.segment.version, head.segment.first_commit, head.segment.tail_bytes) == (1, 0, 200)
+    state = advance(created(), commit(1))
+    assert (state.segment.version, state.segment.first_commit, state.segment.tail_bytes) == (1, 0, 200)
 
 
 @pytest.mark.parametrize("actions", [(), (Protocol(1, 2),), (metadata(),)])
@@ -76,7 +80,7 @@ def test_a_table_without_protocol_or_metadata_is_refused(actions: tuple[Action, 
 
 
 def test_metadata_may_come_in_a_later_commit_than_protocol() -> None:
-    builder = HeadBuilder()
+    builder = StateBuilder()
     builder.apply_commit(commit(0, Protocol(1, 2)))
     builder.apply_commit(commit(1, metadata()))
     assert builder.build(LogSegment(1, None)).version == 1

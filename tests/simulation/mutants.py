@@ -11,20 +11,21 @@ from typing import Any
 
 import pytest
 
-from txlog import commit_body, committer, engine, resolve, transaction
-from txlog.committer import _Run, _Seen
-from txlog.delta_log import DeltaLog
+from txlog import transaction
+from txlog.commands.global_committer import GlobalCommitter
+from txlog.commit import attempt, committer, open_table, resolve
+from txlog.commit.run import CommitRun, _Seen
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
-from txlog.file_loader import FileLoader
 from txlog.log import clean_up
 from txlog.log.conflicts import Conflict, Rebase, decide
 from txlog.log.exactly_once import AlreadyCommitted
+from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.log.segment import read_listing
-from txlog.log.transaction import Isolation, Proposal, ReadSet
+from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.file_loader import FileLoader
 from txlog.protocol.actions import RemoveFile
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.sink.checkpoint_commits import CheckpointCommits
-from txlog.sink.global_committer import GlobalCommitter
 from txlog.sink.sink import Sink
 from txlog.sink.staging import Staging
 from txlog.store.base import PutOutcome
@@ -48,13 +49,13 @@ def goes_to_the_next_version_after_a_lost_answer(patch: pytest.MonkeyPatch) -> N
         return _Seen.FOREIGN
 
     def target(self: Any) -> int:
-        return (self.head.version + 1 if self.head else 0) + getattr(self, "skipped", 0)
+        return (self.state.version + 1 if self.state else 0) + getattr(self, "skipped", 0)
 
-    patch.setattr(_Run, "_take", take)
-    patch.setattr(_Run, "_follow_winners", lambda self: None)
-    patch.setattr(_Run, "_catch_up", lambda self: None)
-    patch.setattr(_Run, "_acknowledge", lambda self, body: self._outcome(self.target, "committed", None))
-    patch.setattr(_Run, "target", property(target))
+    patch.setattr(CommitRun, "_take", take)
+    patch.setattr(CommitRun, "_follow_winners", lambda self: None)
+    patch.setattr(CommitRun, "_catch_up", lambda self: None)
+    patch.setattr(CommitRun, "_acknowledge", lambda self, body: self._outcome(self.target, "committed", None))
+    patch.setattr(CommitRun, "target", property(target))
 
 
 def calls_an_unknown_outcome_a_failure(patch: pytest.MonkeyPatch) -> None:
@@ -70,7 +71,7 @@ def calls_an_unknown_outcome_a_failure(patch: pytest.MonkeyPatch) -> None:
             raise StorageError("the put failed")
         return seen
 
-    patch.setattr(_Run, "_take", take)
+    patch.setattr(CommitRun, "_take", take)
 
 
 def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> None:
@@ -81,12 +82,12 @@ def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> N
         outcome: PutOutcome = self.store.put_if_absent(commit_name(self.target), body)
         return outcome
 
-    patch.setattr(_Run, "_put", put)
+    patch.setattr(CommitRun, "_put", put)
 
 
 def does_not_know_its_own_commit(patch: pytest.MonkeyPatch) -> None:
     """Whatever stands at the version is somebody else's, and our own transaction is not looked for in the tail."""
-    patch.setattr(_Run, "_read_back", _seen_as_foreign)
+    patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
     patch.setattr(committer, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
 
 
@@ -97,7 +98,7 @@ def judges_conflicts_before_looking_for_its_own_commit(patch: pytest.MonkeyPatch
         decision = decide(replace(proposal, txn_id="another"), winners)
         return decision if isinstance(decision, Conflict) else decide(proposal, winners)
 
-    patch.setattr(_Run, "_read_back", _seen_as_foreign)
+    patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
     patch.setattr(committer, "decide", conflicts_first)
 
 
@@ -110,7 +111,7 @@ def deletes_its_data_files_when_the_outcome_is_unknown(patch: pytest.MonkeyPatch
             return real(self)
         except CommitStateUnknownError:
             for add in (action for action in self._actions if hasattr(action, "partition_values")):
-                self._engine.store.files.delete(add.path)
+                self._open_table.store.files.delete(add.path)
             raise
 
     patch.setattr(transaction.Transaction, "_commit", commit)
@@ -146,17 +147,17 @@ def trusts_a_list_with_a_hole(patch: pytest.MonkeyPatch) -> None:
 
     def listed(self: Any) -> Any:
         log = self.log
-        after = self.head.version
+        after = self.state.version
         found = read_listing(log.store.log.list_from(version_prefix(after + 1))).commits
         for version in sorted(found):
             winner = replace(log.read_commit(version), version=after + 1)
             decision = decide(self.proposal, [winner])
             if isinstance(decision, Conflict):
                 committer.raise_conflict(decision.reasons, log.table)
-        self.head = log.reload()
-        self.proposal = self.proposal.rebased(self.head.version)
+        self.state = log.reload()
+        self.proposal = self.proposal.rebased(self.state.version)
 
-    patch.setattr(_Run, "_follow_winners", listed)
+    patch.setattr(CommitRun, "_follow_winners", listed)
 
 
 def does_not_judge_what_was_read(patch: pytest.MonkeyPatch) -> None:
@@ -188,7 +189,7 @@ def commits_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:
 
 def does_not_check_the_applications_version(patch: pytest.MonkeyPatch) -> None:
     """Neither before the commit nor in the tail."""
-    patch.setattr(engine.Engine, "replay_of", lambda self, *arguments: None)
+    patch.setattr(open_table.OpenTable, "replay_of", lambda self, *arguments: None)
     patch.setattr("txlog.log.conflicts._holds_our_work", lambda proposal, winner: False)
     patch.setattr("txlog.log.conflicts._transactions", lambda proposal, winner: iter(()))
 
@@ -196,11 +197,11 @@ def does_not_check_the_applications_version(patch: pytest.MonkeyPatch) -> None:
 def drops_every_older_checkpoint_as_a_replay(patch: pytest.MonkeyPatch) -> None:
     """Delta's own rule: what is not newer was committed. A job that went back loses its rows."""
 
-    def drop(self: Any, head: Any, app_id: str, checkpoint_id: int, fingerprint: str | None = None) -> Any:
-        last = head.transactions.get(app_id)
-        return AlreadyCommitted(head.version) if last is not None and checkpoint_id <= last.version else None
+    def drop(self: Any, state: Any, app_id: str, checkpoint_id: int, fingerprint: str | None = None) -> Any:
+        last = state.transactions.get(app_id)
+        return AlreadyCommitted(state.version) if last is not None and checkpoint_id <= last.version else None
 
-    patch.setattr(engine.Engine, "replay_of", drop)
+    patch.setattr(open_table.OpenTable, "replay_of", drop)
 
 
 # --- staging ----------------------------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ def recovers_what_was_never_sealed(patch: pytest.MonkeyPatch) -> None:
 def commits_again_what_is_still_staged(patch: pytest.MonkeyPatch) -> None:
     """Its committer died before it had removed the staging."""
     patch.setattr(GlobalCommitter, "replay_of", lambda self, job: None)
-    patch.setattr(GlobalCommitter, "_replay", lambda self, job, head: None)
+    patch.setattr(GlobalCommitter, "_replay", lambda self, job, state: None)
 
 
 def removes_the_staging_before_the_commit(patch: pytest.MonkeyPatch) -> None:
@@ -249,23 +250,23 @@ def seals_what_rests_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch)
 
 def acknowledges_what_it_read_back_without_syncing_it(patch: pytest.MonkeyPatch) -> None:
     """Found in the log, and gone after a power cut."""
-    patch.setattr(_Run, "_make_found_commit_durable", lambda self, version: None)
+    patch.setattr(CommitRun, "_make_found_commit_durable", lambda self, version: None)
 
 
 def acknowledges_before_the_directory_is_synced(patch: pytest.MonkeyPatch) -> None:
     """A failing sync of the log directory is passed over."""
-    real = _Run._put
+    real = CommitRun._put
 
     def put(self: Any, body: bytes) -> PutOutcome:
         outcome = real(self, body)
         return PutOutcome.WRITTEN if outcome is PutOutcome.NOT_DURABLE else outcome
 
-    patch.setattr(_Run, "_put", put)
+    patch.setattr(CommitRun, "_put", put)
 
 
 def builds_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
     """A power cut leaves a hole below an acknowledged commit."""
-    patch.setattr(_Run, "_make_predecessor_durable", lambda self: None)
+    patch.setattr(CommitRun, "_make_predecessor_durable", lambda self: None)
 
 
 def names_files_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
@@ -297,7 +298,7 @@ def looks_whether_the_name_is_free_and_then_overwrites(patch: pytest.MonkeyPatch
             return PutOutcome.ALREADY_EXISTS
         if self.before_sync is not None and not self.before_sync(name):
             return PutOutcome.NOT_DURABLE
-        self.objects[name] = self.durable[name] = (bytes(body), committer.ambient.now_ms())
+        self.objects[name] = self.durable[name] = (bytes(body), ambient.now_ms())
         return PutOutcome.WRITTEN
 
     patch.setattr(MemoryLogStore, "put_if_absent", put)
@@ -310,8 +311,8 @@ def writes_a_checkpoint_of_a_stale_state(patch: pytest.MonkeyPatch) -> None:
     """The files of the version before, under the number of this one."""
     real = FileLoader.files_and_tombstones
 
-    def stale(self: Any, head: Any) -> Any:
-        older = replace(head, segment=replace(head.segment, version=head.version - 1)) if head.version else head
+    def stale(self: Any, state: Any) -> Any:
+        older = replace(state, segment=replace(state.segment, version=state.version - 1)) if state.version else state
         return real(self, older)
 
     patch.setattr(FileLoader, "files_and_tombstones", stale)
@@ -320,12 +321,12 @@ def writes_a_checkpoint_of_a_stale_state(patch: pytest.MonkeyPatch) -> None:
 def puts_onto_a_version_that_was_cleaned_up(patch: pytest.MonkeyPatch) -> None:
     """A handle that slept for weeks trusts that what is absent was never taken."""
 
-    def head(self: Any, *, refresh: bool = True) -> Any:
-        return self._head if self._head is not None else self.reload()
+    def newest_state(self: Any, *, refresh: bool = True) -> Any:
+        return self._state if self._state is not None else self.reload()
 
-    patch.setattr(DeltaLog, "head", head)
-    patch.setattr(_Run, "_make_predecessor_durable", lambda self: None)
-    patch.setattr(_Run, "_require_predecessor", lambda self: None)
+    patch.setattr(DeltaLog, "newest_state", newest_state)
+    patch.setattr(CommitRun, "_make_predecessor_durable", lambda self: None)
+    patch.setattr(CommitRun, "_require_predecessor", lambda self: None)
 
 
 def cleans_up_too_early(patch: pytest.MonkeyPatch) -> None:
@@ -360,26 +361,24 @@ def seals_what_was_removed_meanwhile(patch: pytest.MonkeyPatch) -> None:
 
 def numbers_rows_from_where_it_was_planned(patch: pytest.MonkeyPatch) -> None:
     """After a lost race the row ids are those of the first attempt: the winner has given them too."""
-    real = commit_body._numbered
+    real = attempt._numbered
     said: dict[str, Any] = {}
-    patch.setattr(
-        commit_body, "_numbered", lambda proposal, head: said.setdefault(proposal.txn_id, real(proposal, head))
-    )
+    patch.setattr(attempt, "_numbered", lambda proposal, state: said.setdefault(proposal.txn_id, real(proposal, state)))
 
 
 def takes_its_own_clock_for_the_tables(patch: pytest.MonkeyPatch) -> None:
     """A clock that is behind the winner's makes an in-commit timestamp below the one before it."""
-    patch.setattr(commit_body, "next_timestamp_ms", lambda *, now_ms, previous_ms: now_ms)
+    patch.setattr(attempt, "next_timestamp_ms", lambda *, now_ms, previous_ms: now_ms)
 
 
 def writes_a_checkpoint_of_what_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
     """A power cut takes the version, and leaves a checkpoint of it."""
-    patch.setattr(DeltaLog, "make_durable", lambda self, head: None)
+    patch.setattr(DeltaLog, "make_durable", lambda self, state: None)
 
 
 def compacts_what_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
     """A power cut takes the version, and leaves a file that stands for it and for what was before it."""
-    patch.setattr(DeltaLog, "make_durable", lambda self, head: None)
+    patch.setattr(DeltaLog, "make_durable", lambda self, state: None)
 
 
 def cleans_up_before_the_checkpoint_is_durable(patch: pytest.MonkeyPatch) -> None:

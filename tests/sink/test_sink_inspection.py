@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.engine import Engine
+from txlog.commit.open_table import OpenTable
 from txlog.sink.inspection import applications, clean_staging, staged_states
 from txlog.store.open import open_store
 
@@ -39,11 +39,11 @@ def aged(table: txlog.Table, hours: float) -> None:
 
 
 def states(table: txlog.Table) -> dict[tuple[str | None, int], str]:
-    return {(each.app_id, each.checkpoint_id): each.state for each in staged_states(engine_of(table))}
+    return {(each.app_id, each.checkpoint_id): each.state for each in staged_states(open_table_of(table))}
 
 
-def engine_of(table: txlog.Table) -> Engine:
-    return Engine(open_store(table.uri))
+def open_table_of(table: txlog.Table) -> OpenTable:
+    return OpenTable(open_store(table.uri))
 
 
 @pytest.fixture
@@ -58,10 +58,10 @@ def test_applications_are_listed_with_their_last_checkpoint(table: txlog.Table) 
         transaction.append(pa.table({"id": [1]}, schema=SCHEMA))
         transaction.set_transaction("a/ü", 2**63 - 1)
         transaction.set_transaction("c", 0)
-    found = [(each.app_id, each.checkpoint_id, each.version, each.rows) for each in applications(engine_of(table))]
+    found = [(each.app_id, each.checkpoint_id, each.version, each.rows) for each in applications(open_table_of(table))]
     assert found == [("a/ü", 2**63 - 1, 3, 1), ("b", 4, 2, 4), ("c", 0, 3, 1)]
     info = table.history(1)[0]
-    assert abs((applications(engine_of(table))[0].updated_ms or 0) - info["timestamp"]) < 10_000
+    assert abs((applications(open_table_of(table))[0].updated_ms or 0) - info["timestamp"]) < 10_000
 
 
 def test_what_the_log_no_longer_tells_is_not_guessed(table: txlog.Table) -> None:
@@ -75,13 +75,13 @@ def test_what_the_log_no_longer_tells_is_not_guessed(table: txlog.Table) -> None
     txlog.Table.open(table.uri).create_checkpoint()
     for version in (0, 1):
         Path(table.uri, "_delta_log", f"{version:020}.json").unlink()
-    found = {each.app_id: (each.checkpoint_id, each.version) for each in applications(engine_of(table))}
+    found = {each.app_id: (each.checkpoint_id, each.version) for each in applications(open_table_of(table))}
     assert found == {"a": (1, None), "theirs": (5, 2)}
 
 
 def test_a_table_without_applications_has_none(table: txlog.Table) -> None:
-    assert applications(engine_of(table)) == []
-    assert staged_states(engine_of(table)) == []
+    assert applications(open_table_of(table)) == []
+    assert staged_states(open_table_of(table)) == []
 
 
 def test_each_staged_checkpoint_has_a_state(table: txlog.Table, tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_each_staged_checkpoint_has_a_state(table: txlog.Table, tmp_path: Path) 
         ("app/ü", 3): "sealed",
         ("app/ü", 4): "partial",
     }
-    third = staged_states(engine_of(table))[3]
+    third = staged_states(open_table_of(table))[3]
     assert (third.tasks, third.rows, third.files) == (2, 4, 2)
 
     aged(table, 5)
-    assert clean_staging(engine_of(table), 6 * HOUR_MS) == []
-    would = clean_staging(engine_of(table), 4 * HOUR_MS, dry_run=True)
+    assert clean_staging(open_table_of(table), 6 * HOUR_MS) == []
+    would = clean_staging(open_table_of(table), 4 * HOUR_MS, dry_run=True)
     assert len(states(table)) == 5
-    assert clean_staging(engine_of(table), 4 * HOUR_MS) == would
+    assert clean_staging(open_table_of(table), 4 * HOUR_MS) == would
     assert states(table) == {("app/ü", 3): "sealed"}
     assert list(txlog.Sink(table, "app/ü").recover().results) == [3]
 
@@ -119,7 +119,7 @@ def test_what_is_sealed_and_was_overtaken_is_never_cleaned(table: txlog.Table) -
     table.append(pa.table({"id": [5]}, schema=SCHEMA), app_id="app", checkpoint_id=5)
     aged(table, 1000)
     assert states(table) == {("app", 1): "passed"}
-    assert clean_staging(engine_of(table), HOUR_MS) == []
+    assert clean_staging(open_table_of(table), HOUR_MS) == []
     assert len(states(table)) == 1
 
 
@@ -131,10 +131,10 @@ def test_what_cannot_be_read_is_listed_and_kept_if_it_is_a_seal(table: txlog.Tab
         path.write_bytes(b"damaged")
     aged(table, 5)
     assert states(table) == {(None, 1): "sealed", (None, 2): "partial"}
-    assert [each.checkpoint_id for each in clean_staging(engine_of(table), HOUR_MS)] == [2]
+    assert [each.checkpoint_id for each in clean_staging(open_table_of(table), HOUR_MS)] == [2]
 
 
 @pytest.mark.parametrize("older_than_ms", [0, -1, HOUR_MS - 1])
 def test_staging_that_may_be_at_work_is_not_cleaned(older_than_ms: Any, table: txlog.Table) -> None:
     with pytest.raises(txlog.InvalidInputError, match="an hour"):
-        clean_staging(engine_of(table), older_than_ms)
+        clean_staging(open_table_of(table), older_than_ms)

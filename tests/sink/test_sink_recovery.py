@@ -16,8 +16,8 @@ import pytest
 from staging_contract import AWKWARD_APP_IDS
 
 import txlog
-from txlog.alter import Definition, new_table
-from txlog.engine import Engine
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
 from txlog.store.base import TableStore
 from txlog.store.open import open_store
@@ -492,13 +492,13 @@ class Moments:
 
 
 def sink_of(store: TableStore) -> txlog.Sink:
-    return txlog.Sink(txlog.Table(Engine(store)), "app")
+    return txlog.Sink(txlog.Table(OpenTable(store)), "app")
 
 
 def new_store() -> TableStore:
     """An empty table in memory."""
     store = memory_table_store()
-    Engine(store).commit_definition(None, Definition(*new_table(SCHEMA, ("day",), {})), "CREATE TABLE", {})
+    commit_definition(OpenTable(store), None, Definition(*new_table(SCHEMA, ("day",), {})), "CREATE TABLE", {})
     return store
 
 
@@ -551,7 +551,7 @@ def test_whenever_another_committer_comes_one_wins_and_the_other_learns_it(ours:
             break
         outcomes.add(outcome)
         sink_of(store).recover()
-        snapshot = txlog.Table(Engine(store)).snapshot()
+        snapshot = txlog.Table(OpenTable(store)).snapshot()
         others = [2] if snapshot.transaction_version("app") == 2 else []
         assert sorted(snapshot.to_arrow()["id"].to_pylist()) == [1, *others, 3], f"before call {at}"
         assert snapshot.version == 1 + len(others), f"before call {at}"
@@ -578,7 +578,7 @@ def test_a_checkpoint_that_is_discarded_meanwhile_lands_whole_or_not_at_all() ->
         if moments.passed <= at:
             break
         landed.add(outcome)
-        found = sorted(txlog.Table(Engine(store)).snapshot().to_arrow()["id"].to_pylist())
+        found = sorted(txlog.Table(OpenTable(store)).snapshot().to_arrow()["id"].to_pylist())
         assert found == ([1, 3] if outcome == "committed" else []), f"before call {at}"
         at += 1
     assert landed == {"committed", "refused"}
@@ -639,7 +639,7 @@ def seen_before_it_was_on_disk(store: TableStore) -> txlog.Sink:
     """A task has staged what it wrote for v1, which somebody's sync has not put on disk."""
     store.log.before_sync = lambda name: False  # type: ignore[attr-defined]
     with pytest.raises(txlog.CommitStateUnknownError):
-        txlog.Table(Engine(store)).append(rows_of(7))
+        txlog.Table(OpenTable(store)).append(rows_of(7))
     store.log.before_sync = None  # type: ignore[attr-defined]
     sink = sink_of(store)
     staged(sink, 1, 0, 1)
@@ -728,7 +728,7 @@ def test_a_recovery_passes_over_what_is_discarded_meanwhile() -> None:
 
 REMOVERS: dict[str, Callable[[TableStore], object]] = {
     "discards": lambda store: sink_of(store).discard(1),
-    "cleans": lambda store: clean_staging(Engine(store), AGE_MIN_MS),
+    "cleans": lambda store: clean_staging(OpenTable(store), AGE_MIN_MS),
 }
 
 
@@ -763,7 +763,7 @@ def test_what_is_removed_meanwhile_is_not_sealed_and_what_is_sealed_is_whole(who
         if moments.passed <= at:
             break
         sink_of(store).recover()
-        found = sorted(txlog.Table(Engine(store)).snapshot().to_arrow()["id"].to_pylist())
+        found = sorted(txlog.Table(OpenTable(store)).snapshot().to_arrow()["id"].to_pylist())
         landed.add((told[0], len(found)))
     else:
         pytest.fail("it never ends")
@@ -774,7 +774,7 @@ def test_what_is_removed_meanwhile_is_not_sealed_and_what_is_sealed_is_whole(who
 
 def test_a_removal_that_died_half_way_is_ended_by_the_next(table: txlog.Table, sink: txlog.Sink) -> None:
     staged(sink, 1, 0, 1)
-    log = Engine(open_store(table.uri)).store.staging
+    log = OpenTable(open_store(table.uri)).store.staging
     assert log is not None
     log.put_if_absent(staging_of(table)[0].replace("task.0.0", "manifest"), b"txlog-given-up 1\n")
     recovery = restarted(table).recover()
@@ -783,10 +783,10 @@ def test_a_removal_that_died_half_way_is_ended_by_the_next(table: txlog.Table, s
         sink.prepare(1, [0])
     with pytest.raises(txlog.InvalidInputError, match=r"sink\.discard\(1\) before it is written again"):
         sink.commit(1)
-    assert [state.state for state in staged_states(Engine(open_store(table.uri)))] == ["partial"]
+    assert [state.state for state in staged_states(OpenTable(open_store(table.uri)))] == ["partial"]
     for path in (Path(table.uri) / "_txlog" / "staging").iterdir():
         age(path, 1)
-    assert len(clean_staging(Engine(open_store(table.uri)), AGE_MIN_MS)) == 1
+    assert len(clean_staging(OpenTable(open_store(table.uri)), AGE_MIN_MS)) == 1
     assert staging_of(table) == []
     sealed(sink, 1, 2)
     assert sink.commit(1).version == 1
@@ -797,7 +797,7 @@ def test_a_removal_that_died_half_way_ends_as_recovery_says_and_the_checkpoint_i
 ) -> None:
     sealed(sink, 1, 1)
     staged(sink, 2, 0, 2)
-    log = Engine(open_store(table.uri)).store.staging
+    log = OpenTable(open_store(table.uri)).store.staging
     assert log is not None
     log.put_if_absent(staging_of(table)[-1].replace("task.0.0", "manifest"), b"txlog-given-up 1\n")
     after = restarted(table)

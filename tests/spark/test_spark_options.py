@@ -9,7 +9,7 @@ import pytest
 
 import txlog.spark
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.log.transaction import Isolation
+from txlog.log.proposal import Isolation
 from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS, WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.store.retry import RetryPolicy

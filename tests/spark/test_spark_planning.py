@@ -13,14 +13,14 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 import txlog
-from txlog.post_commit import PostCommit
-from txlog.sink.task_committer import write_task
-from txlog.sink.write_job import WriteJob
 from txlog.spark import open_tables
-from txlog.spark.open_tables import open_table
+from txlog.spark.open_tables import process_table
 from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.planning import commit, confirm_replay, plan
 from txlog.spark.stream import TxlogStreamWriter
+from txlog.upkeep.post_commit import PostCommit
+from txlog.writer.task_committer import write_task
+from txlog.writer.write_job import WriteJob
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 SCHEMA = StructType([StructField("id", LongType())])
@@ -51,16 +51,16 @@ def options(tmp_path: Path) -> WriteOptions:
 
 
 def write(options: WriteOptions, job: WriteJob) -> txlog.WriteResult | None:
-    files = open_table(options).store.files
+    files = process_table(options).store.files
     return commit(options, job, [write_task(files, job.plan, job.task(), ROWS.to_reader())])
 
 
 def test_a_process_that_writes_again_knows_the_table_already(options: WriteOptions) -> None:
-    first = open_table(options)
+    first = process_table(options)
     result = write(options, plan(options, SCHEMA, overwrite=False)[0])
     assert result is not None
-    assert open_table(options) is first
-    assert first.log.head(refresh=False).version == result.version == 1
+    assert process_table(options) is first
+    assert first.log.newest_state(refresh=False).version == result.version == 1
 
 
 def test_table_properties_of_an_existing_table_may_only_state_what_it_has(options: WriteOptions) -> None:
@@ -72,17 +72,17 @@ def test_table_properties_of_an_existing_table_may_only_state_what_it_has(option
 
 
 def test_a_table_that_was_dropped_and_made_again_is_opened_anew(options: WriteOptions) -> None:
-    first = open_table(options)
+    first = process_table(options)
     shutil.rmtree(options.path)
     assert plan(options, SCHEMA, overwrite=False)[0].creates_table
     txlog.write(options.path, pa.table({"id": pa.array([7], pa.int64())}))
-    assert open_table(options) is not first
+    assert process_table(options) is not first
     write(options, plan(options, SCHEMA, overwrite=False)[0])
     assert sorted(txlog.Table.open(options.path).snapshot().to_arrow()["id"].to_pylist()) == [1, 2, 7]
 
 
 def test_a_job_that_another_process_planned_on_a_newer_version_is_committed(options: WriteOptions) -> None:
-    open_table(options)
+    process_table(options)
     this_process = dict(open_tables._open)
     open_tables._open.clear()
     txlog.Table.open(options.path).set_properties({"delta.appendOnly": "true"})
@@ -99,7 +99,7 @@ def test_hooks_are_named_by_an_option_and_loaded_where_the_commit_runs(options: 
     assert told == ["1", "2"]
     for name in ("no_such_module:hooks", f"{__name__}:nothing", "builtins:dict"):
         with pytest.raises(txlog.InvalidInputError, match="option hooks"):
-            open_table(parse_write_options({"path": options.path, "hooks": name}))
+            process_table(parse_write_options({"path": options.path, "hooks": name}))
     with pytest.raises(txlog.InvalidInputError, match="module:name"):
         parse_write_options({"path": options.path, "hooks": "hooks"})
 
@@ -190,5 +190,5 @@ def test_a_rerun_of_a_named_write_is_told_once_although_two_processes_see_it(
     assert is_replay
     assert confirm_replay(named, again).outcome == "already_committed"
     assert [record.getMessage() for record in caplog.records if "replay" in record.getMessage()] == [
-        f"{open_table(named).uri}: replay dropped: checkpoint 7 of 'orders' is in v1 already"
+        f"{process_table(named).uri}: replay dropped: checkpoint 7 of 'orders' is in v1 already"
     ]

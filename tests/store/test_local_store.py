@@ -394,7 +394,7 @@ def test_stores_pickle(log: LocalLogStore, root: Path) -> None:
     log.put_if_absent(COMMIT, b"body")
     assert pickle.loads(pickle.dumps(log)).read(COMMIT) == b"body"
     files = LocalFileStore(str(root))
-    assert pickle.loads(pickle.dumps(files)).head(f"_delta_log/{COMMIT}").size == 4
+    assert pickle.loads(pickle.dumps(files)).stat(f"_delta_log/{COMMIT}").size == 4
 
 
 def written(files: LocalFileStore, path: str) -> None:
@@ -572,7 +572,7 @@ def test_no_symbolic_link_leads_a_read_a_write_or_a_delete_out_of_the_table(root
     (outside / "victim.parquet").write_bytes(b"bytes")
     root.mkdir()
     (root / "day=1").symlink_to(outside)
-    for ask in (files.open, files.head, files.create, files.delete):
+    for ask in (files.open, files.stat, files.create, files.delete):
         with pytest.raises(StorageError, match="symbolic link"):
             ask("day=1/victim.parquet")
     assert os.listdir(outside) == ["victim.parquet"]
@@ -583,8 +583,8 @@ def test_a_symbolic_link_within_the_table_and_a_linked_table_are_fine(root: Path
     (root / "real" / "part.parquet").write_bytes(b"bytes")
     (root / "alias").symlink_to("real")
     (root.parent / "linked").symlink_to(root)
-    assert LocalFileStore(str(root)).head("alias/part.parquet").size == 5
-    assert LocalFileStore(str(root.parent / "linked")).head("alias/part.parquet").size == 5
+    assert LocalFileStore(str(root)).stat("alias/part.parquet").size == 5
+    assert LocalFileStore(str(root.parent / "linked")).stat("alias/part.parquet").size == 5
 
 
 def test_an_absent_file_is_not_found_and_a_directory_is_no_file(root: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from txlog.errors import StorageError, UnsupportedFeatureError
 from txlog.store.base import PutOutcome, TableStore
 from txlog.store.open import open_store
-from txlog.store.probe import probe_head, probe_store
+from txlog.store.probe import probe_newest_commit, probe_store
 from txlog.testing.faulty_s3 import Fault, FaultyS3
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
 
@@ -101,7 +101,7 @@ def test_a_store_that_does_not_answer_cannot_be_probed() -> None:
 def test_a_head_that_is_refused_proves_the_store() -> None:
     store = memory_table_store()
     store.log.put_if_absent(COMMIT, b"body")
-    assert probe_head(store.log, COMMIT, b"body") is True
+    assert probe_newest_commit(store.log, COMMIT, b"body") is True
     assert store.log.read(COMMIT) == b"body"
 
 
@@ -111,7 +111,7 @@ def test_a_head_that_is_accepted_again_stops_the_writer() -> None:
         store.log.put_if_absent(COMMIT, b"body")
         server.script(Fault.IGNORE_CONDITION)
         with pytest.raises(UnsupportedFeatureError, match="a second time"):
-            probe_head(store.log, COMMIT, b"body")
+            probe_newest_commit(store.log, COMMIT, b"body")
         assert store.log.read(COMMIT) == b"body"
 
 
@@ -120,7 +120,7 @@ def test_a_lost_answer_proves_nothing_about_the_head() -> None:
         store = open_store("s3://bucket/table", server.storage_options)
         store.log.put_if_absent(COMMIT, b"body")
         server.script(Fault.ERROR_500)
-        assert probe_head(store.log, COMMIT, b"body") is False
+        assert probe_newest_commit(store.log, COMMIT, b"body") is False
 
 
 def test_a_probe_of_a_server_is_safe() -> None:

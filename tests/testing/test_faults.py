@@ -9,12 +9,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from txlog.delta_log import DeltaLog
-from txlog.engine import Engine
+from txlog.commands.batch_write import write_batch
+from txlog.commands.write_planning import WriteOptions
+from txlog.commit.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, InvalidInputError, StorageError
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.log_names import checkpoint_name, commit_name
-from txlog.sink.batch_write import write_batch
-from txlog.sink.planning import WriteOptions
 from txlog.store.base import PutOutcome, TableStore
 from txlog.store.open import open_store
 from txlog.table import Table
@@ -36,7 +36,7 @@ def store() -> TableStore:
 def table(store: TableStore) -> TableStore:
     """Versions 0 to 3 of three rows each."""
     for _ in range(4):
-        write_batch(Engine(store), ROWS, WriteOptions(create=True))
+        write_batch(OpenTable(store), ROWS, WriteOptions(create=True))
     return store
 
 
@@ -49,7 +49,7 @@ def names(store: TableStore) -> list[str]:
 
 
 def rows_in(store: TableStore) -> int:
-    count: int = Table(Engine(store)).snapshot().to_arrow().num_rows
+    count: int = Table(OpenTable(store)).snapshot().to_arrow().num_rows
     return count
 
 
@@ -149,7 +149,7 @@ def test_a_listing_lacks_what_it_was_told_to_lack(fault: str, seen: list[int], t
 
 
 def test_a_log_is_cleaned_up_under_a_writer_and_holds_the_same_rows(table: TableStore) -> None:
-    ours = Engine(faulty_table_store(table, "put_if_absent#1=cleaned_up"))
+    ours = OpenTable(faulty_table_store(table, "put_if_absent#1=cleaned_up"))
     result = Table(ours).append(ROWS)
     assert (result.version, result.outcome) == (4, "committed")
     assert names(table)[:3] == [checkpoint_name(3), COMMITS[3], FIFTH]
@@ -164,12 +164,12 @@ def test_a_log_is_cleaned_up_under_a_writer_and_holds_the_same_rows(table: Table
 def test_a_table_is_created_again_under_a_writer_which_is_never_told_that_it_committed(
     call: str, told: type[Exception], left: list[str], table: TableStore
 ) -> None:
-    before = DeltaLog(table).head().metadata
-    ours = Table(Engine(faulty_table_store(table, f"{call}=recreated")))
+    before = DeltaLog(table).newest_state().metadata
+    ours = Table(OpenTable(faulty_table_store(table, f"{call}=recreated")))
     with pytest.raises(told, match="version 3, which it builds on, is gone"):
         ours.append(ROWS)
     assert names(table) == left
-    after = DeltaLog(table).head_at(0).metadata
+    after = DeltaLog(table).state_at(0).metadata
     assert (after.id != before.id, after.schema_string) == (True, before.schema_string)
 
 
@@ -186,7 +186,7 @@ def test_a_job_that_is_run_until_it_ends_is_in_the_table_once_and_its_line_makes
         while checkpoint_id < 4:
             options = WriteOptions(create=True, app_id="job", checkpoint_id=checkpoint_id)
             with contextlib.suppress(StorageError, CommitStateUnknownError):
-                write_batch(Engine(faulty), ROWS, options)
+                write_batch(OpenTable(faulty), ROWS, options)
                 checkpoint_id += 1
         assert rows_in(store) == 12
         return faulty.log.line, faulty.log.calls  # type: ignore[attr-defined]

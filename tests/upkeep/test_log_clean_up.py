@@ -15,14 +15,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txlog
-from txlog import ambient
-from txlog.delta_log import DeltaLog
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
 from txlog.result import LogCleanUp
 from txlog.store.base import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_clean_up import clean_up_log
+from txlog.util import ambient
 
 DAY_MS = 86_400_000
 NOW_MS = 20_000 * DAY_MS + 5
@@ -97,7 +97,7 @@ class World:
 
     def checkpoint(self, age_days: float = 0) -> None:
         log = self.table()
-        version = log.write_checkpoint(log.head())
+        version = log.write_checkpoint(log.newest_state())
         self.put(
             checkpoint_name(version), self.log.objects[checkpoint_name(version)][0], NOW_MS - int(age_days * DAY_MS)
         )
@@ -105,15 +105,15 @@ class World:
     def clean_up(self, **arguments: Any) -> LogCleanUp:
         with ambient.use(At(NOW_MS)):
             log = self.table()
-            return clean_up_log(log, log.head(), **arguments)
+            return clean_up_log(log, log.newest_state(), **arguments)
 
     def names(self) -> set[str]:
         return set(self.log.objects)
 
     def state(self, version: int) -> tuple[list[str], Any]:
         log = self.table()
-        head = log.head_at(version)
-        return sorted(log.files(head)["path"].to_pylist()), (head.metadata, head.protocol, dict(head.transactions))
+        state = log.state_at(version)
+        return sorted(log.files(state)["path"].to_pylist()), (state.metadata, state.protocol, dict(state.transactions))
 
 
 def daily(versions: int, *, checkpoints: tuple[int, ...], **arguments: Any) -> World:
@@ -182,7 +182,7 @@ def test_a_hint_that_would_lead_nowhere_goes_first() -> None:
     world = daily(10, checkpoints=(2,))
     hint = world.log.objects["_last_checkpoint"][0]
     log = world.table()
-    log.write_checkpoint(log.head_at(5))
+    log.write_checkpoint(log.state_at(5))
     world.put("_last_checkpoint", hint)
     world.log.deletions_left = 2
     with pytest.raises(StorageError):
@@ -328,7 +328,7 @@ def test_wherever_it_is_cut_short_every_kept_version_reads_as_before(data: st.Da
         world.log.deletions_left = 1 if allowed else 0
         with contextlib.suppress(StorageError):
             world.clean_up()
-        assert world.table().head().version == len(ages) - 1
+        assert world.table().newest_state().version == len(ages) - 1
         assert {version: world.state(version) for version in range(first, len(ages))} == {
             version: states[version] for version in range(first, len(ages))
         }
@@ -347,7 +347,7 @@ def test_a_table_on_disk_is_cleaned_up_and_goes_on(tmp_path: Path) -> None:
     table = txlog.Table.create(str(tmp_path), pa.schema([("id", pa.int64())]))
     for value in range(12):
         table.append(pa.table({"id": [value]}))
-    table._engine.post_commit.drain()
+    table._open_table.post_commit.drain()
     table.create_checkpoint()
     log = tmp_path / "_delta_log"
     stale = log / f".{commit_name(7)}.{UUIDS[0]}.tmp"
@@ -379,7 +379,7 @@ def test_a_checkpoint_after_a_commit_takes_the_expired_log_along_unless_told_not
     old_s = (ambient.now_ms() - 40 * DAY_MS) / 1000
     for value in range(10):
         table.append(pa.table({"id": [value]}))
-        table._engine.post_commit.drain()
+        table._open_table.post_commit.drain()
         for path in log.iterdir():
             os.utime(path, (old_s, old_s))
         if value == 4:

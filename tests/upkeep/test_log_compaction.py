@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog.delta_log import DeltaLog
-from txlog.engine import Engine
+from txlog.commit.open_table import OpenTable
 from txlog.errors import NotFoundError, UnsupportedFeatureError
 from txlog.log.compaction import compacted_bytes
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import commit_name, compacted_name
 from txlog.store.base import TableStore
@@ -73,7 +73,7 @@ class Log:
 
     def compact(self) -> txlog.result.LogCompaction | None:
         log = self.opened()
-        return compact_log(log, log.head())
+        return compact_log(log, log.newest_state())
 
     def without(self, versions: range) -> Log:
         """The same log, as one sees it who looks at no commit of these."""
@@ -85,14 +85,14 @@ class Log:
 
 
 def state_of(log: DeltaLog) -> dict[str, Any]:
-    head = log.head()
-    live, tombstones = log.files_and_tombstones(head)
+    state = log.newest_state()
+    live, tombstones = log.files_and_tombstones(state)
     return {
-        "version": head.version,
-        "protocol": head.protocol,
-        "metadata": head.metadata,
-        "transactions": dict(head.transactions),
-        "domains": dict(head.domains),
+        "version": state.version,
+        "protocol": state.protocol,
+        "metadata": state.metadata,
+        "transactions": dict(state.transactions),
+        "domains": dict(state.domains),
         "files": sorted(
             (row["path"], (row["deletionVector"] or {}).get("pathOrInlineDv", "")) for row in live.to_pylist()
         ),
@@ -123,7 +123,7 @@ def test_a_reader_of_the_compacted_file_alone_sees_the_table_that_the_commits_ma
         log.commit(*commit)
     if checkpointed:
         opened = log.opened()
-        opened.write_checkpoint(opened.head())
+        opened.write_checkpoint(opened.newest_state())
     for commit in inside:
         log.commit(*commit)
     expected = state_of(log.opened())
@@ -184,10 +184,10 @@ def test_a_commit_that_is_gone_writes_nothing() -> None:
     log.commit(add("a"))
     log.commit(add("b"))
     opened = log.opened()
-    head = opened.head()
+    state = opened.newest_state()
     del log.store.objects[commit_name(1)]
     with pytest.raises(NotFoundError, match="version 1 is not in the log"):
-        compact_log(opened, head)
+        compact_log(opened, state)
     assert not [name for name in log.store.objects if "compacted" in name]
 
 
@@ -229,6 +229,6 @@ def test_a_handle_opened_on_a_bucket_reads_it_in_place_of_the_commits() -> None:
         log.commit(add(f"file-{number}"))
     log.compact()
     watched = FaultyLogStore(log.store)
-    table = txlog.Table(Engine(TableStore("memory:///t", watched, MemoryFileStore())))
+    table = txlog.Table(OpenTable(TableStore("memory:///t", watched, MemoryFileStore())))
     assert table.snapshot().num_files == 6
     assert not {commit_name(version) for version in range(6)} & set(watched.names("read"))

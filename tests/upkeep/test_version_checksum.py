@@ -14,14 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
-from txlog import ambient
-from txlog.engine import Engine
+from txlog.commit.open_table import OpenTable
 from txlog.log.checksum import checksum_bytes, parse_checksum
 from txlog.log.state import Totals
 from txlog.protocol.actions import AddFile, SetTransaction
 from txlog.protocol.log_names import checkpoint_name, checksum_name, commit_name
 from txlog.store.local import local_table_store
 from txlog.upkeep.version_checksum import write_checksum
+from txlog.util import ambient
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -46,7 +46,7 @@ def rows(*values: int) -> pa.Table:
 
 def new_table(path: Path, **properties: str) -> txlog.Table:
     table = txlog.Table.create(str(path / "t"), SCHEMA, properties=properties)
-    table._engine.post_commit.drain()
+    table._open_table.post_commit.drain()
     return table
 
 
@@ -55,17 +55,17 @@ def log_of(table: txlog.Table) -> Path:
 
 
 def forget_checksums(table: txlog.Table) -> None:
-    table._engine.post_commit.drain()
+    table._open_table.post_commit.drain()
     for path in log_of(table).glob("*.crc"):
         path.unlink()
 
 
 def write_now(table: txlog.Table) -> Path:
     """The checksum file of the newest version, which the commit itself may have written or have left to later."""
-    table._engine.post_commit.drain()
-    head = table._engine.log.head()
-    assert write_checksum(table._engine.log, head)
-    return log_of(table) / checksum_name(head.version)
+    table._open_table.post_commit.drain()
+    state = table._open_table.log.newest_state()
+    assert write_checksum(table._open_table.log, state)
+    return log_of(table) / checksum_name(state.version)
 
 
 # --- written ------------------------------------------------------------------------------------------------
@@ -74,10 +74,10 @@ def write_now(table: txlog.Table) -> Path:
 def test_a_commit_is_followed_by_a_checksum_file_of_all_but_the_files(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     forget_checksums(table)
-    engine = Engine(local_table_store(table.uri))
+    open_table = OpenTable(local_table_store(table.uri))
     with ambient.use(SecondsLater()):
-        result = txlog.Table(engine).append(rows(1, 2), app_id="a", checkpoint_id=7)
-        engine.post_commit.drain()
+        result = txlog.Table(open_table).append(rows(1, 2), app_id="a", checkpoint_id=7)
+        open_table.post_commit.drain()
     said = orjson.loads((log_of(table) / checksum_name(1)).read_bytes())
     files = table.snapshot().files()
     commit = [orjson.loads(line) for line in (log_of(table) / commit_name(1)).read_bytes().splitlines()]
@@ -101,7 +101,7 @@ def test_every_tenth_version_has_a_checksum_file_however_fast_they_follow(tmp_pa
         for number in range(1, 21):
             table.append(rows(number))
             if number % 10 == 0:
-                table._engine.post_commit.drain()
+                table._open_table.post_commit.drain()
     assert {int(path.stem) for path in log_of(table).glob("*.crc")} == {10, 20}
 
 
@@ -110,9 +110,9 @@ def test_writers_that_take_turns_leave_the_disk_to_commits_but_for_every_tenth_v
     handles = [first, txlog.Table.open(first.uri)]
     for number in range(12):
         handle = handles[number % 2]
-        handle._engine.post_commit._checksum_begun_s = -1e9  # long ago
+        handle._open_table.post_commit._checksum_begun_s = -1e9  # long ago
         handle.append(rows(number))
-        handle._engine.post_commit.drain()
+        handle._open_table.post_commit.drain()
     found = sorted(path.name for path in log_of(first).glob("*.crc"))
     assert found == [checksum_name(version) for version in (1, 2, 10)]  # the first commit of each handle, and the tenth
 
@@ -130,14 +130,14 @@ def test_totals_are_those_of_the_files_or_not_told(tmp_path_factory: pytest.Temp
         take(table, step, number)
         if step == "reopen":
             table = txlog.Table.open(table.uri)
-        table._engine.post_commit.drain()
-        head = table._engine.log.head()
+        table._open_table.post_commit.drain()
+        state = table._open_table.log.newest_state()
         files = table.snapshot().files()
         exact = Totals(files.num_rows, sum(files["size"].to_pylist()))
-        assert head.totals in (None, exact), step
+        assert state.totals in (None, exact), step
         if step == "checkpoint":
-            assert write_checksum(table._engine.log, head)
-            assert table._engine.log.head().totals == exact, "counted in the checkpoint"
+            assert write_checksum(table._open_table.log, state)
+            assert table._open_table.log.newest_state().totals == exact, "counted in the checkpoint"
         for path in log_of(table).glob("*.crc"):
             version = int(path.stem)
             then = table.snapshot(version).files()
@@ -156,11 +156,11 @@ def take(table: txlog.Table, step: str, number: int) -> None:
     elif step == "checkpoint":
         table.create_checkpoint()
     elif step == "foreign":
-        head = table._engine.log.head()
+        state = table._open_table.log.newest_state()
         add = {"path": f"foreign-{number}", "partitionValues": {}, "size": 5, "modificationTime": 1, "dataChange": True}
         lines = [{"commitInfo": {"operation": "WRITE"}}, {"add": add}]
-        table._engine.store.log.put_if_absent(
-            commit_name(head.version + 1), b"".join(orjson.dumps(line) + b"\n" for line in lines)
+        table._open_table.store.log.put_if_absent(
+            commit_name(state.version + 1), b"".join(orjson.dumps(line) + b"\n" for line in lines)
         )
     elif step in ("remove", "add again") and table.snapshot().num_files:
         row = next((r for r in table.snapshot().files().to_pylist() if not r["path"].startswith("foreign")), None)
@@ -173,10 +173,12 @@ def take(table: txlog.Table, step: str, number: int) -> None:
 
 
 def test_more_applications_than_fit_a_small_file_are_left_out_which_is_not_none(tmp_path: Path) -> None:
-    head = new_table(tmp_path)._engine.log.head()
+    state = new_table(tmp_path)._open_table.log.newest_state()
     for count in (1000, 1001):
         found = {f"app-{number}": SetTransaction(f"app-{number}", number, 1) for number in range(count)}
-        said = parse_checksum(checksum_bytes(dataclasses.replace(head, transactions=found), Totals(0, 0)), head.version)
+        said = parse_checksum(
+            checksum_bytes(dataclasses.replace(state, transactions=found), Totals(0, 0)), state.version
+        )
         assert said is not None
         assert said.is_whole is (count == 1000)
         assert said.transactions == (tuple(found.values()) if said.is_whole else None)
@@ -234,15 +236,17 @@ def test_a_table_opens_from_its_checksum_file_without_the_checkpoint(
     snapshot = reopened(table)
     assert (snapshot.version, snapshot.transaction_version("a")) == (5, 4)
     assert not caplog.records
-    assert table._engine.log.head().totals == txlog.Table.open(table.uri)._engine.log.head().totals
+    assert (
+        table._open_table.log.newest_state().totals == txlog.Table.open(table.uri)._open_table.log.newest_state().totals
+    )
 
 
 def test_commits_after_the_checksum_file_count(table: txlog.Table) -> None:
     txlog.Table.open(table.uri).append(rows(9), app_id="a", checkpoint_id=9)
     snapshot = reopened(table)
     assert (snapshot.version, snapshot.transaction_version("a")) == (6, 9)
-    head = snapshot._head
-    assert head.totals == Totals(snapshot.num_files, snapshot.size_bytes)
+    state = snapshot._state
+    assert state.totals == Totals(snapshot.num_files, snapshot.size_bytes)
 
 
 def test_a_missing_list_of_applications_is_unknown_and_looked_for_elsewhere(table: txlog.Table) -> None:
@@ -314,8 +318,8 @@ def test_damage_of_any_kind_is_passed_over(table: txlog.Table, body: bytes) -> N
 def test_the_first_commit_says_all_there_is(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     forget_checksums(table)
-    head = table._engine.log.head()
-    ghost = orjson.loads(checksum_bytes(head, Totals(0, 0)))
+    state = table._open_table.log.newest_state()
+    ghost = orjson.loads(checksum_bytes(state, Totals(0, 0)))
     ghost["setTransactions"] = [{"appId": "ghost", "version": 1}]
     (log_of(table) / checksum_name(0)).write_bytes(orjson.dumps(ghost))
     assert reopened(table).transaction_version("ghost") is None

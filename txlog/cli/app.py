@@ -181,13 +181,13 @@ def show_table(
 
 def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, str]) -> None:
     from txlog.cli.files_summary import summary_facts, summary_shown
-    from txlog.delta_log import DeltaLog
-    from txlog.maintenance.files_summary import summarize_files
+    from txlog.log_files.delta_log import DeltaLog
     from txlog.store.open import open_store
+    from txlog.verify.files_summary import summarize_files
 
     log = DeltaLog(open_store(uri, options))
     with out.waiting("counting files"):
-        summary = summarize_files(log, log.head_at(version))
+        summary = summarize_files(log, log.state_at(version))
     out.result(summary_facts(log.table, summary), *summary_shown(log.table, summary))
 
 
@@ -251,8 +251,8 @@ def verify(
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
-        from txlog.maintenance.verify import verify_table
         from txlog.store.open import open_store
+        from txlog.verify.verify import verify_table
 
         with out.steps() as on_progress:
             verification = verify_table(

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pyarrow as pa
 
-from txlog.arguments import described
 from txlog.errors import TxlogError
 from txlog.protocol.schema import from_arrow, type_name
+from txlog.util.arguments import described
 
 __all__ = ["csv_problem", "json_problem"]
 

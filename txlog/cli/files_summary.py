@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from txlog.maintenance.files_summary import FilesSummary, SizeBin
 from txlog.result import counted, human_size
+from txlog.verify.files_summary import FilesSummary, SizeBin
 
 __all__ = ["summary_facts", "summary_shown"]
 

@@ -115,10 +115,10 @@ def _metrics(entry: Entry) -> dict[str, int]:
     metrics = entry.get("operationMetrics")
     found = {}
     for name, value in metrics.items() if isinstance(metrics, Mapping) else ():
-        head, *rest = str(name).split("_")
+        state, *rest = str(name).split("_")
         text = str(value)
         if text.isdecimal():
-            found[head + "".join(part.capitalize() for part in rest)] = int(text)
+            found[state + "".join(part.capitalize() for part in rest)] = int(text)
     return found
 
 

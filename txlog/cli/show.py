@@ -22,9 +22,9 @@ from txlog.result import counted, human_size
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from txlog.maintenance.verify import Verification
     from txlog.snapshot import Snapshot
     from txlog.store.probe import ProbeReport
+    from txlog.verify.verify import Verification
 
 __all__ = [
     "file_facts",

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import orjson
 
-from txlog.log.state import TableHead, Totals
+from txlog.log.state import TableState, Totals
 from txlog.protocol.actions import Action, ActionError, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 
@@ -76,7 +76,7 @@ class VersionChecksum:
         return True
 
 
-def checksum_bytes(head: TableHead, totals: Totals, txn_id: str | None = None) -> bytes:
+def checksum_bytes(state: TableState, totals: Totals, txn_id: str | None = None) -> bytes:
     """The file for ``head``. More applications than fit a small file are left out, which says "unknown".
 
     So are all where ``delta.setTransactionRetentionDuration`` lets them expire: which are live then depends on when one
@@ -88,13 +88,13 @@ def checksum_bytes(head: TableHead, totals: Totals, txn_id: str | None = None) -
         "numFiles": totals.num_files,
         "numMetadata": 1,
         "numProtocol": 1,
-        "domainMetadata": [domain.to_json() for domain in head.domains.values()],
+        "domainMetadata": [domain.to_json() for domain in state.domains.values()],
     }
-    if head.in_commit_timestamp_ms is not None:
-        content["inCommitTimestampOpt"] = head.in_commit_timestamp_ms
-    if head.properties.set_transaction_retention_ms is None and len(head.transactions) <= _APPLICATIONS_MAX:
-        content["setTransactions"] = [transaction.to_json() for transaction in head.transactions.values()]
-    return orjson.dumps({**content, "metadata": head.metadata.to_json(), "protocol": head.protocol.to_json()})
+    if state.in_commit_timestamp_ms is not None:
+        content["inCommitTimestampOpt"] = state.in_commit_timestamp_ms
+    if state.properties.set_transaction_retention_ms is None and len(state.transactions) <= _APPLICATIONS_MAX:
+        content["setTransactions"] = [transaction.to_json() for transaction in state.transactions.values()]
+    return orjson.dumps({**content, "metadata": state.metadata.to_json(), "protocol": state.protocol.to_json()})
 
 
 def parse_checksum(body: bytes, version: int, *, limits: Limits = DEFAULT_LIMITS) -> VersionChecksum | None:

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from txlog.errors import ConflictReason
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
-from txlog.log.transaction import Isolation, Proposal
+from txlog.log.proposal import Isolation, Proposal
 from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.paths import canonical_path
 
 if TYPE_CHECKING:
-    from txlog.log.predicate_pruning import Pruner
+    from txlog.skipping.one_file import Pruner
 
 __all__ = ["AlreadyCommitted", "Committed", "Conflict", "Decision", "Rebase", "decide", "find_conflicts"]
 
@@ -220,7 +220,7 @@ def _is_blind(winner: Commit) -> bool:
 def _pruners(proposal: Proposal) -> list[Pruner]:
     if not proposal.read_set.predicates:
         return []
-    from txlog.log.predicate_pruning import Pruner  # a blind append never pays for it
+    from txlog.skipping.one_file import Pruner  # a blind append never pays for it
 
     return [
         Pruner(predicate, proposal.schema, proposal.partition_columns) for predicate in proposal.read_set.predicates

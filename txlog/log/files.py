@@ -14,17 +14,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.arrow_buffers import array_of, flags_of, from_flags, from_numbers, numbers_of
+from txlog.arrow.arrays import array_of, flags_of, from_flags
+from txlog.arrow.maps import STRING_MAP, partition_texts
 from txlog.errors import CorruptLogError
-from txlog.log.stats_text import statistics_as_json
 from txlog.protocol.actions import AddFile, FileKey, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.paths import canonical_path, canonical_paths
+from txlog.protocol.stats_text import statistics_as_json
 
 __all__ = [
     "DELETION_VECTOR",
     "FILES_SCHEMA",
-    "STRING_MAP",
     "TOMBSTONES_SCHEMA",
     "Newest",
     "add_files_of",
@@ -35,14 +35,12 @@ __all__ = [
     "left_after",
     "mentions",
     "partition_column",
-    "partition_texts",
     "reconcile",
     "reconcile_tombstones",
     "removes_of_batch",
     "with_added",
 ]
 
-STRING_MAP = pa.map_(pa.string(), pa.string())
 DELETION_VECTOR = pa.struct(
     [
         ("storageType", pa.string()),
@@ -348,23 +346,3 @@ def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
 def partition_column(files: pa.RecordBatch, name: str) -> pa.StringArray:
     """The raw text of one partition column for each file of a batch; null where the value is null or absent."""
     return partition_texts(files.column("partitionValues"), name)[0]
-
-
-def partition_texts(maps: pa.MapArray, name: str) -> tuple[pa.StringArray, Any]:
-    """The raw text of one partition column in each map, and a mask of the maps that lack it; None where none does."""
-    import numpy as np
-    import pyarrow.compute as pc
-
-    offsets = numbers_of(maps.offsets)
-    start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
-    width = length // max(1, len(maps))
-    # Nearly always all maps have the same keys in the same order: a grid. Looking up each is six times slower.
-    if width and not maps.null_count and (np.diff(offsets) == width).all():
-        keys, items = maps.keys.slice(start, length), maps.items.slice(start, length)
-        for slot in range(width):
-            if keys[slot].as_py() == name:
-                places = from_numbers(np.arange(slot, length, width))
-                if pc.all(pc.equal(keys.take(places), array_of([name], pa.string())[0])).as_py():
-                    return items if width == 1 else items.take(places), None
-    absent = flags_of(pc.map_lookup(maps, name, "all").is_null())
-    return pc.map_lookup(maps, name, "first"), absent if absent.any() else None

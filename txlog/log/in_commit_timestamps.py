@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from txlog.log.state import TableHead
-from txlog.log.transaction import Proposal
+from txlog.log.proposal import Proposal
+from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
 from txlog.protocol.properties import TableProperties
 
@@ -20,11 +20,11 @@ _VERSION_KEY = "delta.inCommitTimestampEnablementVersion"
 _TIMESTAMP_KEY = "delta.inCommitTimestampEnablementTimestamp"
 
 
-def keeps_timestamps(proposal: Proposal, head: TableHead | None) -> bool:
+def keeps_timestamps(proposal: Proposal, state: TableState | None) -> bool:
     """Whether the version that ``proposal`` becomes carries its time."""
     if proposal.metadata is not None:
         return TableProperties.of(proposal.metadata.configuration).in_commit_timestamps
-    return head is not None and head.properties.in_commit_timestamps
+    return state is not None and state.properties.in_commit_timestamps
 
 
 def next_timestamp_ms(*, now_ms: int, previous_ms: int | None) -> int:
@@ -36,7 +36,7 @@ def next_timestamp_ms(*, now_ms: int, previous_ms: int | None) -> int:
     return now_ms if previous_ms is None else max(now_ms, previous_ms + 1)
 
 
-def with_enablement(proposal: Proposal, head: TableHead | None, timestamp_ms: int | None) -> Proposal:
+def with_enablement(proposal: Proposal, state: TableState | None, timestamp_ms: int | None) -> Proposal:
     """The proposal whose metadata says since which version and time the table keeps timestamps.
 
     ``timestamp_ms`` is that of this commit, None where it has none. What a caller put under these keys is replaced:
@@ -46,12 +46,12 @@ def with_enablement(proposal: Proposal, head: TableHead | None, timestamp_ms: in
     if metadata is None:
         return proposal
     configuration = {k: v for k, v in metadata.configuration.items() if k not in (_VERSION_KEY, _TIMESTAMP_KEY)}
-    if timestamp_ms is not None and head is not None:
-        if head.properties.in_commit_timestamps:
-            known = head.metadata.configuration
+    if timestamp_ms is not None and state is not None:
+        if state.properties.in_commit_timestamps:
+            known = state.metadata.configuration
             configuration.update({key: known[key] for key in (_VERSION_KEY, _TIMESTAMP_KEY) if key in known})
         else:
-            configuration[_VERSION_KEY] = str(head.version + 1)
+            configuration[_VERSION_KEY] = str(state.version + 1)
             configuration[_TIMESTAMP_KEY] = str(timestamp_ms)
     if configuration == metadata.configuration:
         return proposal

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 import orjson
 
 from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.log.state import TableHead
-from txlog.log.transaction import ROW_TRACKING_DOMAIN, Proposal
+from txlog.log.proposal import ROW_TRACKING_DOMAIN, Proposal
+from txlog.log.state import TableState
 from txlog.protocol.actions import INT64_MAX, Action, AddFile, DomainMetadata, Protocol
 from txlog.protocol.statistics_read import num_records
 
@@ -29,19 +29,19 @@ def tracks_rows(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
     return "rowTracking" in (protocol.writer_features or ()) and not suspended
 
 
-def with_row_ids(proposal: Proposal, head: TableHead | None) -> Proposal:
+def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
     """``proposal`` as version ``head.version + 1`` has to say it; itself where the table does not track rows.
 
     A file that has an id keeps it, and its version: it holds rows that were numbered before. Raises
     ``InvalidInputError`` for a new file whose rows are not counted, ``CorruptLogError`` where the table's
     high-water mark cannot be read.
     """
-    protocol = proposal.protocol or (head.protocol if head else None)
-    metadata = proposal.metadata or (head.metadata if head else None)
+    protocol = proposal.protocol or (state.protocol if state else None)
+    metadata = proposal.metadata or (state.metadata if state else None)
     if protocol is None or metadata is None or not tracks_rows(protocol, metadata.configuration):
         return proposal
-    before = mark = _high_water_mark(head)
-    version = head.version + 1 if head else 0
+    before = mark = _high_water_mark(state)
+    version = state.version + 1 if state else 0
     actions: list[Action] = []
     for action in proposal.actions:
         if type(action) is AddFile:
@@ -67,9 +67,9 @@ def _numbered(add: AddFile, mark: int) -> tuple[AddFile, int]:
     return dataclasses.replace(add, base_row_id=mark + 1), mark + rows
 
 
-def _high_water_mark(head: TableHead | None) -> int:
+def _high_water_mark(state: TableState | None) -> int:
     """The highest row id given so far; -1 before the first."""
-    domain = head.domains.get(ROW_TRACKING_DOMAIN) if head else None
+    domain = state.domains.get(ROW_TRACKING_DOMAIN) if state else None
     if domain is None:
         return -1
     try:

@@ -1,6 +1,6 @@
 """The small part of a table's state at one version, without its files: protocol, metadata, application versions.
 
-In: the actions of a checkpoint and of commits, in order. Out: an immutable ``TableHead``. Newest wins;
+In: the actions of a checkpoint and of commits, in order. Out: an immutable ``TableState``. Newest wins;
 an application's version is the last one seen, not the highest. PROTOCOL.md, "Action Reconciliation".
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from txlog.protocol.properties import TableProperties
     from txlog.protocol.schema import Struct
 
-__all__ = ["HeadBuilder", "TableHead", "Totals", "advance"]
+__all__ = ["StateBuilder", "TableState", "Totals", "advance"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class _Parsed:
 
 
 @dataclass(frozen=True, slots=True)
-class TableHead:
+class TableState:
     """One version of a table, all but its files.
 
     ``domains`` holds the live ones. ``in_commit_timestamp_ms`` is that of this version's commit, None where it
@@ -107,10 +107,10 @@ class TableHead:
         return transaction.version if transaction else None
 
 
-class HeadBuilder:
+class StateBuilder:
     """Folds actions, oldest first. ``build`` demands that the log told protocol and metadata by then."""
 
-    def __init__(self, base: TableHead | None = None) -> None:
+    def __init__(self, base: TableState | None = None) -> None:
         self._base = base
         self._protocol = base.protocol if base else None
         self._metadata = base.metadata if base else None
@@ -154,7 +154,7 @@ class HeadBuilder:
         self.apply(actions)
         self._totals, self.in_commit_timestamp_ms = totals, in_commit_timestamp_ms
 
-    def build(self, segment: LogSegment, *, table: str | None = None) -> TableHead:
+    def build(self, segment: LogSegment, *, table: str | None = None) -> TableState:
         """Raises ``CorruptLogError`` where no protocol or no metadata was seen."""
         protocol, metadata = self._protocol, self._metadata
         if protocol is None or metadata is None:
@@ -173,7 +173,7 @@ class HeadBuilder:
         parsed = self._base._parsed if self._base else None
         if parsed is None or parsed.metadata is not metadata or parsed.protocol is not protocol:
             parsed = _Parsed(protocol, metadata)
-        return TableHead(
+        return TableState(
             segment.version,
             protocol,
             metadata,
@@ -187,15 +187,15 @@ class HeadBuilder:
         )
 
 
-def advance(head: TableHead | None, commit: Commit) -> TableHead:
+def advance(state: TableState | None, commit: Commit) -> TableState:
     """The state after one more commit; ``head`` is None for the commit that creates the table (version 0).
 
     Raises ``CorruptLogError`` where a first commit lacks protocol or metadata; ``ValueError`` where the commit
     is not the next one.
     """
-    if commit.version != (head.version + 1 if head else 0):
-        raise ValueError(f"commit {commit.version} does not follow version {head.version if head else -1}")
-    builder = HeadBuilder(head)
+    if commit.version != (state.version + 1 if state else 0):
+        raise ValueError(f"commit {commit.version} does not follow version {state.version if state else -1}")
+    builder = StateBuilder(state)
     builder.apply_commit(commit)
-    segment = head.segment.extended(commit.size_bytes) if head else LogSegment(0, None, tail_bytes=commit.size_bytes)
+    segment = state.segment.extended(commit.size_bytes) if state else LogSegment(0, None, tail_bytes=commit.size_bytes)
     return builder.build(segment)

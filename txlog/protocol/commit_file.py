@@ -2,7 +2,7 @@
 
 In: the whole object as bytes. Out: a ``Commit``, or ``CorruptLogError`` with file and line. An empty, torn or
 incomplete commit is never taken for a shorter one. Unknown actions and fields are ignored, as the protocol
-asks. Writing a commit is the business of ``log/transaction``. PROTOCOL.md, "Delta Log Entries".
+asks. Writing a commit is the business of ``log/proposal``. PROTOCOL.md, "Delta Log Entries".
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.arrow_buffers import array_of
+from txlog.arrow.arrays import array_of
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Field, Primitive, type_name, type_to_arrow
 
@@ -97,7 +97,7 @@ def _each_distinct(values: pa.Array, convert: Callable[[Any], Any], result: pa.D
 def _null_where_empty(texts: pa.Array) -> pa.Array:
     import pyarrow.compute as pc
 
-    # A comparison with "", and ``pa.scalar(None)``, would import pandas: see `txlog.arrow_buffers`.
+    # A comparison with "", and ``pa.scalar(None)``, would import pandas: see `txlog.arrow.arrays`.
     return pc.if_else(pc.binary_length(texts).cast(pa.bool_()), texts, pa.nulls(1, pa.string())[0])
 
 

@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
-from txlog.arguments import described
 from txlog.errors import InvalidInputError
+from txlog.util.arguments import described
 
 __all__ = [
     "CONSTRAINT_PREFIX",

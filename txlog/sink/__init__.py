@@ -1,1 +1,1 @@
-"""Rows -> files -> committables -> one commit."""
+"""Durable exactly-once for any engine: sink, staging, recovery."""

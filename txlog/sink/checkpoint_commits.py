@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from txlog import ambient
-from txlog.engine import Engine
+from txlog.commands.global_committer import GlobalCommitter
+from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.result import WriteResult
-from txlog.sink.committable import Committable
-from txlog.sink.global_committer import GlobalCommitter
-from txlog.sink.planning import WriteOptions, plan_write
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
-from txlog.sink.write_job import WriteJob
+from txlog.util import ambient
+from txlog.writer.committable import Committable
+from txlog.writer.write_job import WriteJob
 
 __all__ = ["CheckpointCommits"]
 
@@ -30,17 +30,17 @@ class CheckpointCommits:
 
     def __init__(
         self,
-        engine: Engine,
+        open_table: OpenTable,
         app_id: str,
         *,
         mode: str,
         user_metadata: str | None,
         max_continuous_empty_commits: int,
     ) -> None:
-        self.staging = Staging(engine.store, engine.retry)
-        self.committer = GlobalCommitter(engine)
+        self.staging = Staging(open_table.store, open_table.retry)
+        self.committer = GlobalCommitter(open_table)
         self.last_seal: tuple[Manifest, list[Committable]] | None = None
-        self._engine = engine
+        self._open_table = open_table
         self._app_id = app_id
         self._mode = mode
         self._user_metadata = user_metadata
@@ -52,7 +52,7 @@ class CheckpointCommits:
         """The plan of a checkpoint for the table as it is now; ``mode`` is the sink's, where a seal says no other."""
         from txlog.protocol.schema import to_arrow
 
-        schema = to_arrow(self._engine.writable_head().schema)
+        schema = to_arrow(self._open_table.writable_state().schema)
         options = WriteOptions(
             mode=mode or self._mode,
             app_id=self._app_id,
@@ -60,7 +60,7 @@ class CheckpointCommits:
             fingerprint=fingerprint,
             user_metadata=self._user_metadata,
         )
-        return plan_write(self._engine, schema, options)
+        return plan_write(self._open_table, schema, options)
 
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable] | None, fingerprint: str | None
@@ -123,7 +123,7 @@ class CheckpointCommits:
                 raise InvalidInputError(
                     f"checkpoint {earlier.checkpoint_id} of {self._app_id!r} is sealed and not committed yet, so"
                     f" {checkpoint_id} has to wait: sink.commit({earlier.checkpoint_id}) first, or sink.recover()",
-                    table=self._engine.uri,
+                    table=self._open_table.uri,
                 )
             self.staging.remove_quietly(earlier.names)
 
@@ -143,18 +143,18 @@ class CheckpointCommits:
                 f"checkpoint {mine.checkpoint_id} of {self._app_id!r} is sealed with attempts {sealed.attempts} and"
                 f" fingerprint {sealed.fingerprint!r}, not with {asked or sealed.attempts} and {fingerprint!r}: only"
                 f" what is sealed can be committed, by sink.commit({mine.checkpoint_id})",
-                table=self._engine.uri,
+                table=self._open_table.uri,
             )
 
     def _ended(self, checkpoint_id: int) -> WriteResult:
         """The answer for a checkpoint whose seal went while we were about to commit it."""
         sealed = self.last_seal[0] if self.last_seal else None
         if sealed and sealed.checkpoint_id == checkpoint_id and not sealed.num_files:
-            return WriteResult(self._engine.log.head(refresh=False).version, "empty", 0, "")
+            return WriteResult(self._open_table.log.newest_state(refresh=False).version, "empty", 0, "")
         raise InvalidInputError(
             f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed no longer: another process has discarded it, or"
             f" ended it without rows. Nothing was committed; sink.discard({checkpoint_id}) before it is written again",
-            table=self._engine.uri,
+            table=self._open_table.uri,
         )
 
     def _commit_unsealed(
@@ -168,7 +168,7 @@ class CheckpointCommits:
             raise InvalidInputError(
                 f"checkpoint {job.checkpoint_id} of {self._app_id!r} is not sealed:"
                 f" sink.prepare({job.checkpoint_id}, tasks) does that, once every task has staged",
-                table=self._engine.uri,
+                table=self._open_table.uri,
             )
         return self._commit_job(job, committables, self._since_ms(staged, _FRESH_MS))
 
@@ -194,9 +194,9 @@ class CheckpointCommits:
             raise InvalidInputError(
                 f"this sink has committed checkpoint {job.checkpoint_id} of {self._app_id!r} already, from other files."
                 " Two writes to one table need an app_id each; a replay comes from a new Sink, or with a fingerprint",
-                table=self._engine.uri,
+                table=self._open_table.uri,
             )
 
     def _since_ms(self, staged: Sequence[StagedCheckpoint], at_least_ms: int) -> int:
-        properties = self._engine.log.head(refresh=False).properties
+        properties = self._open_table.log.newest_state(refresh=False).properties
         return files_must_be_since_ms(properties, staged, ambient.now_ms(), at_least_ms=at_least_ms)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txlog import ambient
-from txlog.engine import Engine
+from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
-from txlog.log.state import TableHead
+from txlog.log.state import TableState
 from txlog.protocol.actions import SetTransaction
 from txlog.sink.staging import StagedCheckpoint, Staging
+from txlog.util import ambient
 
 __all__ = ["Application", "StagedState", "applications", "clean_staging", "staged_states"]
 
@@ -62,26 +62,26 @@ class StagedState:
     staged: StagedCheckpoint
 
 
-def applications(engine: Engine) -> list[Application]:
+def applications(open_table: OpenTable) -> list[Application]:
     """By app_id. Raises what opening the table and reading its log raise."""
-    head = engine.log.head()
-    commits = _last_commits(engine, head)
+    state = open_table.log.newest_state()
+    commits = _last_commits(open_table, state)
     found = []
-    for app_id, transaction in sorted(head.transactions.items()):
+    for app_id, transaction in sorted(state.transactions.items()):
         version, rows = commits.get(app_id, (None, None))
         found.append(Application(app_id, transaction.version, transaction.last_updated, version, rows))
     return found
 
 
-def staged_states(engine: Engine) -> list[StagedState]:
+def staged_states(open_table: OpenTable) -> list[StagedState]:
     """Everything in the table's staging folder, by application and checkpoint_id. Raises StorageError."""
-    staging = Staging(engine.store, engine.retry)
-    head = engine.log.head()
-    found = [_state(staging, each, head) for each in staging.checkpoints()]
+    staging = Staging(open_table.store, open_table.retry)
+    state = open_table.log.newest_state()
+    found = [_state(staging, each, state) for each in staging.checkpoints()]
     return sorted(found, key=lambda state: (state.app_id or "", state.staged.key, state.checkpoint_id))
 
 
-def clean_staging(engine: Engine, older_than_ms: int, *, dry_run: bool = False) -> list[StagedState]:
+def clean_staging(open_table: OpenTable, older_than_ms: int, *, dry_run: bool = False) -> list[StagedState]:
     """Remove what was staged and never sealed, or is proved to be committed, and is older; what (would have) gone.
 
     An age is that of a checkpoint's newest object. Data files stay: a vacuum removes those that no commit names.
@@ -90,12 +90,12 @@ def clean_staging(engine: Engine, older_than_ms: int, *, dry_run: bool = False) 
     if older_than_ms < AGE_MIN_MS:
         raise InvalidInputError("staging is cleaned of what is older than an hour at least: tasks may be at work on it")
     before_ms = ambient.now_ms() - older_than_ms
-    old = [state for state in staged_states(engine) if state.modified_ms <= before_ms]
-    gone = [state for state in old if _is_over(engine, state)]
+    old = [state for state in staged_states(open_table) if state.modified_ms <= before_ms]
+    gone = [state for state in old if _is_over(open_table, state)]
     if not dry_run:
-        gone = [state for state in gone if _removed(Staging(engine.store, engine.retry), state)]
-        if engine.store.staging is not None:
-            engine.store.staging.remove_stale_temporaries()
+        gone = [state for state in gone if _removed(Staging(open_table.store, open_table.retry), state)]
+        if open_table.store.staging is not None:
+            open_table.store.staging.remove_stale_temporaries()
     return gone
 
 
@@ -106,15 +106,15 @@ def _removed(staging: Staging, state: StagedState) -> bool:
     return True
 
 
-def _last_commits(engine: Engine, head: TableHead) -> dict[str, tuple[int, int | None]]:
+def _last_commits(open_table: OpenTable, state: TableState) -> dict[str, tuple[int, int | None]]:
     """(version, rows) of the commit of each application's last checkpoint, among the newest commits."""
-    wanted = {(transaction.app_id, transaction.version) for transaction in head.transactions.values()}
+    wanted = {(transaction.app_id, transaction.version) for transaction in state.transactions.values()}
     found: dict[str, tuple[int, int | None]] = {}
-    for version in range(head.version, max(-1, head.version - COMMITS_LOOKED_AT), -1):
+    for version in range(state.version, max(-1, state.version - COMMITS_LOOKED_AT), -1):
         if len(found) == len(wanted):
             break
         try:
-            commit = engine.log.read_commit(version, files=False)
+            commit = open_table.log.read_commit(version, files=False)
         except NotFoundError:
             break
         for action in commit.actions:
@@ -126,7 +126,7 @@ def _last_commits(engine: Engine, head: TableHead) -> dict[str, tuple[int, int |
     return found
 
 
-def _state(staging: Staging, staged: StagedCheckpoint, head: TableHead) -> StagedState:
+def _state(staging: Staging, staged: StagedCheckpoint, state: TableState) -> StagedState:
     app_id, mode, rows, files, size_bytes = None, None, None, None, None
     tasks = len(staged.attempts)
     is_sealed = staged.is_sealed and staging.is_sealed(staged)
@@ -142,20 +142,23 @@ def _state(staging: Staging, staged: StagedCheckpoint, head: TableHead) -> Stage
         raise
     except TxlogError:
         pass  # damaged, of a newer release, or removed meanwhile: listed without what cannot be told
-    last = head.transaction_version(app_id) if app_id is not None else None
+    last = state.transaction_version(app_id) if app_id is not None else None
     is_past = last is not None and staged.checkpoint_id <= last
-    state = ("sealed", "passed") if is_sealed else ("partial", "stale")
+    words = ("sealed", "passed") if is_sealed else ("partial", "stale")
     return StagedState(
-        app_id, staged.checkpoint_id, state[is_past], mode, tasks, rows, files, size_bytes, staged.modified_ms, staged
+        app_id, staged.checkpoint_id, words[is_past], mode, tasks, rows, files, size_bytes, staged.modified_ms, staged
     )
 
 
-def _is_over(engine: Engine, state: StagedState) -> bool:
+def _is_over(open_table: OpenTable, state: StagedState) -> bool:
     """Nothing that it names can still be committed, or has to be."""
     if state.state != "passed":
         return state.state != "sealed"
     assert state.app_id is not None
     try:
-        return engine.replay_of(engine.log.head(refresh=False), state.app_id, state.checkpoint_id) is not None
+        return (
+            open_table.replay_of(open_table.log.newest_state(refresh=False), state.app_id, state.checkpoint_id)
+            is not None
+        )
     except InvalidInputError:
         return False

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from txlog.arguments import whole_number
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import TableProperties
 from txlog.result import WriteResult
 from txlog.sink.staging import Manifest, StagedCheckpoint
+from txlog.util.arguments import whole_number
 
 __all__ = ["Recovery", "attempts_to_seal", "files_must_be_since_ms", "seal_difference", "sealed_before", "stale"]
 

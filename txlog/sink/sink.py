@@ -12,16 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from txlog.arguments import described, whole_number
+from txlog.commands.write_planning import check_app_id, check_identity, check_mode
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 from txlog.sink.checkpoint_commits import CheckpointCommits
-from txlog.sink.committable import Committable
-from txlog.sink.planning import check_app_id, check_identity, check_mode
 from txlog.sink.recovery import Recovery, attempts_to_seal, seal_difference, stale
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
-from txlog.unbuilt import explains_calls, no_attribute
+from txlog.util.api_hints import explains_calls, no_attribute
+from txlog.util.arguments import described, whole_number
+from txlog.writer.committable import Committable
 
 if TYPE_CHECKING:
     from txlog.table import Table
@@ -64,12 +64,12 @@ class Sink:
         user_metadata: str | None = None,
         max_continuous_empty_commits: int = 10,
     ) -> None:
-        if not hasattr(table, "_engine"):
+        if not hasattr(table, "_open_table"):
             raise InvalidInputError(f"a Sink is given a table, as Table.open(uri) opens it, not {described(table)}")
         check_app_id(app_id)
         check_mode(mode)
         self._table = table
-        self._engine = table._engine
+        self._open_table = table._open_table
         self._app_id = app_id
         self._mode = mode
         self._user_metadata = user_metadata
@@ -77,7 +77,7 @@ class Sink:
             "max_continuous_empty_commits", max_continuous_empty_commits, at_least=1
         )
         self._commits = CheckpointCommits(
-            self._engine,
+            self._open_table,
             app_id,
             mode=mode,
             user_metadata=user_metadata,
@@ -90,7 +90,7 @@ class Sink:
     def task(self, checkpoint_id: int, task_id: int = 0, attempt: int = 0) -> SinkTask:
         """Begin one task. A task that runs again for its checkpoint has a higher ``attempt`` than before."""
         numbers = whole_number("task_id", task_id), whole_number("attempt", attempt)
-        return SinkTask(self._engine.store.files, self._commits.job(checkpoint_id), *numbers)
+        return SinkTask(self._open_table.store.files, self._commits.job(checkpoint_id), *numbers)
 
     def stage(self, *committables: Committable) -> None:
         """Keep what tasks finished in the table's ``_txlog/staging`` folder; durable when this returns.
@@ -102,7 +102,7 @@ class Sink:
             if each.app_id != self._app_id or each.checkpoint_id is None:
                 raise InvalidInputError(
                     f"this committable is of application {each.app_id!r}, the sink of {self._app_id!r}",
-                    table=self._engine.uri,
+                    table=self._open_table.uri,
                 )
             check_identity(each.app_id, each.checkpoint_id)
         self._staging.stage(*committables)
@@ -134,7 +134,7 @@ class Sink:
         wanted = self._expected(tasks)
         try:
             staged = self._staged(checkpoint_id)
-            with TxlogError.located(self._engine.uri):
+            with TxlogError.located(self._open_table.uri):
                 attempts = attempts_to_seal(staged, wanted)
             found = self._staging.tasks(staged, attempts) if staged else []
             committables = [committable for _, committable in found]
@@ -152,7 +152,7 @@ class Sink:
             raise InvalidInputError(
                 f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed already, {difference}. Only what is sealed"
                 f" can be committed: sink.commit({checkpoint_id}) does, sink.discard({checkpoint_id}) gives it up",
-                table=self._engine.uri,
+                table=self._open_table.uri,
             )
         self._commits.last_seal = (sealed, committables)
         return sealed
@@ -220,7 +220,7 @@ class Sink:
         unsealed.sort(key=lambda each: each.checkpoint_id)
         partial = {each.checkpoint_id: each.attempts for each in unsealed if each not in past}
         recovery = Recovery(results, partial)
-        logger.info("%s: %r: %s", self._engine.uri, self._app_id, recovery)
+        logger.info("%s: %r: %s", self._open_table.uri, self._app_id, recovery)
         return recovery
 
     def discard(self, checkpoint_id: int) -> bool:
@@ -240,12 +240,12 @@ class Sink:
         sealed = [each.checkpoint_id for each in found if each.is_sealed]
         if later := [str(each) for each in sealed if each > checkpoint_id]:
             told += f"; {', '.join(later)} is sealed, and once that is committed {checkpoint_id} is refused"
-        logger.warning("%s: checkpoint %d of %r discarded, %s", self._engine.uri, checkpoint_id, self._app_id, told)
+        logger.warning("%s: checkpoint %d of %r discarded, %s", self._open_table.uri, checkpoint_id, self._app_id, told)
         return True
 
     def last_checkpoint_id(self) -> int | None:
         """The last checkpoint of this application in the table; None before the first."""
-        return self._engine.log.head().transaction_version(self._app_id)
+        return self._open_table.log.newest_state().transaction_version(self._app_id)
 
     # --- helpers ------------------------------------------------------------------------------------------------
 
@@ -257,14 +257,14 @@ class Sink:
             wanted = list(tasks)
         except TypeError:
             raise InvalidInputError(
-                f"the tasks of a checkpoint are a list of ids, not {described(tasks)}", table=self._engine.uri
+                f"the tasks of a checkpoint are a list of ids, not {described(tasks)}", table=self._open_table.uri
             ) from None
         if not any(isinstance(each, Committable) for each in wanted):
             return wanted
         committables = self._require_committables(wanted)
         attempts = {each.task_id: each.attempt for each in committables}
         if len(attempts) < len(wanted):
-            raise InvalidInputError("prepare takes one committable of each task", table=self._engine.uri)
+            raise InvalidInputError("prepare takes one committable of each task", table=self._open_table.uri)
         self.stage(*committables)
         return attempts
 
@@ -274,7 +274,7 @@ class Sink:
             if not isinstance(each, Committable):
                 raise InvalidInputError(
                     f"{described(each)} is no committable: Committable.from_bytes reads what a task sent",
-                    table=self._engine.uri,
+                    table=self._open_table.uri,
                 )
         return found
 
@@ -283,13 +283,13 @@ class Sink:
         return next((each for each in found if each.checkpoint_id == checkpoint_id), None)
 
     def __repr__(self) -> str:
-        return f"Sink({self._engine.uri}, app_id={self._app_id!r}, mode={self._mode!r})"
+        return f"Sink({self._open_table.uri}, app_id={self._app_id!r}, mode={self._mode!r})"
 
     if not TYPE_CHECKING:  # a type checker tells of a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
-            engine = self.__dict__.get("_engine")
-            raise no_attribute(self, name, engine and engine.uri)
+            open_table = self.__dict__.get("_open_table")
+            raise no_attribute(self, name, open_table and open_table.uri)
 
     def __getstate__(self) -> dict[str, Any]:
         return {

@@ -9,12 +9,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from txlog.errors import InvalidInputError
-from txlog.sink.committable import Committable
-from txlog.sink.task_committer import TaskCommitter
-from txlog.sink.task_writer import TaskWriter
-from txlog.sink.write_job import WriteJob
 from txlog.store.base import FileStore
-from txlog.unbuilt import no_attribute
+from txlog.util.api_hints import no_attribute
+from txlog.writer.committable import Committable
+from txlog.writer.task_committer import TaskCommitter
+from txlog.writer.task_writer import TaskWriter
+from txlog.writer.write_job import WriteJob
 
 __all__ = ["SinkTask"]
 

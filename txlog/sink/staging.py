@@ -45,11 +45,11 @@ from typing import Any, TypeVar
 
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.wire import read_size, read_text
-from txlog.sink import sealed_json
-from txlog.sink.committable import Committable
-from txlog.sink.sealed_json import checksum
 from txlog.store.base import STAGING, LogStore, ObjectMeta, PutOutcome, TableStore
 from txlog.store.retry import RetryPolicy
+from txlog.writer import sealed_json
+from txlog.writer.committable import Committable
+from txlog.writer.sealed_json import checksum
 
 __all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints_of", "key_of"]
 
@@ -180,7 +180,7 @@ class Staging:
         named = {_task_name(key, manifest.checkpoint_id, task.task_id, task.attempt) for task in manifest.tasks}
         listed = {meta.name for meta in self._required().list_from(min(named))} if named else set()
         try:
-            self._each(self._required().head, sorted(named - listed))  # a directory that changes may hide a name
+            self._each(self._required().stat, sorted(named - listed))  # a directory that changes may hide a name
         except NotFoundError:
             self._required().delete(_manifest_name(key, manifest.checkpoint_id))
             raise self._removed(manifest) from None

@@ -19,14 +19,14 @@ from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics, WriteResult
 from txlog.spark.errors import crossing, error_from
-from txlog.spark.open_tables import open_table
+from txlog.spark.open_tables import process_table
 from txlog.spark.options import WriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from txlog.engine import Engine
+    from txlog.commit.open_table import OpenTable
 
 __all__ = ["MicroBatch", "foreach_batch"]
 
@@ -126,42 +126,42 @@ class MicroBatch:
             given["txnFingerprint"] = self._query_id
         if mode == "append":
             given["skipEmpty"] = "true"
-        with self._claimed(parse_write_options(given), name) as engine:
-            head = engine.head_if_exists()
-            before = head.version if head else -1
+        with self._claimed(parse_write_options(given), name) as open_table:
+            state = open_table.state_if_exists()
+            before = state.version if state else -1
             known = answer_known(
-                engine, name, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
+                open_table, name, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
             )
             if known is not None:
                 return known
             _save(frame, mode, given)
-            return _result(engine, before, name, self.batch_id)
+            return _result(open_table, before, name, self.batch_id)
 
     @contextlib.contextmanager
-    def _claimed(self, options: WriteOptions, app_id: str) -> Iterator[Engine]:
+    def _claimed(self, options: WriteOptions, app_id: str) -> Iterator[OpenTable]:
         """The table, with this name taken in it for the rest of the batch.
 
         By the table's id, since one table may be reached by many paths; by location while there is no table yet.
         """
-        engine = open_table(options)
-        head = engine.head_if_exists()
-        claims = {(engine.uri, app_id)} | ({(head.metadata.id, app_id)} if head else set())
+        open_table = process_table(options)
+        state = open_table.state_if_exists()
+        claims = {(open_table.uri, app_id)} | ({(state.metadata.id, app_id)} if state else set())
         with self._lock:
             if claims & self._used:
                 raise InvalidInputError(
                     f"micro-batch {self.batch_id} writes to this table a second time as {app_id!r}: the table would"
                     " take the second write for a replay of the first. Give each write of a batch its own app_id, such"
                     f" as {app_id + '-totals'!r}, the same at every run",
-                    table=engine.uri,
+                    table=open_table.uri,
                 )
             self._used |= claims
         try:
-            yield engine
+            yield open_table
         except BaseException:
             with self._lock:
                 self._used -= claims  # it may be tried again
             raise
-        created = engine.head_if_exists()
+        created = open_table.state_if_exists()
         if created is not None:
             with self._lock:
                 self._used.add((created.metadata.id, app_id))
@@ -177,11 +177,11 @@ def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
         raise typed from None
 
 
-def _result(engine: Engine, before: int, app_id: str, batch_id: int) -> WriteResult | None:
+def _result(open_table: OpenTable, before: int, app_id: str, batch_id: int) -> WriteResult | None:
     """What became of the write, as its commit tells it: the rows went through processes that hand nothing back."""
-    head = engine.head_if_exists()
-    for version in range(head.version if head else -1, before, -1):
-        commit = engine.log.read_commit(version, files=False)
+    state = open_table.state_if_exists()
+    for version in range(state.version if state else -1, before, -1):
+        commit = open_table.log.read_commit(version, files=False)
         if any(
             isinstance(action, SetTransaction) and (action.app_id, action.version) == (app_id, batch_id)
             for action in commit.actions

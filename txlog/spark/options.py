@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.log.transaction import Isolation
+from txlog.log.proposal import Isolation
 from txlog.protocol.properties import validate
 from txlog.store.retry import RetryPolicy
 

@@ -10,19 +10,19 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from txlog.engine import Engine
+from txlog.commands import write_planning
+from txlog.commands.global_committer import GlobalCommitter
+from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
-from txlog.log.state import TableHead
+from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteResult
-from txlog.sink import planning
-from txlog.sink.committable import Committable
-from txlog.sink.global_committer import GlobalCommitter
-from txlog.sink.write_job import WriteJob
-from txlog.spark.open_tables import open_table
+from txlog.spark.open_tables import process_table
 from txlog.spark.options import StreamOptions, WriteOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.store.probe import probe_store
+from txlog.writer.committable import Committable
+from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -45,20 +45,20 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
 
     Raises, before any task runs: ``SchemaMismatchError``, ``InvalidInputError``, ``UnsupportedFeatureError``.
     """
-    engine = open_table(options)
-    with TxlogError.located(engine.uri):
+    open_table = process_table(options)
+    with TxlogError.located(open_table.uri):
         columns = frame_schema(spark_schema)
-    head = engine.head_if_exists()
-    if head is None:
+    state = open_table.state_if_exists()
+    if state is None:
         nullable = as_nullable(columns)
         assert isinstance(nullable, Struct)
         columns = nullable
-        if not engine.store.log.checks_predecessor:  # a remote store may ignore the condition of a conditional put
-            probe_store(engine.store).require_safe()
+        if not open_table.store.log.checks_predecessor:  # a remote store may ignore the condition of a conditional put
+            probe_store(open_table.store).require_safe()
     else:
-        _require_same_properties(engine, head, options)
-    job = _planned(engine, columns, options, overwrite)
-    return job, GlobalCommitter(engine).replay_of(job, quietly=True) is not None
+        _require_same_properties(open_table, state, options)
+    job = _planned(open_table, columns, options, overwrite)
+    return job, GlobalCommitter(open_table).replay_of(job, quietly=True) is not None
 
 
 def commit(
@@ -70,13 +70,13 @@ def commit(
     """
     if options.skip_empty and _adds_nothing(job, committables):
         return None
-    engine = open_table(options)
-    engine.head_if_exists()  # the job may have been planned, by another process, on a newer version than is known here
+    open_table = process_table(options)
+    open_table.state_if_exists()  # another process may have planned the job on a newer version than is known here
     try:
-        return GlobalCommitter(engine).commit(job, committables)
+        return GlobalCommitter(open_table).commit(job, committables)
     finally:
         if not lives_on:
-            engine.post_commit.drain()
+            open_table.post_commit.drain()
 
 
 def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
@@ -86,9 +86,9 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
     """
     assert job.app_id is not None
     assert job.checkpoint_id is not None
-    engine = open_table(options.write)
+    open_table = process_table(options.write)
     known = answer_known(
-        engine, job.app_id, job.checkpoint_id, job.fingerprint, skip_committed=options.skip_committed_batches
+        open_table, job.app_id, job.checkpoint_id, job.fingerprint, skip_committed=options.skip_committed_batches
     )
     if known is not None:
         return known
@@ -101,7 +101,7 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
 
 
 def answer_known(
-    engine: Engine, app_id: str, batch_id: int, fingerprint: str | None, *, skip_committed: bool
+    open_table: OpenTable, app_id: str, batch_id: int, fingerprint: str | None, *, skip_committed: bool
 ) -> WriteResult | None:
     """The answer for a micro-batch that is not newer than its stream's last one in the table; None for a new one.
 
@@ -110,13 +110,13 @@ def answer_known(
     under a name it had before: other rows under an old number. Raises ``InvalidInputError`` for that, unless
     ``skip_committed`` says that the user wants such batches dropped.
     """
-    head = engine.head_if_exists()
-    last = head.transaction_version(app_id) if head else None
-    if head is None or last is None or batch_id > last:
+    state = open_table.state_if_exists()
+    last = state.transaction_version(app_id) if state else None
+    if state is None or last is None or batch_id > last:
         return None
     if batch_id == last:
         try:
-            found = engine.replay_of(head, app_id, batch_id, None if skip_committed else fingerprint)
+            found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
         except InvalidInputError as error:
             error.message += f": {_OTHER_INPUT}"
             raise
@@ -124,10 +124,10 @@ def answer_known(
     if not skip_committed:
         raise InvalidInputError(
             f"micro-batch {batch_id} of stream {app_id!r} comes after its batch {last} was committed: {_OTHER_INPUT}",
-            table=engine.uri,
-            version=head.version,
+            table=open_table.uri,
+            version=state.version,
         )
-    logger.warning("%s: batch %d of stream %r is dropped as asked", engine.uri, batch_id, app_id)
+    logger.warning("%s: batch %d of stream %r is dropped as asked", open_table.uri, batch_id, app_id)
     return WriteResult(None, "already_committed", 0, "")
 
 
@@ -138,7 +138,7 @@ def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
 
 def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
     """The end of a write whose tasks were told that the table holds it already, and so wrote nothing."""
-    result = GlobalCommitter(open_table(options)).replay_of(job)
+    result = GlobalCommitter(process_table(options)).replay_of(job)
     if result is None:
         raise InvalidInputError(
             f"when this write was planned the table held transaction {job.checkpoint_id} of {job.app_id!r}, and now "
@@ -148,9 +148,9 @@ def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
     return result
 
 
-def _planned(engine: Engine, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
+def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
     app_id, checkpoint_id = options.transaction or (None, None)
-    asked = planning.WriteOptions(
+    asked = write_planning.WriteOptions(
         mode="overwrite" if overwrite else "append",
         schema_mode="merge" if options.merge_schema else "strict",
         app_id=app_id,
@@ -165,20 +165,20 @@ def _planned(engine: Engine, columns: Struct, options: WriteOptions, overwrite: 
         compression=options.compression,
     )
     try:
-        return planning.plan_write(engine, to_arrow(columns), asked)
+        return write_planning.plan_write(open_table, to_arrow(columns), asked)
     except SchemaMismatchError as error:
         error.message = error.message.replace('schema_mode="merge"', "the option mergeSchema=true")
         raise
 
 
-def _require_same_properties(engine: Engine, head: TableHead, options: WriteOptions) -> None:
+def _require_same_properties(open_table: OpenTable, state: TableState, options: WriteOptions) -> None:
     """Properties are set when a table is created; on one that exists they may only state what it has."""
-    have = head.metadata.configuration
+    have = state.metadata.configuration
     differing = [f"{key}={value}" for key, value in options.properties.items() if have.get(key) != value]
     if differing:
         raise InvalidInputError(
             f"a write does not change the properties of a table that exists ({', '.join(differing)}): "
             "use txlog.Table.open(path).set_properties({...}), or leave the options out",
-            table=engine.uri,
-            version=head.version,
+            table=open_table.uri,
+            version=state.version,
         )

@@ -1,7 +1,7 @@
 """A DataFrame's schema as txlog takes it, checked on the driver before any task runs.
 
 In: the Spark schema of `df.write`. Out: our `Struct`, without what is Spark's own business, or a refusal that
-names every column that cannot be written. What fits a *table* is judged by the strict rules in ``sink/conform``.
+names every column that cannot be written. What fits a *table* is judged by the strict rules in ``write/conform``.
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
 from txlog.errors import TxlogError, UnsupportedFeatureError
-from txlog.sink.write_job import WriteJob
 from txlog.spark.errors import crossing, raise_crossing
 from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
+from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -22,11 +22,11 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceStreamArrowWriter
 
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.sink.write_job import WriteJob
 from txlog.spark.errors import crossing
 from txlog.spark.options import StreamOptions
 from txlog.spark.settings import SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
+from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

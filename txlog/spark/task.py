@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.errors import InvalidInputError
-from txlog.sink.committable import Committable
-from txlog.sink.encoder_pool import ENCODERS
-from txlog.sink.task_committer import TaskCommitter
-from txlog.sink.task_writer import TaskWriter
-from txlog.sink.write_job import WriteJob
 from txlog.spark.options import WriteOptions
 from txlog.spark.settings import SessionSettings
 from txlog.store.open import open_store
+from txlog.writer.committable import Committable
+from txlog.writer.encoder_pool import ENCODERS
+from txlog.writer.task_committer import TaskCommitter
+from txlog.writer.task_writer import TaskWriter
+from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from txlog.store.turnstile import OPEN, Turnstile
+from txlog.store.commit_queue import OPEN, CommitQueue
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +66,7 @@ class LogStore(Protocol):
     def read(self, name: str) -> bytes:
         """The whole object. Reads what the last completed put wrote. Raises NotFoundError, StorageError."""
 
-    def head(self, name: str) -> ObjectMeta:
+    def stat(self, name: str) -> ObjectMeta:
         """Size and modification time. Raises NotFoundError, StorageError."""
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
@@ -136,7 +136,7 @@ class FileStore(Protocol):
     def read_from(self, path: str, start: int) -> bytes:
         """A file's bytes from ``start`` to its end. Raises NotFoundError, StorageError."""
 
-    def head(self, path: str) -> ObjectMeta:
+    def stat(self, path: str) -> ObjectMeta:
         """Size and modification time. Raises NotFoundError, StorageError."""
 
     def make_durable(self, paths: Iterable[str]) -> None:
@@ -151,11 +151,11 @@ class TableStore:
     """The stores of one table. ``uri`` is safe to show: no credentials, no query.
 
     ``staging`` keeps the promises of a log in the folder ``STAGING``; None where sinks cannot stage anything.
-    ``turnstile`` is where its writers queue before they commit.
+    ``commit_queue`` is where its writers queue before they commit.
     """
 
     uri: str
     log: LogStore
     files: FileStore
     staging: LogStore | None = None
-    turnstile: Turnstile = OPEN
+    commit_queue: CommitQueue = OPEN

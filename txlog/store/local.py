@@ -18,14 +18,14 @@ import re
 import stat
 from typing import Any
 
-from txlog import ambient
 from txlog.errors import NotFoundError, StorageError
 from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
+from txlog.store.commit_queue import LocalTurnstile
 from txlog.store.local_files import LocalFileStore, meta_of, storage_failure
 from txlog.store.round_trip import RoundTrip
-from txlog.store.turnstile import LocalTurnstile
+from txlog.util import ambient
 
 __all__ = ["LocalLogStore", "local_table_store"]
 
@@ -97,7 +97,7 @@ class LocalLogStore:
         except OSError as error:
             raise self._failed("read", name, error) from error
 
-    def head(self, name: str) -> ObjectMeta:
+    def stat(self, name: str) -> ObjectMeta:
         path = self._path(name)
         try:
             return meta_of(name, os.lstat(path))

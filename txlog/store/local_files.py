@@ -97,7 +97,7 @@ class LocalFileStore:
         except OSError as error:
             raise storage_failure("read", self._root, path, error) from error
 
-    def head(self, path: str) -> ObjectMeta:
+    def stat(self, path: str) -> ObjectMeta:
         target = _checked(self._root, path)
         try:
             return meta_of(path, os.stat(target))

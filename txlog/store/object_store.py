@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from txlog import ambient
 from txlog.errors import NotFoundError, StorageError, TxlogError
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
 from txlog.store.round_trip import RoundTrip
+from txlog.util import ambient
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -86,7 +86,7 @@ class ObjectLogStore:
         body: bytes = self._client.read("read", path, lambda store: obstore.get(store, path).bytes().to_bytes())
         return body
 
-    def head(self, name: str) -> ObjectMeta:
+    def stat(self, name: str) -> ObjectMeta:
         import obstore
 
         path = self._path(name)
@@ -123,7 +123,7 @@ class ObjectLogStore:
 
     def make_durable(self, name: str) -> None:
         """An object that can be read is durable already: only its presence is checked."""
-        self.head(name)
+        self.stat(name)
 
     def round_trip_s(self) -> float:
         return self._round_trip.median_s()
@@ -181,9 +181,9 @@ class ObjectFileStore:
     def open(self, path: str) -> Any:
         import pyarrow as pa
 
-        return pa.PythonFile(_ObjectInput(self._client, path, self.head(path).size), mode="r")
+        return pa.PythonFile(_ObjectInput(self._client, path, self.stat(path).size), mode="r")
 
-    def head(self, path: str) -> ObjectMeta:
+    def stat(self, path: str) -> ObjectMeta:
         import obstore
 
         _checked(path)

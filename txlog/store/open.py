@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from txlog.arguments import type_name_of
 from txlog.errors import InvalidInputError
 from txlog.store.base import TableStore
 from txlog.store.local import local_table_store
 from txlog.store.options import Cloud, parse_options
+from txlog.util.arguments import type_name_of
 
 if TYPE_CHECKING:
     from txlog.store.object_client import Location

@@ -15,12 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from txlog import ambient
 from txlog.errors import NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.store.base import LogStore, PutOutcome, TableStore
 from txlog.store.local import LocalLogStore
+from txlog.util import ambient
 
-__all__ = ["ProbeReport", "probe_head", "probe_store"]
+__all__ = ["ProbeReport", "probe_newest_commit", "probe_store"]
 
 _RACERS = 16
 _LANDED = (PutOutcome.WRITTEN, PutOutcome.NOT_DURABLE)
@@ -85,7 +85,7 @@ def probe_store(
     )
 
 
-def probe_head(log: LogStore, name: str, body: bytes) -> bool:
+def probe_newest_commit(log: LogStore, name: str, body: bytes) -> bool:
     """Put the head's own bytes onto the head: harmless even where the condition is ignored.
 
     True: refused, as it must be. False: the answer was lost, so nothing was learnt. Raises UnsupportedFeatureError
@@ -143,7 +143,7 @@ def _race(log: LogStore, name: str) -> tuple[int, list[str]]:
 
 def _exists(log: LogStore, name: str) -> bool:
     try:
-        log.head(name)
+        log.stat(name)
     except NotFoundError:
         return False
     return True

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, TypeVar
 
-from txlog import ambient
-from txlog.arguments import described, whole_number
 from txlog.errors import InvalidInputError
-from txlog.unbuilt import explains_calls
+from txlog.util import ambient
+from txlog.util.api_hints import explains_calls
+from txlog.util.arguments import described, whole_number
 
 if TYPE_CHECKING:
     import tenacity

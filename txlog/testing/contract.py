@@ -38,11 +38,11 @@ def sixteen_racers_have_one_winner_whose_bytes_stay(log: LogStore) -> None:
 
 def a_second_put_is_refused_and_changes_nothing(log: LogStore) -> None:
     assert log.put_if_absent(_commit(0), b"first") is PutOutcome.WRITTEN
-    before = log.head(_commit(0))
+    before = log.stat(_commit(0))
     for body in (b"second", b"first", b""):
         assert log.put_if_absent(_commit(0), body) is PutOutcome.ALREADY_EXISTS
     assert log.read(_commit(0)) == b"first"
-    assert log.head(_commit(0)) == before
+    assert log.stat(_commit(0)) == before
 
 
 def a_read_returns_what_the_put_wrote(log: LogStore) -> None:
@@ -50,8 +50,8 @@ def a_read_returns_what_the_put_wrote(log: LogStore) -> None:
     for version, body in enumerate(bodies):
         assert log.put_if_absent(_commit(version), memoryview(body)) is PutOutcome.WRITTEN
         assert log.read(_commit(version)) == body
-        assert log.head(_commit(version)).size == len(body)
-        assert log.head(_commit(version)).name == _commit(version)
+        assert log.stat(_commit(version)).size == len(body)
+        assert log.stat(_commit(version)).name == _commit(version)
 
 
 def the_list_is_sorted_and_starts_where_asked(log: LogStore) -> None:
@@ -81,7 +81,7 @@ def a_folder_of_the_log_is_listed_apart(log: LogStore) -> None:
 def a_list_and_a_look_agree(log: LogStore) -> None:
     log.put_if_absent(_commit(0), b"body")
     [listed] = log.list_from("")
-    seen = log.head(_commit(0))
+    seen = log.stat(_commit(0))
     assert (listed.name, listed.size) == (seen.name, seen.size) == (_commit(0), 4)
     # HTTP tells a single object's time in whole seconds.
     assert abs(listed.modified_ms - seen.modified_ms) < 1000
@@ -96,7 +96,7 @@ def an_absent_name_is_not_found(log: LogStore) -> None:
     for present in (False, True):
         if present:
             log.put_if_absent(_commit(0), b"body")
-        asks: tuple[Callable[[str], object], ...] = (log.read, log.head, log.make_durable)
+        asks: tuple[Callable[[str], object], ...] = (log.read, log.stat, log.make_durable)
         for ask in asks:
             _assert_raises(NotFoundError, partial(ask, _commit(1)))
 
@@ -165,10 +165,10 @@ def what_was_found_can_be_made_durable(log: LogStore) -> None:
 def a_file_is_hidden_until_it_is_published(files: FileStore) -> None:
     output = files.create("day=1/part-0.parquet")
     output.sink.write(b"bytes")
-    _assert_raises(NotFoundError, lambda: files.head("day=1/part-0.parquet"))
+    _assert_raises(NotFoundError, lambda: files.stat("day=1/part-0.parquet"))
     meta = output.publish()
     assert (meta.name, meta.size) == ("day=1/part-0.parquet", 5)
-    assert files.head("day=1/part-0.parquet").size == 5
+    assert files.stat("day=1/part-0.parquet").size == 5
     files.make_durable(["day=1/part-0.parquet"])
 
 
@@ -205,7 +205,7 @@ def a_file_written_at_once_arrives_whole(files: FileStore) -> None:
     for size in (1, 100_000):
         body = (bytes(range(256)) * (size // 256 + 1))[:size]
         meta = files.write(f"day=3/at-once-{size}.bin", body if size == 1 else pa.py_buffer(body))
-        assert (meta.size, files.head(f"day=3/at-once-{size}.bin").size) == (size, size)
+        assert (meta.size, files.stat(f"day=3/at-once-{size}.bin").size) == (size, size)
         assert files.open(f"day=3/at-once-{size}.bin").read() == body
         assert files.read_from(f"day=3/at-once-{size}.bin", size // 3) == body[size // 3 :]
     _assert_raises(NotFoundError, lambda: files.read_from("day=3/absent.bin", 0))
@@ -236,7 +236,7 @@ def a_deleted_file_is_gone(files: FileStore) -> None:
     output.publish()
     files.delete("part-3.parquet")
     files.delete("part-3.parquet")
-    _assert_raises(NotFoundError, lambda: files.head("part-3.parquet"))
+    _assert_raises(NotFoundError, lambda: files.stat("part-3.parquet"))
 
 
 def a_path_that_leaves_the_table_is_refused(files: FileStore) -> None:
@@ -246,7 +246,7 @@ def a_path_that_leaves_the_table_is_refused(files: FileStore) -> None:
             partial(files.write, body=b"x"),
             files.open,
             partial(files.read_from, start=0),
-            files.head,
+            files.stat,
             files.delete,
         )
         for ask in asks:

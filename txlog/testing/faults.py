@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from txlog import ambient
+from txlog.commands.table_definition import commit_definition
 from txlog.errors import InvalidInputError, StorageError
 from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
 from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
+from txlog.util import ambient
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,8 +174,8 @@ class FaultyLogStore(_Intercepted):
         body: bytes = self._call("read", self.inner.read, name)
         return body
 
-    def head(self, name: str) -> ObjectMeta:
-        found: ObjectMeta = self._call("head", self.inner.head, name)
+    def stat(self, name: str) -> ObjectMeta:
+        found: ObjectMeta = self._call("stat", self.inner.stat, name)
         return found
 
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
@@ -228,8 +229,8 @@ class FaultyFileStore(_Intercepted):
         found: bytes = self._call("read_from", lambda _: self.inner.read_from(path, start), path)
         return found
 
-    def head(self, path: str) -> ObjectMeta:
-        found: ObjectMeta = self._call("head", self.inner.head, path)
+    def stat(self, path: str) -> ObjectMeta:
+        found: ObjectMeta = self._call("stat", self.inner.stat, path)
         return found
 
     def make_durable(self, paths: Iterable[str]) -> None:
@@ -386,36 +387,36 @@ def _crash_after(store: _Intercepted, fault: Fault, operation: str, real: Step, 
 
 def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """Before the call another engine writes a checkpoint of the newest version and deletes every older commit."""
-    from txlog.delta_log import DeltaLog
+    from txlog.log_files.delta_log import DeltaLog
 
     assert isinstance(store, FaultyLogStore), "only a log can be cleaned up"
     files = store.files
     assert files is not None, "give the faulty log its table's file store: faulty_table_store does"
     log = DeltaLog(TableStore("cleaner://", store.inner, files))
-    head = log.head()
-    log.write_checkpoint(head)
+    state = log.newest_state()
+    log.write_checkpoint(state)
     for meta in store.inner.list_from(""):
         version = _version(meta.name)
-        if version is not None and version < head.version:
+        if version is not None and version < state.version:
             store.inner.delete(meta.name)
     return real(name, *arguments)
 
 
 def _recreated(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """Before the call somebody drops the table and creates it again: version 0 with the same schema, another id."""
-    from txlog.alter import Definition
-    from txlog.delta_log import DeltaLog
-    from txlog.engine import Engine
+    from txlog.commands.table_definition import Definition
+    from txlog.commit.open_table import OpenTable
+    from txlog.log_files.delta_log import DeltaLog
 
     assert isinstance(store, FaultyLogStore), "only a log can be created again"
     files = store.files
     assert files is not None, "give the faulty log its table's file store: faulty_table_store does"
     table = TableStore("recreator://", store.inner, files)
-    head = DeltaLog(table).head()
+    state = DeltaLog(table).newest_state()
     for meta in store.inner.list_from(""):
         store.inner.delete(meta.name)
-    definition = Definition(replace(head.metadata, id=ambient.uuid4()), head.protocol)
-    Engine(table).commit_definition(None, definition, "CREATE TABLE", {})
+    definition = Definition(replace(state.metadata, id=ambient.uuid4()), state.protocol)
+    commit_definition(OpenTable(table), None, definition, "CREATE TABLE", {})
     return real(name, *arguments)
 
 

@@ -21,7 +21,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from xml.sax.saxutils import escape
 
-from txlog import ambient
+from txlog.util import ambient
 
 __all__ = ["Fault", "FaultyS3", "ListFault", "Request"]
 

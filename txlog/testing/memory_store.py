@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from txlog import ambient
 from txlog.errors import NotFoundError, StorageError
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.util import ambient
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +48,7 @@ class MemoryLogStore:
             self._require(name)
             return self.objects[name][0]
 
-    def head(self, name: str) -> ObjectMeta:
+    def stat(self, name: str) -> ObjectMeta:
         with self.lock:
             self._require(name)
             return self._meta(name)
@@ -143,7 +143,7 @@ class MemoryFileStore:
                 raise NotFoundError(f"{path} does not exist", path=path)
             return self.objects[path][0]
 
-    def head(self, path: str) -> ObjectMeta:
+    def stat(self, path: str) -> ObjectMeta:
         body = self.read(path)
         return ObjectMeta(name=path, size=len(body), modified_ms=self.objects[path][1])
 
@@ -164,7 +164,7 @@ class MemoryFileStore:
             if path in self.objects:
                 raise StorageError(f"{path} exists already; nothing was written", path=path)
             self.objects[path] = (body, ambient.now_ms())
-            return self.head(path)
+            return self.stat(path)
 
 
 class MemoryOutputFile:

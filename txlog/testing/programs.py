@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.errors import CommitStateUnknownError, NotFoundError
-from txlog.log.predicates import col
+from txlog.expressions.predicates import col
 from txlog.table import Table
 from txlog.testing.invariants import Attempt
 from txlog.testing.session import Session
@@ -282,7 +282,7 @@ def read(session: Session) -> None:
 
 def _look(session: Session, table: Table, version: int | None, not_before: int) -> int:
     snapshot = table.snapshot(version)
-    told = {app_id: txn.version for app_id, txn in snapshot._head.transactions.items()}
+    told = {app_id: txn.version for app_id, txn in snapshot._state.transactions.items()}
     paths = set(snapshot.files().column("path").to_pylist())
     session.run.ledger.check_reader(snapshot.version, told, snapshot.table_id, paths, not_before=not_before)
     return snapshot.version

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import greenlet
 
-from txlog import ambient
 from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError
 from txlog.protocol.log_names import LAST_CHECKPOINT
 from txlog.sink.sink import Sink
@@ -23,6 +22,7 @@ from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor, Clock, Session
 from txlog.testing.world import World, base_world, opened
+from txlog.util import ambient
 
 __all__ = ["SERIALIZABLE", "Pruned", "Run", "Scenario", "StoryTooLong"]
 
@@ -225,10 +225,10 @@ class Run:
         """Whether no other actor can change the answer, nor see that the call was made."""
         if _is_staged(call.name):  # whoever commits a checkpoint deletes what was staged of it
             alone = all(other is life or other.is_dead for other in self.lives)
-            return alone and call.operation in ("read", "head", "list_from")
+            return alone and call.operation in ("read", "stat", "list_from")
         is_hint = call.name == LAST_CHECKPOINT
         if call.operation != "make_durable":
-            if call.operation not in ("read", "head", "put_if_absent"):
+            if call.operation not in ("read", "stat", "put_if_absent"):
                 return False
             if not is_hint and call.name not in self.world.log.objects:
                 return False

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import greenlet
 
-from txlog import ambient
 from txlog.errors import CommitStateUnknownError, TxlogError
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
@@ -22,9 +21,10 @@ from txlog.store.base import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.invariants import Attempt, InvariantBroken
 from txlog.testing.world import BASE_MS, FILE_BYTES, opened
+from txlog.util import ambient
 
 if TYPE_CHECKING:
-    from txlog.log.predicates import Predicate
+    from txlog.expressions.predicates import Predicate
     from txlog.snapshot import Snapshot
     from txlog.testing.run import Run
     from txlog.transaction import Transaction

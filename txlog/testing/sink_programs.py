@@ -7,13 +7,13 @@ it is a promise about the end: what was said to be sealed is in the table after 
 from __future__ import annotations
 
 from txlog.errors import TxlogError
-from txlog.sink.committable import Committable, PendingFile
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging
 from txlog.sink.recovery import Recovery
 from txlog.sink.sink import Sink
 from txlog.testing.invariants import Attempt
 from txlog.testing.programs import ROW
 from txlog.testing.session import Session
+from txlog.writer.committable import Committable, PendingFile
 
 __all__ = [
     "clean_staging_later",
@@ -90,7 +90,7 @@ def discard(session: Session, *, app_id: str = "app") -> None:
 def clean_staging_later(session: Session) -> None:
     """A day later, remove what nobody needs: what was sealed is not among it."""
     session.let_days_pass(1)
-    clean_staging(session.table(fresh=True)._engine, AGE_MIN_MS)
+    clean_staging(session.table(fresh=True)._open_table, AGE_MIN_MS)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------

@@ -12,12 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog import ambient
-from txlog.alter import Definition, new_table
-from txlog.delta_log import DeltaLog
-from txlog.engine import Engine
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
 from txlog.errors import NotFoundError
-from txlog.log.state import TableHead
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import LAST_CHECKPOINT
 from txlog.store.base import TableStore
@@ -25,6 +24,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.table import Table
 from txlog.testing.invariants import InvariantBroken, Ledger
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.util import ambient
 
 __all__ = ["BASE_MS", "FILE_BYTES", "World", "base_world", "opened"]
 
@@ -69,7 +69,7 @@ class World:
     log: MemoryLogStore
     files: MemoryFileStore
     ledger: Ledger
-    head: TableHead
+    state: TableState
     staging: MemoryLogStore = field(default_factory=MemoryLogStore)
 
     def copy(self) -> World:
@@ -80,7 +80,7 @@ class World:
         log.checks_predecessor = self.log.checks_predecessor
         staging = MemoryLogStore()
         staging.lists_itself_completely = self.log.lists_itself_completely
-        return World(log, files, self.ledger.copy(log, files, staging), self.head, staging)
+        return World(log, files, self.ledger.copy(log, files, staging), self.state, staging)
 
     def check_readers(self, ledger: Ledger) -> None:
         """Read the newest version from each start point that the log offers, by txlog's own readers."""
@@ -108,13 +108,13 @@ class World:
         log.lists_itself_completely = self.log.lists_itself_completely
         delta_log = DeltaLog(TableStore("memory://reader", log, self.files))
         try:
-            head = delta_log.head() if version is None else delta_log.head_at(version)
-            paths = set(delta_log.files(head).column("path").to_pylist())
+            state = delta_log.newest_state() if version is None else delta_log.state_at(version)
+            paths = set(delta_log.files(state).column("path").to_pylist())
         except NotFoundError as error:
             raise InvariantBroken("a snapshot is the fold of the log", f"a reader is told: {error}") from error
-        told = {app_id: action.version for app_id, action in head.transactions.items()}
-        ledger.check_reader(head.version, told, head.metadata.id, paths)
-        return head.version
+        told = {app_id: action.version for app_id, action in state.transactions.items()}
+        ledger.check_reader(state.version, told, state.metadata.id, paths)
+        return state.version
 
 
 @cache
@@ -125,39 +125,39 @@ def base_world(versions: int, store: str, unseen: int = 0, properties: tuple[tup
     """
     if unseen:
         world = base_world(versions, store, 0, properties)
-        return World(world.log, world.files, world.ledger, base_world(versions - unseen, store, 0, properties).head)
+        return World(world.log, world.files, world.ledger, base_world(versions - unseen, store, 0, properties).state)
     log, files = MemoryLogStore(), MemoryFileStore()
     if store == "object":
         log.checks_predecessor = False
     else:
         log.lists_itself_completely = False
     with ambient.use(_Still()):
-        engine = Engine(TableStore("memory://table", log, files))
-        engine.post_commit._executor = _Inline()  # type: ignore[assignment]
+        open_table = OpenTable(TableStore("memory://table", log, files))
+        open_table.post_commit._executor = _Inline()  # type: ignore[assignment]
         schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
         definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | dict(properties)))
-        engine.commit_definition(None, definition, "CREATE TABLE", {})
+        commit_definition(open_table, None, definition, "CREATE TABLE", {})
         for version in range(1, versions):
             part = PARTITIONS[(version - 1) % 2]
             path = f"part={part}/base-{version}.parquet"
             files.publish(path, FILE_BYTES)
             files.make_durable([path])
-            with Table(engine).transaction() as txn:
+            with Table(open_table).transaction() as txn:
                 txn.add(AddFile(path, {"part": part}, len(FILE_BYTES), BASE_MS, True, '{"numRecords":1}'))
-        head = engine.log.head()
+        state = open_table.log.newest_state()
     ledger = Ledger(log, files, syncs=store == "local")
     ledger.observe()
-    return World(log, files, ledger, head)
+    return World(log, files, ledger, state)
 
 
 def opened(store: TableStore, base: World | None, retry: dict[str, Any]) -> Table:
     """A handle on ``store``; with ``base``, one that was opened while the table was that."""
-    engine = Engine(store, RetryPolicy(**retry))
+    open_table = OpenTable(store, RetryPolicy(**retry))
     if base is not None:
-        engine.log._head = base.head
-        engine.log._established_s = ambient.monotonic_s()
-    engine.post_commit._executor = _Inline()  # type: ignore[assignment]
-    return Table(engine)
+        open_table.log._state = base.state
+        open_table.log._established_s = ambient.monotonic_s()
+    open_table.post_commit._executor = _Inline()  # type: ignore[assignment]
+    return Table(open_table)
 
 
 class _Inline:

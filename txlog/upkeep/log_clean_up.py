@@ -10,20 +10,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from txlog import ambient
-from txlog.checkpoint_reader import CheckpointReader, sidecar_name
-from txlog.delta_log import DeltaLog
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.log import clean_up
-from txlog.log.last_checkpoint import parse_last_checkpoint
+from txlog.log.checkpoint.hint import parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles
-from txlog.log.state import TableHead
+from txlog.log.state import TableState
+from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Metadata, Protocol, Sidecar
 from txlog.protocol.commit_file import DEFAULT_LIMITS
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, parse_log_name
 from txlog.result import LogCleanUp
 from txlog.store.base import LogStore, ObjectMeta
+from txlog.util import ambient
 
 __all__ = ["OnDeleted", "clean_up_log"]
 
@@ -37,7 +37,7 @@ _LISTINGS_MAX = 10
 
 def clean_up_log(
     log: DeltaLog,
-    head: TableHead,
+    state: TableState,
     *,
     dry_run: bool = False,
     most: int | None = None,
@@ -48,16 +48,16 @@ def clean_up_log(
     ``most`` bounds the files of versions that go in one run; the oldest go first and the rest the next time.
     Raises ``UnsupportedFeatureError`` for a table this release may not write, ``StorageError``.
     """
-    with TxlogError.located(log.table, head.version):
-        check_can_write(head.protocol, head.metadata)
-    return _CleanUp(log, head).run(dry_run, most, on_progress)
+    with TxlogError.located(log.table, state.version):
+        check_can_write(state.protocol, state.metadata)
+    return _CleanUp(log, state).run(dry_run, most, on_progress)
 
 
 class _CleanUp:
-    def __init__(self, log: DeltaLog, head: TableHead) -> None:
+    def __init__(self, log: DeltaLog, state: TableState) -> None:
         self._log = log
         self._store = log.store.log
-        self._head = head
+        self._state = state
         self._now_ms = ambient.now_ms()
         self._reader = CheckpointReader(log.store, DEFAULT_LIMITS)
 
@@ -89,14 +89,14 @@ class _CleanUp:
 
     def _plan_versions(self, files: Sequence[ObjectMeta]) -> clean_up.CleanUpPlan[ObjectMeta] | None:
         """Below the newest checkpoint that is old enough and proves readable; None where there is none."""
-        head = self._head
-        cutoff_ms = clean_up.cutoff_ms(head.properties, now_ms=self._now_ms)
-        if not any(file.modified_ms <= cutoff_ms for file in files) and not head.properties.in_commit_timestamps:
+        state = self._state
+        cutoff_ms = clean_up.cutoff_ms(state.properties, now_ms=self._now_ms)
+        if not any(file.modified_ms <= cutoff_ms for file in files) and not state.properties.in_commit_timestamps:
             return None  # the usual answer of a young table costs no more than the listing
         candidates = clean_up.kept_checkpoints(
             files,
-            cutoff_version=self._log.newest_version_until(cutoff_ms, head),
-            protected_version=clean_up.protected_version(head.protocol, head.metadata),
+            cutoff_version=self._log.newest_version_until(cutoff_ms, state),
+            protected_version=clean_up.protected_version(state.protocol, state.metadata),
         )
         for checkpoint in candidates:
             plan = clean_up.plan_versions(files, checkpoint)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from txlog.commit_reader import CommitReader
-from txlog.delta_log import DeltaLog
 from txlog.errors import StorageError, TxlogError
 from txlog.log.compaction import compacted_bytes
-from txlog.log.state import TableHead
+from txlog.log.state import TableState
+from txlog.log_files.commits import CommitReader
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import compacted_name
@@ -27,15 +27,15 @@ OnRead = Callable[[int, int], None]
 _LANDED = (PutOutcome.WRITTEN, PutOutcome.ALREADY_EXISTS)
 
 
-def compact_log(log: DeltaLog, head: TableHead, *, on_progress: OnRead | None = None) -> LogCompaction | None:
+def compact_log(log: DeltaLog, state: TableState, *, on_progress: OnRead | None = None) -> LogCompaction | None:
     """Compact the commits after the last checkpoint, up to ``head``; None where there are fewer than two.
 
     Raises ``UnsupportedFeatureError`` for a table this release may not write, ``NotFoundError`` where a commit was
     cleaned up, ``StorageError``.
     """
-    with TxlogError.located(log.table, head.version):
-        check_can_write(head.protocol, head.metadata)
-    first, last = head.segment.first_commit, head.version
+    with TxlogError.located(log.table, state.version):
+        check_can_write(state.protocol, state.metadata)
+    first, last = state.segment.first_commit, state.version
     if last <= first:
         return None
     commits: list[Commit] = []
@@ -43,7 +43,7 @@ def compact_log(log: DeltaLog, head: TableHead, *, on_progress: OnRead | None = 
         commits.append(commit)
         if on_progress is not None:
             on_progress(len(commits), last + 1 - first)
-    log.make_durable(head)
+    log.make_durable(state)
     body, actions = compacted_bytes(commits)
     name = compacted_name(first, last)
     if log.store.log.put_if_absent(name, body) not in _LANDED:

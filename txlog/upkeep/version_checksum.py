@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import logging
 
-from txlog.checkpoint_reader import CheckpointReader
-from txlog.delta_log import DeltaLog
 from txlog.errors import TxlogError
 from txlog.log.checksum import checksum_bytes
 from txlog.log.segment import CheckpointFiles
-from txlog.log.state import TableHead, Totals
+from txlog.log.state import TableState, Totals
+from txlog.log_files.checkpoint_reader import CheckpointReader
+from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import DEFAULT_LIMITS
 from txlog.protocol.log_names import checksum_name
 
@@ -23,34 +23,34 @@ __all__ = ["write_checkpoint_and_checksum", "write_checksum"]
 _logger = logging.getLogger("txlog")
 
 
-def write_checkpoint_and_checksum(log: DeltaLog, head: TableHead) -> int:
+def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
     """A checkpoint of ``head`` and the checksum file beside it, of which only the first may fail; returns the version.
 
     Raises as `DeltaLog.write_checkpoint`.
     """
-    version = log.write_checkpoint(head)
+    version = log.write_checkpoint(state)
     try:
-        write_checksum(log, head)
+        write_checksum(log, state)
     except TxlogError as error:
         _logger.warning("%s: no checksum file at v%d: %s", log.table, version, error)
     return version
 
 
-def write_checksum(log: DeltaLog, head: TableHead, txn_id: str | None = None) -> bool:
+def write_checksum(log: DeltaLog, state: TableState, txn_id: str | None = None) -> bool:
     """Write ``N.crc`` for ``head`` where its totals are known; whether they are.
 
     Where they are not and a checkpoint stands at the head itself, they are counted there, and the log learns them.
     Raises ``StorageError``, ``CorruptLogError``, ``NotFoundError``.
     """
-    known = log.head(refresh=False)
-    totals = head.totals or (known.totals if known.version == head.version else None)
+    known = log.newest_state(refresh=False)
+    totals = state.totals or (known.totals if known.version == state.version else None)
     if totals is None:
         checkpoint = known.segment.checkpoint
-        if checkpoint is None or checkpoint.version != head.version:
+        if checkpoint is None or checkpoint.version != state.version:
             return False
         totals = _counted(log, checkpoint)
-        log.learn_totals(head.version, totals)
-    log.store.log.put_if_absent(checksum_name(head.version), checksum_bytes(head, totals, txn_id))
+        log.learn_totals(state.version, totals)
+    log.store.log.put_if_absent(checksum_name(state.version), checksum_bytes(state, totals, txn_id))
     return True
 
 

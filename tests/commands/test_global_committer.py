@@ -1,0 +1,271 @@
+"""`GlobalCommitter`: the version a checkpoint is judged from, and what two committers do to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.commands.global_committer import GlobalCommitter
+from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commit.open_table import OpenTable
+from txlog.protocol.schema import from_arrow
+from txlog.table import Table
+from txlog.writer.committable import Committable
+from txlog.writer.input import open_data
+from txlog.writer.task_committer import write_task
+from txlog.writer.write_job import WriteJob
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def rows_of(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids)}, schema=SCHEMA)
+
+
+def ids_of(open_table: OpenTable) -> list[int]:
+    return sorted(Table(open_table).snapshot().to_arrow().column("id").to_pylist())
+
+
+def planned(open_table: OpenTable, **options: Any) -> WriteJob:
+    return plan_write(open_table, SCHEMA, WriteOptions(**options))
+
+
+def written(open_table: OpenTable, job: WriteJob, *ids: int, task_id: int = 0) -> Committable:
+    return write_task(open_table.store.files, job.plan, job.task(task_id), open_data(rows_of(*ids)))
+
+
+def committed(open_table: OpenTable, *ids: int, **options: Any) -> txlog.WriteResult:
+    """One write from its plan to its commit."""
+    job = planned(open_table, **options)
+    return GlobalCommitter(open_table).commit(job, [written(open_table, job, *ids)])
+
+
+OpenHandle = Callable[..., OpenTable]
+
+
+@pytest.fixture
+def open_table(open_handle: OpenHandle) -> OpenTable:
+    """A table with the row 1, at version 0."""
+    open_table = open_handle()
+    committed(open_table, 1, create=True)
+    return open_table
+
+
+def test_tasks_of_one_job_are_one_version(open_table: OpenTable) -> None:
+    job = planned(open_table)
+    result = GlobalCommitter(open_table).commit(
+        job, [written(open_table, job, task, task_id=task) for task in range(5, 8)]
+    )
+    assert (result.version, result.metrics.files, result.metrics.rows) == (1, 3, 3)
+    assert ids_of(open_table) == [1, 5, 6, 7]
+
+
+def test_an_append_goes_onto_what_landed_since_it_was_planned(open_table: OpenTable, open_handle: OpenHandle) -> None:
+    job = planned(open_table)
+    committable = written(open_table, job, 2)
+    committed(open_handle(), 3)
+    committed(open_handle(), 4, mode="overwrite")
+    result = GlobalCommitter(open_table).commit(job, [committable])
+    assert result.version == 3
+    assert ids_of(open_table) == [2, 4]
+
+
+def test_an_append_planned_on_another_definition_is_a_conflict(open_table: OpenTable, open_handle: OpenHandle) -> None:
+    job = planned(open_table)
+    committable = written(open_table, job, 2)
+    Table(open_table).add_columns(pa.schema([("new", pa.int8())]))  # by the same handle: its head has moved
+    with pytest.raises(txlog.MetadataChangedError):
+        GlobalCommitter(open_table).commit(job, [committable])
+    assert ids_of(open_table) == [1]
+
+
+def test_an_overwrite_replaces_what_it_was_planned_on(open_table: OpenTable, open_handle: OpenHandle) -> None:
+    """An append that it did not see is kept: it counts as having come after, which WriteSerializable allows."""
+    job = planned(open_table, mode="overwrite")
+    committable = written(open_table, job, 2)
+    committed(open_table, 3)
+    result = GlobalCommitter(open_table).commit(job, [committable])
+    assert (result.version, result.metrics.files_removed) == (2, 1)
+    assert ids_of(open_table) == [2, 3]
+
+
+def test_of_two_overwrites_planned_on_one_version_one_lands(open_table: OpenTable, open_handle: OpenHandle) -> None:
+    first, second = planned(open_table, mode="overwrite"), planned(open_handle(), mode="overwrite")
+    of_second = written(open_table, second, 3)
+    GlobalCommitter(open_table).commit(first, [written(open_table, first, 2)])
+    with pytest.raises(txlog.ConflictError) as caught:
+        GlobalCommitter(open_handle()).commit(second, [of_second])
+    assert caught.value.winner_version == 1
+    assert ids_of(open_table) == [2]
+
+
+def test_an_overwrite_planned_on_a_version_that_was_cleaned_up_is_a_conflict(
+    open_table: OpenTable, scripted_log: Any, open_handle: OpenHandle
+) -> None:
+    job = planned(open_table, mode="overwrite")
+    committable = written(open_table, job, 2)
+    committed(open_table, 3)
+    Table(open_table).create_checkpoint()
+    scripted_log.inner.delete(f"{0:020}.json")
+    with pytest.raises(txlog.ConflictError, match="cleaned up"):
+        GlobalCommitter(open_handle()).commit(job, [committable])
+    assert ids_of(open_table) == [1, 3]
+
+
+# --- checkpoints ----------------------------------------------------------------------------------------------------
+
+
+def test_checkpoints_are_committed_one_by_one_in_their_order(open_table: OpenTable) -> None:
+    pattern = planned(open_table, app_id="app", checkpoint_id=0)
+    committables = []
+    for checkpoint_id in (9, 7, 8):
+        job = replace(pattern, checkpoint_id=checkpoint_id)
+        committables += [written(open_table, job, checkpoint_id * 10 + task, task_id=task) for task in range(2)]
+    results = GlobalCommitter(open_table).commit_all(pattern, committables)
+    assert [(result.version, result.metrics.rows) for result in results] == [(1, 2), (2, 2), (3, 2)]
+    assert Table(open_table).snapshot(1).transaction_version("app") == 7
+    assert Table(open_table).snapshot().transaction_version("app") == 9
+    again = GlobalCommitter(open_table).commit_all(pattern, committables)
+    assert [(result.outcome, result.version) for result in again] == [
+        ("already_committed", 1),
+        ("already_committed", 2),
+        ("already_committed", 3),
+    ]
+    assert ids_of(open_table) == [1, 70, 71, 80, 81, 90, 91]
+
+
+def test_committables_with_and_without_a_checkpoint_do_not_mix(open_table: OpenTable) -> None:
+    pattern = planned(open_table, app_id="app", checkpoint_id=0)
+    plain = planned(open_table)
+    committables = [written(open_table, pattern, 2), written(open_table, plain, 3)]
+    with pytest.raises(txlog.InvalidInputError, match="cannot be committed together"):
+        GlobalCommitter(open_table).commit_all(pattern, committables)
+    assert ids_of(open_table) == [1]
+
+
+def test_a_replay_is_answered_before_a_row_is_written(open_table: OpenTable) -> None:
+    committed(open_table, 2, app_id="app", checkpoint_id=1)
+    job = planned(open_table, app_id="app", checkpoint_id=1)
+    replay = GlobalCommitter(open_table).replay_of(job)
+    assert replay is not None
+    assert (replay.outcome, replay.version, replay.metrics.rows) == ("already_committed", 1, 0)
+    assert GlobalCommitter(open_table).replay_of(replace(job, checkpoint_id=2)) is None
+    assert GlobalCommitter(open_table).replay_of(planned(open_table)) is None
+
+
+def test_a_zombie_with_the_same_checkpoint_finds_it_committed(open_table: OpenTable, open_handle: OpenHandle) -> None:
+    zombie = planned(open_table, app_id="app", checkpoint_id=1)
+    of_zombie = written(open_table, zombie, 2)
+    committed(open_handle(), 2, app_id="app", checkpoint_id=1)
+    result = GlobalCommitter(open_table).commit(zombie, [of_zombie])
+    assert (result.outcome, result.version, result.metrics.rows) == ("already_committed", 1, 0)
+    assert ids_of(open_table) == [1, 2]
+
+
+def test_a_zombie_that_is_behind_its_successor_is_refused_or_proved_a_replay(
+    open_table: OpenTable, open_handle: OpenHandle
+) -> None:
+    zombie = planned(open_table, app_id="app", checkpoint_id=1)
+    of_zombie = written(open_table, zombie, 2)
+    late = planned(open_table, app_id="app", checkpoint_id=2)
+    of_late = written(open_table, late, 9)
+    committed(open_handle(), 2, app_id="app", checkpoint_id=1)
+    committed(open_handle(), 3, app_id="app", checkpoint_id=3)
+    assert GlobalCommitter(open_table).commit(zombie, [of_zombie]).version == 1
+    with pytest.raises(txlog.TxlogError, match="app"):
+        GlobalCommitter(open_table).commit(late, [of_late])
+    assert ids_of(open_table) == [1, 2, 3]
+
+
+def test_a_zombie_with_other_work_under_the_same_checkpoint_is_told(
+    open_table: OpenTable, open_handle: OpenHandle
+) -> None:
+    zombie = planned(open_table, app_id="app", checkpoint_id=1, fingerprint="0-10")
+    of_zombie = written(open_table, zombie, 2)
+    committed(open_handle(), 3, app_id="app", checkpoint_id=1, fingerprint="0-12")
+    with pytest.raises(txlog.TxlogError, match="0-12"):
+        GlobalCommitter(open_table).commit(zombie, [of_zombie])
+    assert ids_of(open_table) == [1, 3]
+
+
+# --- creating -------------------------------------------------------------------------------------------------------
+
+
+def test_of_two_that_create_the_table_the_second_writes_to_the_firsts(open_handle: OpenHandle) -> None:
+    first, second = open_handle(), open_handle()
+    job_of_first, job_of_second = planned(first, create=True), planned(second, create=True)
+    of_second = written(second, job_of_second, 2)
+    GlobalCommitter(first).commit(job_of_first, [written(first, job_of_first, 1)])
+    assert GlobalCommitter(second).commit(job_of_second, [of_second]).version == 1
+    assert ids_of(open_handle()) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("rival", "agrees"),
+    [
+        ({"schema": SCHEMA}, True),
+        ({"schema": SCHEMA, "properties": {"delta.appendOnly": "true"}}, True),
+        ({"schema": pa.schema([("id", pa.int32())])}, False),
+        ({"schema": pa.schema([("id", pa.int64()), ("more", pa.int8())])}, False),
+        ({"schema": pa.schema([("id", pa.int64(), False)])}, False),
+    ],
+)
+def test_a_table_of_another_making_takes_the_files_only_where_they_fit(
+    rival: dict[str, Any], agrees: bool, open_handle: OpenHandle
+) -> None:
+    open_table, other = open_handle(), open_handle()
+    job = planned(open_table, create=True)
+    committable = written(open_table, job, 1)
+    theirs = plan_write(other, rival["schema"], WriteOptions(create=True, properties=rival.get("properties", {})))
+    GlobalCommitter(other).commit(theirs, [])
+    if agrees:
+        assert GlobalCommitter(open_table).commit(job, [committable]).version == 1
+        assert ids_of(open_handle()) == [1]
+        return
+    with pytest.raises(txlog.ProtocolChangedError):
+        GlobalCommitter(open_table).commit(job, [committable])
+    assert Table(open_handle()).snapshot().version == 0
+
+
+def test_a_first_write_asked_for_other_properties_than_the_rivals_is_a_conflict(open_handle: OpenHandle) -> None:
+    open_table, other = open_handle(), open_handle()
+    job = planned(open_table, create=True, properties={"delta.appendOnly": "true"})
+    committable = written(open_table, job, 1)
+    committed(other, 2, create=True)
+    with pytest.raises(txlog.ProtocolChangedError):
+        GlobalCommitter(open_table).commit(job, [committable])
+    assert ids_of(open_handle()) == [2]
+
+
+def test_a_twin_that_created_the_table_with_this_checkpoint_makes_it_a_replay(open_handle: OpenHandle) -> None:
+    open_table, twin = open_handle(), open_handle()
+    job = planned(open_table, create=True, app_id="app", checkpoint_id=0)
+    committable = written(open_table, job, 1)
+    committed(twin, 1, create=True, app_id="app", checkpoint_id=0)
+    result = GlobalCommitter(open_table).commit(job, [committable])
+    assert (result.outcome, result.version) == ("already_committed", 0)
+    assert ids_of(open_handle()) == [1]
+
+
+def test_a_table_that_must_be_new_is_refused_when_another_is_first(open_handle: OpenHandle) -> None:
+    open_table, other = open_handle(), open_handle()
+    job = planned(open_table, create=True, must_create=True)
+    committable = written(open_table, job, 1)
+    committed(other, 2, create=True)
+    with pytest.raises(txlog.TableExistsError):
+        GlobalCommitter(open_table).commit(job, [committable])
+    assert ids_of(open_handle()) == [2]
+
+
+def test_without_a_table_and_without_leave_to_create_one_nothing_is_planned(open_handle: OpenHandle) -> None:
+    with pytest.raises(txlog.TableNotFoundError):
+        planned(open_handle())
+
+
+def test_the_plan_carries_the_tables_schema(open_table: OpenTable) -> None:
+    assert planned(open_table).plan.schema == from_arrow(SCHEMA)

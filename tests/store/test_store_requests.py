@@ -1,0 +1,230 @@
+"""What each operation asks of the store, counted: it follows from what is new, never from what the table holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
+from txlog.store.base import PutOutcome, TableStore
+from txlog.testing.faults import FaultyFileStore, FaultyLogStore
+from txlog.testing.memory_store import MemoryLogStore, memory_table_store
+from txlog.upkeep.version_checksum import write_checksum
+from txlog.util import ambient
+
+SCHEMA = pa.schema([("id", pa.int64())])
+ROW = pa.table({"id": [1]})
+TAIL = 3  # commits after the checkpoint
+SMALL, LARGE = (6, 1), (150, 20)  # versions, and files that each of them adds
+Asked = list[tuple[str, str]]
+
+
+class DirectoryLog(MemoryLogStore):
+    """Answers as a local directory does: its listing may miss names, so that each has to be asked for."""
+
+    lists_itself_completely = False
+    checks_predecessor = True
+
+
+class BucketLog(MemoryLogStore):
+    lists_itself_completely = True
+    checks_predecessor = False
+
+
+@pytest.fixture(params=[DirectoryLog, BucketLog], ids=["directory", "bucket"])
+def log_of(request: pytest.FixtureRequest) -> Any:
+    return request.param
+
+
+class MinutesLater(ambient.Ambient):
+    """When a kernel has long written what others did not sync."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 600_000
+
+
+class Counted:
+    """A handle on a table of so many versions, whose requests to the log are noted while it is ``watched``."""
+
+    def __init__(self, log: MemoryLogStore, versions: int, files_each: int) -> None:
+        self.base = TableStore("memory:///t", log, memory_table_store().files)
+        self.newest = 0
+        open_table = OpenTable(self.base)
+        definition = Definition(*new_table(SCHEMA, (), {"delta.checkpointInterval": "100000"}))
+        commit_definition(open_table, None, definition, "CREATE TABLE", {})
+        self.others_add(versions - TAIL, files_each)
+        open_table.log.write_checkpoint(open_table.log.newest_state())
+        self.others_add(TAIL, files_each)
+        self.reopen()
+
+    def reopen(self) -> None:
+        self.log = FaultyLogStore(self.base.log)
+        self.open_table = OpenTable(TableStore("memory:///t", self.log, FaultyFileStore(self.base.files)))
+        self.table = txlog.Table(self.open_table)
+
+    def others_add(self, commits: int, files_each: int = 1) -> None:
+        for version in range(self.newest + 1, self.newest + commits + 1):
+            lines: list[dict[str, Any]] = [{"commitInfo": {"operation": "WRITE", "isBlindAppend": True}}]
+            for number in range(files_each):
+                add = {"path": f"{version}-{number}", "partitionValues": {}, "size": 1, "modificationTime": 1}
+                lines.append({"add": {**add, "dataChange": True, "stats": '{"numRecords":1}'}})
+            body = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+            assert self.base.log.put_if_absent(commit_name(version), body) is PutOutcome.WRITTEN
+        self.newest += commits
+
+    def append(self) -> None:
+        self.table.append(ROW)
+        self.open_table.post_commit.drain()
+        self.newest += 1
+
+    def asked(self, work: Callable[[], object]) -> Asked:
+        """What ``work`` and what follows it ask of the log: operation and name, versions told from the newest."""
+        newest = self.newest
+        self.log.calls.clear()
+        with ambient.use(MinutesLater()):
+            work()
+        self.open_table.post_commit.drain()
+        return [(operation, _named(name, newest)) for operation, name in self.log.calls]
+
+
+def _named(name: str, newest: int) -> str:
+    """``commit+1`` for the commit after the newest one."""
+    parsed = parse_log_name(name)
+    if parsed is None:
+        return f"{int(name) - newest:+d}" if name.isdecimal() else name
+    return f"{parsed.kind.value}{parsed.version - newest:+d}"
+
+
+def in_both_sizes(log_of: Any, story: Callable[[Counted], Asked]) -> Asked:
+    """What is asked of a small table, which is what is asked of a large one."""
+    small, large = (story(Counted(log_of(), *size)) for size in (SMALL, LARGE))
+    assert small == large
+    return small
+
+
+def commits_read(asked: Asked) -> Counter[str]:
+    return Counter(name for operation, name in asked if operation == "read" and name.startswith("commit"))
+
+
+def count(asked: Asked, operation: str) -> int:
+    return sum(called == operation for called, _ in asked)
+
+
+def names(first: int, last: int) -> set[str]:
+    return {f"{LogFileKind.COMMIT.value}{version:+d}" for version in range(first, last + 1)}
+
+
+def test_a_table_is_opened_by_its_hint_its_checkpoint_and_the_commits_since(log_of: Any) -> None:
+    asked = in_both_sizes(log_of, lambda handle: handle.asked(handle.table.snapshot))
+    assert count(asked, "list_from") <= 1
+    assert [name for operation, name in asked if operation == "read" and name == LAST_CHECKPOINT] == [LAST_CHECKPOINT]
+    assert names(1 - TAIL, 0) <= set(commits_read(asked)) <= names(1 - TAIL, 1)
+    assert max(commits_read(asked).values()) == 1
+    assert {name for _, name in asked if name.startswith("checkpoint")} == {f"checkpoint-{TAIL}"}
+
+
+def test_an_append_in_an_open_handle_is_one_put_and_a_look_for_the_next_commit(log_of: Any) -> None:
+    def story(handle: Counted) -> Asked:
+        handle.append()
+        return handle.asked(handle.append)
+
+    asked = in_both_sizes(log_of, story)
+    assert count(asked, "put_if_absent") == 1
+    assert count(asked, "list_from") == 0
+    assert set(commits_read(asked)) == {"commit+1"}
+    assert {name for _, name in asked} <= {"commit+1", "commit+0"}
+
+
+def test_a_handle_that_is_behind_reads_the_new_commits_and_nothing_else(log_of: Any) -> None:
+    def story(handle: Counted) -> Asked:
+        handle.table.snapshot()
+        newest = handle.newest
+        handle.others_add(7)
+        handle.newest, now = newest, handle.newest
+        asked = handle.asked(handle.table.snapshot)
+        assert handle.table.snapshot().version == now
+        return asked
+
+    asked = in_both_sizes(log_of, story)
+    assert {name: times for name, times in commits_read(asked).items() if name != "commit+8"} == dict.fromkeys(
+        names(1, 7), 1
+    )
+    assert count(asked, "list_from") <= 1
+    # where a look is free: whether the version that was known is the same file still, and what the newest is
+    assert count(asked, "stat") == (2 if log_of is DirectoryLog else 0)
+
+
+def test_a_list_of_files_that_is_still_held_is_carried_on_by_the_new_commits(log_of: Any) -> None:
+    def story(handle: Counted) -> Asked:
+        held = handle.table.snapshot().files()
+        handle.others_add(5)
+        handle.newest -= 5
+        asked = handle.asked(lambda: handle.table.snapshot().files())
+        assert held.num_rows
+        return asked
+
+    asked = in_both_sizes(log_of, story)
+    assert names(1, 5) <= set(commits_read(asked)) <= names(1, 6)
+
+
+def test_an_append_that_loses_reads_the_winners_and_puts_once_more(log_of: Any) -> None:
+    def story(handle: Counted) -> Asked:
+        handle.append()
+
+        def others_first(real: Any, name: str, body: bytes) -> PutOutcome:
+            handle.others_add(4)
+            handle.newest -= 4
+            return real(name, body)  # type: ignore[no-any-return]
+
+        handle.log.script["put_if_absent"] = [others_first]
+        return handle.asked(handle.append)
+
+    asked = in_both_sizes(log_of, story)
+    assert count(asked, "put_if_absent") == 2
+    assert count(asked, "list_from") <= 1
+    assert names(1, 4) <= set(commits_read(asked)) <= names(0, 5)
+
+
+def test_a_checkpoint_reads_the_last_one_and_the_commits_since(log_of: Any) -> None:
+    def story(handle: Counted) -> Asked:
+        handle.table.snapshot()
+        return handle.asked(handle.table.create_checkpoint)
+
+    asked = in_both_sizes(log_of, story)
+    assert set(commits_read(asked)) <= names(1 - TAIL, 1)
+    assert [name for operation, name in asked if operation == "put_if_absent"] == ["checkpoint+0", "checksum+0"]
+    assert [name for operation, name in asked if operation == "put"] == [LAST_CHECKPOINT]
+    assert {name for operation, name in asked if name.startswith("checkpoint")} == {
+        "checkpoint+0",
+        f"checkpoint-{TAIL}",
+    }
+
+
+def test_a_fresh_handle_appends_for_what_opening_and_one_put_cost(log_of: Any) -> None:
+    """The first write besides tries a remote store's condition on the newest commit, which must not be replaced."""
+    asked = in_both_sizes(log_of, lambda handle: handle.asked(handle.append))
+    probed = ["commit+0"] if log_of is BucketLog else []
+    assert [name for operation, name in asked if operation == "put_if_absent"] == [*probed, "commit+1"]
+    assert count(asked, "list_from") <= 1
+    assert set(commits_read(asked)) <= names(1 - TAIL, 1)
+
+
+def test_a_checksum_file_spares_the_checkpoint_and_the_commits_before_it(log_of: Any) -> None:
+    def story(handle: Counted) -> Asked:
+        table = txlog.Table(OpenTable(handle.base))
+        table.create_checkpoint()
+        assert write_checksum(table._open_table.log, table._open_table.log.newest_state())
+        handle.others_add(2)
+        return handle.asked(handle.table.snapshot)
+
+    asked = in_both_sizes(log_of, story)
+    assert not [name for operation, name in asked if operation == "read" and name.startswith("checkpoint")]
+    assert set(commits_read(asked)) <= names(-2, 1)

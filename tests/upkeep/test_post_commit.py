@@ -1,0 +1,55 @@
+"""What follows a commit when several writers share a table: one checkpoint an interval, not one of each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+
+import txlog
+from txlog.log.checkpoint.due import checkpoint_is_due
+
+ROW = pa.table({"id": pa.array([1], pa.int64())})
+EVERY_TEN = {"delta.checkpointInterval": "10"}
+
+
+def checkpoints_of(table: txlog.Table) -> list[int]:
+    return sorted(int(path.name[:20]) for path in (Path(table.uri) / "_delta_log").glob("*.checkpoint.parquet"))
+
+
+def append_and_drain(table: txlog.Table) -> None:
+    table.append(ROW)
+    table._open_table.post_commit.drain()
+
+
+def test_writers_in_turns_write_one_checkpoint_an_interval_between_them(tmp_path: Path) -> None:
+    first = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
+    handles = [first, txlog.Table.open(first.uri), txlog.Table.open(first.uri)]
+    for number in range(45):
+        append_and_drain(handles[number % 3])
+    assert checkpoints_of(first) == [10, 20, 30, 40]
+
+
+def test_where_nobody_wrote_the_checkpoint_that_was_due_another_writer_does_and_the_rest_learn_of_it(
+    tmp_path: Path,
+) -> None:
+    first = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
+    silent, second, third = first, txlog.Table.open(first.uri), txlog.Table.open(first.uri)
+    silent._open_table.post_commit.after = lambda state, txn_id=None: None  # type: ignore[method-assign]
+    for _ in range(20):
+        append_and_drain(silent)
+    append_and_drain(second)
+    append_and_drain(third)
+    assert checkpoints_of(first) == [21]
+    assert not checkpoint_is_due(third._open_table.log.newest_state(), checkpoint_size_bytes=0)
+
+
+def test_a_hint_at_a_checkpoint_that_is_gone_keeps_nobody_from_writing_the_next_one(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", ROW.schema, properties=EVERY_TEN)
+    for _ in range(9):
+        append_and_drain(table)
+    hint = Path(table.uri) / "_delta_log" / "_last_checkpoint"
+    hint.write_bytes(orjson.dumps({"version": 9, "size": 3}))
+    append_and_drain(table)
+    assert checkpoints_of(table) == [10]

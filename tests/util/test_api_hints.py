@@ -1,0 +1,156 @@
+"""What a person tries who knows another library: each is answered with what is meant here, and that works."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.util.api_hints import ELSEWHERE, MADE_BY
+
+ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
+EXTRA = ROWS.append_column("note", pa.array(["x", "y"]))
+WITH_BLOCK = "its with block commits when it ends, and aborts when an exception leaves it"
+TASK_BLOCK = "its with block seals the files when it ends, and removes them when an exception leaves it"
+
+
+def _failing_half_way() -> Iterator[pa.Table]:
+    yield ROWS
+    raise ZeroDivisionError
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> txlog.Table:
+    return txlog.Table.create(tmp_path / "t", ROWS.schema, ["day"])
+
+
+@pytest.fixture
+def owners(table: txlog.Table) -> Iterator[dict[str, Any]]:
+    sink = txlog.Sink(table, "app")
+    with table.transaction() as transaction, sink.task(1) as task:
+        yield {"txlog": txlog, "Table": table, "Transaction": transaction, "Sink": sink, "SinkTask": task}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in ELSEWHERE if kind != "Snapshot" for name in ELSEWHERE[kind]]
+)
+def test_a_name_of_another_library_is_answered_with_the_one_here(kind: str, name: str, owners: dict[str, Any]) -> None:
+    owner = owners[kind]
+    with pytest.raises(txlog.UnsupportedFeatureError, match=f"{kind} has no {name}: ") as caught:
+        owner.__getattr__(name)
+    assert isinstance(caught.value, AttributeError)
+    assert name in vars(owner) or not hasattr(owner, name)  # txlog.spark is there once it was imported
+    assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
+
+
+@pytest.mark.parametrize("kind", ["txlog", "Table", "Transaction", "Sink", "SinkTask"])
+def test_a_name_that_nobody_has_is_an_attribute_error_like_any_other(kind: str, owners: dict[str, Any]) -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'colour'") as caught:
+        _ = owners[kind].colour
+    assert not isinstance(caught.value, txlog.TxlogError)
+
+
+def test_what_is_said_of_transactions_is_so(table: txlog.Table) -> None:
+    said = ELSEWHERE["Transaction"]
+    assert said["commit"] == said["rollback"] == said["abort"] == WITH_BLOCK
+    with table.transaction() as txn:
+        txn.append(ROWS)
+    assert (txn.snapshot.version, txn.result.version) == (0, 1)
+    with pytest.raises(ZeroDivisionError), table.transaction() as txn:
+        txn.append(_failing_half_way())
+    assert table.snapshot().version == 1
+    where, rows = "day = 'a'", ROWS.slice(0, 1)
+    with table.transaction() as txn:
+        assert txn.read(where, ["id"]).num_rows == 1
+        txn.remove(txn.snapshot.files(where)["path"])
+        txn.append(rows)
+    assert 'txn.remove(txn.snapshot.files(where)["path"]) and txn.append(rows)' in said["overwrite"]
+    assert table.snapshot().to_arrow().num_rows == 2
+
+
+def test_what_is_said_of_sinks_is_so(table: txlog.Table) -> None:
+    assert ELSEWHERE["SinkTask"]["close"] == TASK_BLOCK
+    sink = txlog.Sink(table, "app")
+    with sink.task(1, 0) as task:
+        task.write(ROWS)
+    sink.stage(task.committable)
+    assert sink.prepare(1, [0]) is not None
+    assert sink.commit(1).metrics.rows == 2
+    with pytest.raises(ZeroDivisionError), sink.task(2, 0) as task:
+        task.write(_failing_half_way())
+    assert len(list(Path(table.uri).rglob("*.parquet"))) == table.snapshot().num_files
+
+
+@pytest.mark.parametrize(
+    ("call", "advice"),
+    [
+        (lambda table: txlog.Table(table.uri, version=1), MADE_BY["Table"]),
+        (lambda table: txlog.Table(), MADE_BY["Table"]),  # type: ignore[call-arg]
+        (lambda table: txlog.Table(table.uri), MADE_BY["Table"]),
+        (lambda table: txlog.Snapshot(version=1), MADE_BY["Snapshot"]),  # type: ignore[call-arg]
+        (lambda table: txlog.Transaction(), MADE_BY["Transaction"]),  # type: ignore[call-arg]
+        (lambda table: txlog.Sink(table), "missing 1 required positional argument: 'app_id'"),  # type: ignore[call-arg]
+        (lambda table: txlog.Sink(table, txnAppId="app"), "Sink() takes no 'txnAppId': it is called 'app_id' here"),
+        (lambda table: txlog.Sink(table.uri, "app"), "a Sink is given a table, as Table.open(uri) opens it, not "),
+        (lambda table: txlog.Sink(table, "app").task(1, task=3), "did you mean 'task_id'?"),  # type: ignore[call-arg]
+        (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),
+        (lambda table: txlog.RetryPolicy(retries=3), "RetryPolicy() takes no 'retries': it is called 'max_attempts'"),  # type: ignore[call-arg]
+        (lambda table: table.append(ROWS, on_progress=5), "on_progress is a function of the rows so far, not 5"),
+        (lambda table: txlog.Table.open(table.uri, hooks=txlog.CommitHooks), "not the class CommitHooks"),
+        (lambda table: table.append([ROWS, EXTRA], schema_mode="merge"), "the first one says which columns are added"),
+    ],
+)
+def test_a_call_that_does_not_fit_says_what_does(call: Callable[[Any], Any], advice: str, table: txlog.Table) -> None:
+    with pytest.raises(txlog.InvalidInputError) as caught:
+        call(table)
+    assert advice in caught.value.message
+
+
+def test_a_transactions_own_methods_explain_themselves_too(table: txlog.Table) -> None:
+    with (
+        pytest.raises(txlog.InvalidInputError, match=r"Transaction\.append\(\) takes no 'mode'"),
+        table.transaction() as txn,
+    ):
+        txn.append(ROWS, mode="append")  # type: ignore[call-arg]
+    assert table.snapshot().version == 0
+
+
+def test_copies_are_made_as_of_any_object(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "app")
+    assert repr(copy.copy(sink)) == repr(pickle.loads(pickle.dumps(sink))) == repr(sink)
+
+
+def test_data_in_the_place_of_the_location_is_named_and_not_printed(tmp_path: Path) -> None:
+    for call in (
+        lambda: txlog.write(ROWS, str(tmp_path / "t")),  # type: ignore[arg-type]
+        lambda: txlog.write(ROWS, tmp_path / "t"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(txlog.InvalidInputError) as caught:
+            call()
+        assert str(caught.value) == "txlog.write(uri, data): the location comes first, then the pyarrow.Table"
+    with pytest.raises(txlog.InvalidInputError, match=r"comes first: this is pyarrow\.Schema"):
+        txlog.Table.create(ROWS.schema, str(tmp_path / "t"))  # type: ignore[arg-type]
+    with pytest.raises(txlog.InvalidInputError, match="this is dict") as caught:
+        txlog.Table.open({"secret_access_key": "hidden"})  # type: ignore[arg-type]
+    assert "hidden" not in str(caught.value)
+
+
+def test_a_task_says_what_it_is_and_runs_once(table: txlog.Table) -> None:
+    sink = txlog.Sink(table, "app")
+    with sink.task(1, 2, 3) as task:
+        assert repr(task) == "SinkTask(app_id='app', checkpoint_id=1, task_id=2, attempt=3, open)"
+        task.write(ROWS)
+    assert repr(task).endswith("attempt=3, sealed)")
+    with pytest.raises(txlog.InvalidInputError, match="an attempt with a higher number"), task:
+        pass
+    assert sink.commit(1, [task.committable]).metrics.rows == 2
+    failed = sink.task(2)
+    with pytest.raises(txlog.SchemaMismatchError), failed:
+        failed.write(EXTRA)
+    assert repr(failed).endswith("attempt=0, aborted)")

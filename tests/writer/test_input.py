@@ -1,0 +1,184 @@
+"""What counts as data, fed with what each library really exports."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import gc
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+from txlog.errors import InvalidInputError
+from txlog.writer.input import open_data
+
+ROWS = [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+TABLE = pa.Table.from_pylist(ROWS)
+
+
+def rows_of(data: Any) -> list[dict[str, Any]]:
+    stream = open_data(data)
+    batches = list(stream.batches)
+    assert all(isinstance(batch, pa.RecordBatch) for batch in batches)
+    assert stream.schema.names == batches[0].schema.names
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+class OnlyStream:
+    """Nothing but the Arrow stream interface."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return TABLE.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: TABLE, id="table"),
+        pytest.param(lambda: TABLE.to_batches()[0], id="record-batch"),
+        pytest.param(lambda: TABLE.to_reader(), id="reader"),
+        pytest.param(lambda: OnlyStream(), id="arrow-stream"),
+        pytest.param(lambda: pl.from_arrow(TABLE), id="polars"),
+        pytest.param(lambda: TABLE.to_pandas(), id="pandas"),
+        pytest.param(lambda: duckdb.sql("select * from (values (1, 'x'), (2, 'y')) t(a, b)"), id="duckdb"),
+        pytest.param(lambda: TABLE.to_batches(max_chunksize=1), id="list-of-batches"),
+        pytest.param(lambda: iter([TABLE.slice(0, 1), TABLE.slice(1)]), id="iterator-of-tables"),
+        pytest.param(lambda: (pl.from_arrow(TABLE.slice(n, 1)) for n in range(2)), id="generator-of-polars"),
+        pytest.param(lambda: [TABLE.slice(0, 1).to_pandas(), TABLE.slice(1).to_pandas()], id="list-of-pandas"),
+        pytest.param(lambda: ds.dataset(TABLE).scanner().to_reader(), id="dataset-reader"),
+        pytest.param(lambda: TABLE.to_struct_array().chunk(0), id="struct-array"),
+    ],
+)
+def test_every_form_of_data_yields_the_same_rows(make: Any) -> None:
+    assert rows_of(make()) == ROWS
+
+
+def test_a_pandas_without_the_arrow_interface_is_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(pd.DataFrame, "__arrow_c_stream__")
+    assert rows_of(pd.DataFrame(ROWS)) == ROWS
+
+
+@pytest.mark.parametrize("speaks_arrow", [True, False])
+def test_an_unnamed_pandas_index_is_no_column(speaks_arrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not speaks_arrow:
+        monkeypatch.delattr(pd.DataFrame, "__arrow_c_stream__")
+    frame = pd.DataFrame(ROWS, index=[7, 3])
+    assert rows_of(frame) == ROWS
+    assert rows_of([frame, frame]) == ROWS * 2
+    assert open_data(frame.rename_axis("key")).schema.names == ["a", "b", "key"]
+
+
+def test_an_iterator_is_read_one_batch_at_a_time_and_nothing_is_kept() -> None:
+    asked: list[int] = []
+    alive: list[weakref.ref[Any]] = []
+
+    class Piece:
+        def __init__(self, number: int) -> None:
+            self.table = pa.table({"a": [number]})
+
+        def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+            return self.table.__arrow_c_stream__(requested_schema)
+
+    def pieces() -> Iterator[Piece]:
+        for number in range(5):
+            asked.append(number)
+            piece = Piece(number)
+            alive.append(weakref.ref(piece))
+            yield piece
+            del piece
+
+    stream = open_data(pieces())
+    assert asked == [0]
+    for taken, _ in enumerate(stream.batches):
+        assert asked[-1] <= taken
+        gc.collect(1)  # what was just made is young
+        assert sum(ref() is not None for ref in alive) <= 1
+    assert asked == [0, 1, 2, 3, 4]
+
+
+def test_an_empty_iterator_has_no_columns_and_no_batches() -> None:
+    stream = open_data(iter(()))
+    assert stream.schema == pa.schema([])
+    assert list(stream.batches) == []
+
+
+def test_a_table_without_rows_keeps_its_schema() -> None:
+    stream = open_data(TABLE.schema.empty_table())
+    assert stream.schema == TABLE.schema
+    assert sum(batch.num_rows for batch in stream.batches) == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        pytest.param(pl.LazyFrame(ROWS), "collect()", id="lazy-frame"),
+        pytest.param({"a": [1]}, "pyarrow.table", id="dict"),
+        pytest.param(ROWS, "from_pylist", id="list-of-dicts"),
+        pytest.param("rows.csv", "str", id="text"),
+        pytest.param(b"PAR1", "bytes", id="bytes"),
+        pytest.param(7, "record batches", id="number"),
+        pytest.param(None, "record batches", id="none"),
+        pytest.param([1, 2], "int", id="list-of-numbers"),
+        pytest.param(pa.array([1, 2]), "columns", id="plain-array"),
+        pytest.param(pa.chunked_array([[1, 2]]), "columns", id="chunked-array"),
+        pytest.param(pd.DataFrame({"m": [1, "x"]}), "column m", id="mixed-objects"),
+    ],
+)
+def test_what_is_no_data_is_refused_with_what_to_pass_instead(data: Any, hint: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        list(open_data(data).batches)
+    assert hint in str(caught.value)
+
+
+def test_a_source_that_fails_half_way_says_so() -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield TABLE.to_batches()[0]
+        raise OSError("the disk went away")
+
+    reader = pa.RecordBatchReader.from_batches(TABLE.schema, failing())
+    with pytest.raises(InvalidInputError, match="the disk went away"):
+        list(open_data(reader).batches)
+
+
+def test_an_error_of_the_callers_own_iterator_passes_through() -> None:
+    def failing() -> Iterator[pa.RecordBatch]:
+        yield TABLE.to_batches()[0]
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        list(open_data(failing()).batches)
+
+
+def test_the_values_of_each_library_arrive_unchanged() -> None:
+    frame = pl.DataFrame(
+        {
+            "d": [decimal.Decimal("1.20")],
+            "t": [datetime.datetime(2024, 1, 1)],
+            "c": pl.Series(["x"], dtype=pl.Categorical),
+        }
+    )
+    assert open_data(frame).schema.field("c").type == pa.dictionary(pa.uint32(), pa.string_view())
+    assert next(open_data(frame.select("d", "t")).batches).to_pylist() == [
+        {"d": decimal.Decimal("1.20"), "t": datetime.datetime(2024, 1, 1)}
+    ]
+
+
+@pytest.mark.parametrize("place", ["rows.csv", Path("rows.csv"), b"rows.csv"])
+def test_the_path_of_a_file_is_no_data_and_what_reads_it_is_named(place: Any) -> None:
+    with pytest.raises(InvalidInputError, match=r"pyarrow\.csv\.open_csv\(path\); `txlog append` takes files"):
+        open_data(place)
+
+
+def test_a_column_of_mixed_values_is_told_in_words() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        open_data(pd.DataFrame({"id": [1, "x"]}))
+    assert caught.value.message.endswith("column id with type object. Convert the column it names")
+    assert "('" not in caught.value.message

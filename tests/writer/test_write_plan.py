@@ -1,0 +1,89 @@
+"""What a task is told: defaults, table properties, and names of files."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+from typing import Any
+
+import pytest
+
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.actions import Metadata
+from txlog.protocol.schema import LONG, STRING, VOID, Array, Field, Struct, schema_to_json
+from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
+
+SCHEMA = Struct((Field("id", LONG), Field("day", STRING)))
+
+
+def metadata(schema: Struct = SCHEMA, **configuration: str) -> Metadata:
+    properties = {f"delta.{key.replace('_', '.')}": value for key, value in configuration.items()}
+    return Metadata("table-id", schema_to_json(schema), ("day",), properties, {"provider": "parquet"})
+
+
+def test_a_plan_takes_the_tables_properties_and_the_callers_wishes_go_first() -> None:
+    found = metadata(targetFileSize="16mb", parquet_compression_codec="ZSTD", randomizeFilePrefixes="true")
+    plan = WritePlan.of(found, table="t")
+    assert (plan.target_file_size_bytes, plan.compression, plan.random_prefix_length) == (16 << 20, "zstd", 2)
+    wished = WritePlan.of(found, table="t", target_file_size_bytes=1000, compression="uncompressed")
+    assert (wished.target_file_size_bytes, wished.compression) == (1000, "none")
+
+
+def test_without_a_property_files_are_snappy_as_spark_writes_them() -> None:
+    assert WritePlan.of(metadata(), table="t").compression == "snappy"
+
+
+def test_a_plan_pickles_and_compares_equal_on_the_other_side() -> None:
+    plan = WritePlan.of(metadata(), table="t", read_version=4)
+    assert pickle.loads(pickle.dumps(plan)) == plan
+    assert plan.schema == SCHEMA
+    assert (plan.table_id, plan.read_version, plan.partition_columns) == ("table-id", 4, ("day",))
+
+
+def test_zero_records_per_file_means_no_bound() -> None:
+    assert WritePlan.of(metadata(), table="t", max_records_per_file=0).max_records_per_file is None
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [
+        {"compression": "lzo"},
+        {"target_file_size_bytes": -1},
+        {"max_records_per_file": -5},
+        {"memory_budget_bytes": -1},
+        {"max_open_files": -1},
+    ],
+)
+def test_an_impossible_wish_is_refused_by_name(wishes: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(wishes))):
+        WritePlan.of(metadata(), table="t", **wishes)
+
+
+def test_a_void_type_inside_a_column_cannot_be_written() -> None:
+    with pytest.raises(UnsupportedFeatureError, match="column v has a void type"):
+        WritePlan.of(metadata(Struct((Field("v", Array(VOID)), Field("day", STRING)))), table="t")
+
+
+def test_file_names_carry_job_task_attempt_and_randomness_but_no_application() -> None:
+    plan = WritePlan.of(metadata(), table="t")
+    task = TaskIdentity("job/7 ü", task_id=3, attempt=2, app_id="orders", checkpoint_id=5)
+    first, second = FileNames.of(task, plan), FileNames.of(task, plan)
+    name = first.path("day=x", 1, 4)
+    assert re.fullmatch(r"day=x/part-00003-job-7-2-[0-9a-f]{16}-00001-004\.snappy\.parquet", name)
+    assert name.startswith("day=x/" + task.file_name_prefix())
+    assert "orders" not in name
+    assert second.path("day=x", 1, 4) != name
+
+
+def test_random_prefixes_take_the_place_of_partition_directories() -> None:
+    plan = WritePlan.of(metadata(randomizeFilePrefixes="true", randomPrefixLength="5"), table="t")
+    names = FileNames.of(TaskIdentity("job"), plan)
+    directories = {names.path("day=x", 0, number).split("/")[0] for number in range(20)}
+    assert len(directories) > 1
+    assert all(re.fullmatch("[0-9a-z]{5}", directory) for directory in directories)
+
+
+def test_a_schema_given_is_not_parsed_again() -> None:
+    broken = Metadata("id", json.dumps("not a schema"), (), {}, {})
+    assert WritePlan.of(broken, table="t", schema=SCHEMA).schema is SCHEMA

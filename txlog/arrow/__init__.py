@@ -1,0 +1,1 @@
+"""Small helpers on Arrow memory and Parquet footers."""

@@ -1,0 +1,1 @@
+"""One file per thing a user asks of a table."""

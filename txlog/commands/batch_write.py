@@ -1,0 +1,69 @@
+"""A write on one machine: data in, one commit out. One task, one committable, one checkpoint.
+
+In: an engine, data and `WriteOptions`. Out: a ``WriteResult``. The same plan, task and commit that Spark spreads
+over processes, here in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from txlog.commands.global_committer import GlobalCommitter
+from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.protocol.schema import to_arrow
+from txlog.result import WriteResult
+from txlog.util.arguments import described
+from txlog.writer.input import DataStream, open_data
+from txlog.writer.task_committer import remove_unnamed, write_task
+
+__all__ = ["OnProgress", "write_batch"]
+
+OnProgress: TypeAlias = Callable[[int], None]
+"""Called with the number of rows taken so far, after each batch."""
+
+
+def write_batch(
+    open_table: OpenTable, data: Any, options: WriteOptions, on_progress: OnProgress | None = None
+) -> WriteResult:
+    """Write ``data`` and commit it.
+
+    A checkpoint that is in the table already is answered without reading a row. A failure before the commit leaves
+    nothing behind; after the first put no file is deleted, whatever is raised.
+    """
+    stream = open_data(data)
+    if not stream.schema.names:  # an iterator without a batch has no schema: any will do
+        state = open_table.state_if_exists()
+        stream = DataStream(to_arrow(state.schema), stream.batches) if state else stream
+    job = plan_write(open_table, stream.schema, options)
+    committer = GlobalCommitter(open_table)
+    replayed = committer.replay_of(job)
+    if replayed is not None:
+        return replayed
+    if on_progress is not None:
+        if not callable(on_progress):
+            raise InvalidInputError(f"on_progress is a function of the rows so far, not {described(on_progress)}")
+        stream = DataStream(stream.schema, _counted(stream.batches, on_progress))
+    try:
+        committable = write_task(open_table.store.files, job.plan, job.task(), stream)
+    except SchemaMismatchError as error:
+        if options.schema_mode == "merge":
+            error.message += "\n(of data in pieces, the first one says which columns are added)"
+        raise
+    try:
+        return committer.commit(job, [committable])
+    except InvalidInputError:  # refused before anything was sent
+        remove_unnamed(open_table.store.files, [file.path for file in committable.files])
+        raise
+
+
+def _counted(batches: Iterator[pa.RecordBatch], on_progress: OnProgress) -> Iterator[pa.RecordBatch]:
+    rows = 0
+    for batch in batches:
+        yield batch
+        rows += batch.num_rows
+        on_progress(rows)

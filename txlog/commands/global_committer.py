@@ -1,0 +1,246 @@
+"""GlobalCommitter: the committables of a checkpoint become one commit, exactly once.
+
+In: a `WriteJob` and the committables its tasks produced. Out: a ``WriteResult`` per checkpoint, in order of
+checkpoint_id. There is one per table and application at a time; where there are two after all (a zombie of a
+restarted job), the ``txn`` action makes one of them lose cleanly.
+
+Theory of operation. Before the commit, the application's last ``txn`` says whether this checkpoint is in the table
+already (``log/exactly_once``). With the commit, the same ``txn`` is in the proposal, so that a twin that commits
+between our check and our put is seen by the conflict decision: equal work answers ``already_committed``, other work
+of the same application is a ``ConcurrentTransactionError``. After a lost answer the commit's ``txnId`` decides.
+A file named by a committable is never deleted here: its commit may have landed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from txlog.commands.write_planning import with_existing_table
+from txlog.commit.open_table import OpenTable
+from txlog.commit.run import raise_conflict
+from txlog.errors import (
+    ConflictError,
+    ConflictReason,
+    InvalidInputError,
+    MetadataChangedError,
+    NotFoundError,
+    ProtocolChangedError,
+    TableExistsError,
+)
+from txlog.log.files import add_files_of
+from txlog.log.proposal import Isolation, Proposal, ReadSet, operation_parameters
+from txlog.log.state import TableState
+from txlog.protocol.actions import Action, AddFile, SetTransaction
+from txlog.protocol.column_mapping import physical_schema
+from txlog.protocol.features import check_can_write
+from txlog.protocol.schema_merge import reads
+from txlog.result import WriteMetrics, WriteResult
+from txlog.util import ambient
+from txlog.writer.committable import Committable, validate_committables
+from txlog.writer.write_job import WriteJob
+
+__all__ = ["GlobalCommitter"]
+
+
+class GlobalCommitter:
+    """Commits what tasks sealed. Thread-safe; keeps no state between checkpoints."""
+
+    def __init__(self, open_table: OpenTable) -> None:
+        self._open_table = open_table
+
+    def replay_of(self, job: WriteJob, *, quietly: bool = False) -> WriteResult | None:
+        """The answer for a checkpoint that is in the table already, before any row of it is written again.
+
+        Warns of it, except ``quietly``: for who plans a write whose end will tell.
+        Raises ``InvalidInputError`` for a checkpoint older than the last that no retained commit proves, or one
+        committed with another fingerprint.
+        """
+        state = None if job.app_id is None else self._open_table.state_if_exists()
+        return None if state is None else self._replay(job, state, quietly=quietly)
+
+    def commit(self, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
+        """One commit for one checkpoint. ``committables`` are one per task; none is a checkpoint without rows.
+
+        Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
+        where a concurrent commit makes this one invalid (nothing landed), and what ``OpenTable.commit`` raises.
+        """
+        self.validate(job, committables)
+        if job.creates_table:
+            return self._create(job, committables)
+        state = self._planning_state(job)
+        return self._replay(job, state) or self._commit_on(job, state, committables)
+
+    def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
+        """That the committables are of this job; where ``since_ms`` is given, every file is looked up.
+
+        Raises as `validate_committables`.
+        """
+        validate_committables(
+            committables,
+            partition_fields=job.plan.physical_partition_fields,
+            table=self._open_table.uri,
+            table_id=job.plan.table_id,
+            app_id=job.app_id,
+            checkpoint_id=job.checkpoint_id,
+            files=None if since_ms is None else self._open_table.store.files,
+            since_ms=since_ms,
+        )
+
+    def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
+        """Committables may be old: others may have changed the schema since their files were written.
+
+        Raises ``MetadataChangedError`` where a column that the files hold is not read as it was meant any more,
+        ``InvalidInputError`` where they were written for a version that a power cut took back.
+        """
+        for version in self._bases(job, committables) - {job.read_version}:
+            try:
+                then = self._open_table.log.state_at(version)
+            except NotFoundError:
+                detail = f"and v{version}, which the files were written for, can no longer be looked at"
+            else:
+                if reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
+                    continue
+                detail = f"changed the schema that the files were written for at v{version}"
+            reason = ConflictReason("MetadataChangedError", job.read_version, "or an earlier commit", detail)
+            raise_conflict((reason,), self._open_table.uri)
+
+    def make_bases_durable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
+        """What is sealed must outlive a power cut, and so must the versions that its files were written for: one that
+        a task saw before it was on disk could be taken back.
+
+        Raises ``InvalidInputError`` where that has happened, ``StorageError``.
+        """
+        for version in self._bases(job, committables):
+            try:
+                self._open_table.make_version_durable(version)
+            except NotFoundError:
+                continue  # cleaned up: what follows it is on disk
+
+    def _bases(self, job: WriteJob, committables: Sequence[Committable]) -> set[int]:
+        """The versions that the files were written for, none of which may be newer than the table."""
+        versions = {each.read_version for each in committables}
+        newest = max(versions, default=-1)
+        if newest > job.read_version:
+            raise InvalidInputError(
+                f"the table is at v{job.read_version}, and the files were written for v{newest}: that was visible and"
+                " not yet on disk when the power failed. Nothing landed; write the checkpoint again",
+                table=self._open_table.uri,
+                version=job.read_version,
+            )
+        return versions
+
+    def commit_all(self, job: WriteJob, committables: Sequence[Committable]) -> list[WriteResult]:
+        """One commit per checkpoint_id found among ``committables``, in ascending order.
+
+        ``job`` is the pattern: its checkpoint_id is replaced by each group's.
+        """
+        groups: dict[int | None, list[Committable]] = {}
+        for committable in committables:
+            groups.setdefault(committable.checkpoint_id, []).append(committable)
+        if None in groups and len(groups) > 1:
+            raise InvalidInputError("committables with and without a checkpoint_id cannot be committed together")
+        in_order = sorted(groups, key=lambda checkpoint_id: -1 if checkpoint_id is None else checkpoint_id)
+        return [self.commit(replace(job, checkpoint_id=key), groups[key]) for key in in_order]
+
+    # --- on which version ---------------------------------------------------------------------------------------
+
+    def _planning_state(self, job: WriteJob) -> TableState:
+        """The version the proposal is judged from.
+
+        An append depends on the definition of the table alone, so the newest version with the same definition
+        serves; an overwrite depends on what it replaces, so it stays on the version it was planned on.
+        """
+        # What landed since the planning is the committer's to judge; asking the log again would cost a request.
+        state = self._open_table.log.newest_state(refresh=False)
+        if job.base_metadata is not None and state.metadata.id != job.base_metadata.id:
+            self._conflict("MetadataChangedError", state, "is another table: this one was dropped and created again")
+        if state.version == job.read_version:
+            return state
+        if job.mode == "append" and job.new_metadata is None:
+            self._require_same_definition(job, state)
+            return state
+        try:
+            return self._open_table.log.state_at(job.read_version)
+        except NotFoundError:
+            self._conflict(
+                "ConcurrentDeleteReadError", state, f"and v{job.read_version}, which was read, is cleaned up"
+            )
+
+    def _require_same_definition(self, job: WriteJob, state: TableState) -> None:
+        if state.protocol != job.base_protocol:
+            self._conflict("ProtocolChangedError", state, "changed the table's protocol")
+        if state.metadata != job.base_metadata:
+            self._conflict("MetadataChangedError", state, "changed the table's schema, partitioning or properties")
+
+    def _conflict(self, rule: str, state: TableState, detail: str) -> NoReturn:
+        reason = ConflictReason(rule, state.version, "or an earlier commit", detail)
+        try:
+            raise_conflict((reason,), self._open_table.uri)
+        except ConflictError as error:
+            self._open_table.tell_conflict(error)
+            raise
+
+    def _replay(self, job: WriteJob, state: TableState, *, quietly: bool = False) -> WriteResult | None:
+        if job.app_id is None or job.checkpoint_id is None:
+            return None
+        found = self._open_table.replay_of(state, job.app_id, job.checkpoint_id, job.fingerprint, quietly=quietly)
+        return WriteResult(found.version, "already_committed", 0, job.job_id) if found else None
+
+    # --- the commit ---------------------------------------------------------------------------------------------
+
+    def _create(self, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
+        """Create the table with its first rows; where a concurrent writer created the same one, write to that."""
+        try:
+            if not self._open_table.log.exists():
+                return self._commit_on(job, None, committables)
+        except (ProtocolChangedError, MetadataChangedError):
+            pass
+        state = self._open_table.log.reload()
+        if job.must_create:
+            raise TableExistsError("a concurrent writer created the table first", table=self._open_table.uri, version=0)
+        check_can_write(state.protocol, state.metadata)
+        turned = with_existing_table(job, state)
+        if turned is None:
+            self._conflict("ProtocolChangedError", state, "created another table here, which these files do not fit")
+        return self._replay(turned, state) or self._commit_on(turned, state, committables)
+
+    def _commit_on(self, job: WriteJob, state: TableState | None, committables: Sequence[Committable]) -> WriteResult:
+        files = [file for committable in committables for file in committable.files]
+        adds = [file.to_add() for file in files]
+        overwrites = state is not None and job.mode == "overwrite"
+        replaced = add_files_of(self._open_table.log.files(state)) if state and overwrites else []
+        metrics = WriteMetrics(
+            rows=sum([file.num_rows for file in files]),
+            files=len(adds),
+            bytes=sum([file.size_bytes for file in files]),
+            files_removed=len(replaced),
+        )
+        asked = Isolation(job.isolation) if job.isolation else None
+        proposal = Proposal(
+            txn_id=ambient.uuid4(),
+            read_version=state.version if state else -1,
+            actions=self._actions(job, adds, replaced),
+            read_set=ReadSet(whole_table=overwrites),
+            isolation=self._open_table.isolation(state, asked) if state else asked or Isolation.WRITE_SERIALIZABLE,
+            operation="WRITE",
+            schema=state.schema if state else job.plan.schema,
+            partition_columns=job.plan.partition_columns,
+            operation_parameters=operation_parameters(
+                mode=job.mode.capitalize(), partitionBy=list(job.plan.partition_columns)
+            ),
+            operation_metrics=metrics.operation_metrics(),
+            user_metadata=job.user_metadata,
+            fingerprint=job.fingerprint,
+        )
+        return self._open_table.commit(proposal, state, metrics)
+
+    @staticmethod
+    def _actions(job: WriteJob, adds: Sequence[AddFile], replaced: Sequence[AddFile]) -> tuple[Action, ...]:
+        now_ms = ambient.now_ms()
+        actions: list[Action] = [action for action in (job.new_protocol, job.new_metadata) if action is not None]
+        if job.app_id is not None and job.checkpoint_id is not None:
+            actions.append(SetTransaction(job.app_id, job.checkpoint_id, now_ms))
+        actions += [add.removed(deletion_timestamp=now_ms, data_change=True) for add in replaced]
+        return (*actions, *adds)

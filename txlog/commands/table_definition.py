@@ -1,0 +1,277 @@
+"""Changes of a table's definition: what to put into the log to create it, set properties, or add columns.
+
+In: the current head (or nothing) and what the caller asks for. Out: ``protocol`` and ``metaData`` actions, or None
+where nothing changes. Pure but for the id and time of a new table. PROTOCOL.md, "Change Metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from txlog.log.proposal import Isolation, Proposal, ReadSet
+from txlog.log.state import TableState
+from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.column_mapping import (
+    MAPPING_PREFIX,
+    MAX_COLUMN_ID_KEY,
+    MODE_KEY,
+    assign,
+    mapping_mode,
+    without_metadata,
+)
+from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
+from txlog.protocol.properties import TableProperties, stored, validate
+from txlog.protocol.schema import Field, Struct, fold_name, parse_schema, schema_to_json, type_name
+from txlog.protocol.schema_input import from_any
+from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
+from txlog.protocol.statistics import check_statistics_columns
+from txlog.protocol.type_widening import TYPE_CHANGES_KEY
+from txlog.result import WriteResult
+from txlog.util import ambient
+
+__all__ = [
+    "Definition",
+    "check_agrees",
+    "commit_definition",
+    "new_table",
+    "with_columns",
+    "with_properties",
+    "without_properties",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A table's new metadata, with the protocol it needs where that changes too."""
+
+    metadata: Metadata
+    protocol: Protocol | None = None
+
+    @property
+    def actions(self) -> tuple[Protocol | Metadata, ...]:
+        return (self.metadata,) if self.protocol is None else (self.protocol, self.metadata)
+
+
+def new_table(
+    schema: Any, partition_by: Iterable[str] = (), properties: Mapping[str, str] | None = None
+) -> tuple[Metadata, Protocol]:
+    """The first metadata and protocol of a table.
+
+    ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition columns,
+    property values) and ``UnsupportedFeatureError`` for what this release could not write.
+    """
+    # Ids, physical names and past types belong to the table that a schema was taken from.
+    struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
+    configuration = validate(properties or {})
+    _check_promises({}, configuration)
+    check_schema(struct, any_name=mapping_mode(configuration) != "none")
+    columns = check_partition_columns(struct, _listed(partition_by))
+    struct, configuration = _mapped(struct, configuration, _random_name)
+    configuration = _with_row_tracking_columns(configuration)
+    metadata = Metadata(
+        id=ambient.uuid4(),
+        schema_string=schema_to_json(struct),
+        partition_columns=columns,
+        configuration=stored(configuration),
+        format={"provider": "parquet", "options": {}},
+        created_time=ambient.now_ms(),
+    )
+    protocol = protocol_for(struct, configuration)
+    _check(protocol, metadata, struct)
+    return metadata, protocol
+
+
+def with_properties(state: TableState, properties: Mapping[str, str]) -> Definition | None:
+    """Set table properties. Raises ``InvalidInputError`` naming key and value of what is not valid."""
+    return _reconfigured(state, {**state.metadata.configuration, **validate(properties)})
+
+
+def without_properties(state: TableState, keys: Iterable[str]) -> Definition | None:
+    """Unset table properties. Raises ``InvalidInputError`` for one that is not set."""
+    configuration = dict(state.metadata.configuration)
+    for key in keys:
+        if key not in configuration:
+            known = ", ".join(sorted(configuration)) or "none"
+            raise InvalidInputError(f"property {key!r} is not set; set are: {known}")
+        del configuration[key]
+    return _reconfigured(state, configuration)
+
+
+def with_columns(state: TableState, new: Struct) -> Definition | None:
+    """Add the columns of ``new`` that the table lacks, nested struct members too; None where it lacks none.
+
+    Raises ``SchemaMismatchError`` where a column that both have differs in type.
+    """
+    merged = merge(state.schema, new)
+    if merged == state.schema:
+        return None
+    merged, configuration = _mapped(merged, state.metadata.configuration, _random_name)
+    metadata = replace(state.metadata, schema_string=schema_to_json(merged), configuration=configuration)
+    protocol = upgraded_for(state.protocol, merged, metadata.configuration)
+    _check(protocol or state.protocol, metadata, merged)
+    return Definition(metadata, protocol)
+
+
+def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, str]) -> None:
+    """Whether the table of ``head`` may stand in for one that was to be created as ``asked``, with ``properties``.
+
+    It may have more properties, and nullable columns that were added since. Raises ``SchemaMismatchError`` listing
+    every difference.
+    """
+    found = [*_differences(state.schema, parse_schema(asked.metadata.schema_string))]
+    there, wanted = ([*map(fold_name, names)] for names in (state.partition_columns, asked.metadata.partition_columns))
+    if there != wanted:
+        by = ", ".join(asked.metadata.partition_columns) or "nothing"
+        found.append(f"it is partitioned by {', '.join(state.partition_columns) or 'nothing'}, not by {by}")
+    for key, value in stored(validate(properties)).items():
+        has = state.metadata.configuration.get(key)
+        if has != value:
+            found.append(f"{key} is {'not set' if has is None else repr(has)}, not {value!r}  -> table.set_properties")
+    if found:
+        raise SchemaMismatchError(
+            "\n  ".join(["the table that is here already differs from what was asked for", *found])
+        )
+
+
+def commit_definition(
+    open_table: OpenTable,
+    state: TableState | None,
+    definition: Definition | None,
+    operation: str,
+    parameters: dict[str, str],
+    user_metadata: str | None = None,
+) -> WriteResult:
+    """Commit a table's new definition; None, where nothing would change, commits nothing."""
+    if definition is None:
+        assert state is not None
+        return WriteResult(state.version, "committed", 0, "")
+    proposal = Proposal(
+        txn_id=ambient.uuid4(),
+        read_version=state.version if state else -1,
+        actions=definition.actions,
+        read_set=ReadSet(),
+        isolation=open_table.isolation(state) if state else Isolation.WRITE_SERIALIZABLE,
+        operation=operation,
+        schema=state.schema if state else parse_schema(definition.metadata.schema_string),
+        partition_columns=definition.metadata.partition_columns,
+        operation_parameters=parameters,
+        user_metadata=user_metadata,
+    )
+    return open_table.commit(proposal, state)
+
+
+def _differences(there: Struct, asked: Struct, prefix: str = "") -> Iterator[str]:
+    have = {fold_name(field.name): field for field in there.fields}
+    for field in asked.fields:
+        found, name = have.pop(fold_name(field.name), None), prefix + field.name
+        if found is None:
+            yield f"{name}  asked for as {_shown(field)}, not in the table  -> table.add_columns"
+        elif isinstance(found.type, Struct) and isinstance(field.type, Struct) and found.nullable == field.nullable:
+            yield from _differences(found.type, field.type, f"{name}.")
+        elif _shown(found).lower() != _shown(field).lower():
+            yield f"{name}  table {_shown(found)}, asked for as {_shown(field)}"
+    for field in have.values():
+        if not field.nullable:
+            yield f"{prefix}{field.name}  table {_shown(field)}, not asked for"
+
+
+def _shown(field: Field) -> str:
+    return f"{type_name(field.type)}{'' if field.nullable else ' NOT NULL'}"
+
+
+def _reconfigured(state: TableState, configuration: dict[str, str]) -> Definition | None:
+    _check_changes(state.metadata.configuration, configuration)
+    schema, configuration = _mapped(state.schema, configuration, _own_name)
+    metadata = replace(state.metadata, configuration=stored(configuration))
+    if schema != state.schema:
+        metadata = replace(metadata, schema_string=schema_to_json(schema))
+    protocol = upgraded_for(state.protocol, schema, configuration)
+    if protocol is None and metadata == state.metadata:
+        return None
+    _check(protocol or state.protocol, metadata, schema)
+    return Definition(metadata, protocol)
+
+
+def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """A property that asks each writer for files of another format, which no commit of ours would bring up to date."""
+    for key in _OTHER_FORMATS:
+        value = after.get(key, "false")
+        if value != "false" and value != before.get(key):
+            raise UnsupportedFeatureError(
+                f"{key} = {value} is not in this release: no write of txlog keeps such files up to date, and whoever"
+                " reads them would miss its rows. Leave the property out",
+                features=(key,),
+            )
+
+
+def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """What cannot be changed by a property alone, since the files or the schema would have to change with it."""
+    _check_promises(before, after)
+    modes = mapping_mode(before), mapping_mode(after)
+    if modes[0] != modes[1] and modes != ("none", "name"):
+        raise InvalidInputError(
+            f"{MODE_KEY} can be set from none to name, not from {modes[0]} to {modes[1]}: the files of the table are"
+            " written for it; create a new table"
+        )
+    if modes[0] != "none" and before.get(MAX_COLUMN_ID_KEY) != after.get(MAX_COLUMN_ID_KEY):
+        raise InvalidInputError(f"{MAX_COLUMN_ID_KEY} counts the ids given to columns, and is not to be set")
+    was, will_be = (TableProperties.of(properties).enable_row_tracking for properties in (before, after))
+    if will_be and not was:
+        raise UnsupportedFeatureError(
+            "delta.enableRowTracking can be set when a table is created; on an existing one every file would have to"
+            " be given row ids, which this release does not do. delta.feature.rowTracking = supported gives them to"
+            " new files",
+            features=("rowTracking",),
+        )
+
+
+def _mapped(
+    schema: Struct, configuration: Mapping[str, str], new_name: Callable[[Field], str]
+) -> tuple[Struct, dict[str, str]]:
+    """Where columns are mapped: an id and a physical name for each that has none, and the highest id noted."""
+    if mapping_mode(configuration) == "none":
+        return schema, dict(configuration)
+    schema, highest = assign(schema, int(configuration.get(MAX_COLUMN_ID_KEY, "0")), new_name)
+    return schema, {**configuration, MAX_COLUMN_ID_KEY: str(highest)}
+
+
+def _random_name(field: Field) -> str:
+    return f"col-{ambient.uuid4()}"
+
+
+def _own_name(field: Field) -> str:
+    """What the files of a table that begins to map its columns call this one."""
+    return field.name
+
+
+def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
+    """The names under which rewritten files would keep row ids: fixed when row tracking is enabled."""
+    if not TableProperties.of(configuration).enable_row_tracking:
+        return configuration
+    names = {key: f"_{word}-{ambient.uuid4()}" for key, word in _ROW_TRACKING_COLUMNS.items()}
+    return {**names, **configuration}
+
+
+def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
+    """The table as it will be must be one that this release can go on writing."""
+    check_can_write(protocol, metadata)
+    check_statistics_columns(schema, TableProperties.of(metadata.configuration), metadata.partition_columns)
+
+
+_OTHER_FORMATS = ("delta.universalFormat.enabledFormats", "delta.compatibility.symlinkFormatManifest.enabled")
+
+_ROW_TRACKING_COLUMNS = {
+    "delta.rowTracking.materializedRowIdColumnName": "row-id-col",
+    "delta.rowTracking.materializedRowCommitVersionColumnName": "row-commit-version-col",
+}
+
+
+def _listed(names: Iterable[str]) -> tuple[str, ...]:
+    """A lone text is an iterable of letters, which nobody means."""
+    if isinstance(names, str):
+        raise InvalidInputError(f"partition_by must be a list of column names, is the text {names!r}: use [{names!r}]")
+    return tuple(names)

@@ -1,0 +1,1 @@
+"""The commit loop: the only room that puts a version."""

@@ -1,0 +1,88 @@
+"""What one attempt of a commit says: the bytes of its file, which depend on the version it is to follow.
+
+In: a proposal and the head it is tried on. Out: a ``Attempt``. In-commit timestamps grow from version to version,
+and row ids go on where the winner of a lost race ended, so each attempt is put into words anew.
+PROTOCOL.md, "Commit Provenance Information", "In-Commit Timestamps", "Row Tracking".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from txlog.errors import NotFoundError
+from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
+from txlog.log.proposal import Proposal, commit_bytes, commit_facts
+from txlog.log.state import TableState
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.log_names import commit_name
+from txlog.store.base import LogStore
+from txlog.util import ambient
+
+__all__ = ["Attempt", "encode_attempt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """``data``: the bytes. ``proposal`` goes on to the next attempt, ``said`` is what this one makes of it."""
+
+    data: bytes
+    proposal: Proposal
+    said: Proposal
+    in_commit_timestamp_ms: int | None
+
+    def commit(self, version: int) -> Commit:
+        """The commit as which it landed, for whoever need not read it back."""
+        told = commit_facts(self.said, self.in_commit_timestamp_ms)
+        return Commit(version, self.said.actions, told, len(self.data))
+
+
+def encode_attempt(
+    proposal: Proposal,
+    state: TableState | None,
+    store: LogStore,
+    *,
+    engine_info: str,
+    attempts: int,
+    waited_s: float,
+    lost_to: Mapping[str, int],
+) -> Attempt:
+    """The next attempt's commit file. Raises ``StorageError`` where the time of ``head`` has to be looked up."""
+    now_ms = ambient.now_ms()
+    timestamp_ms = None
+    if keeps_timestamps(proposal, state):
+        timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=_committed_ms(state, store))
+    proposal = with_enablement(proposal, state, timestamp_ms)
+    said = _numbered(proposal, state)
+    data = commit_bytes(
+        said,
+        timestamp_ms=now_ms,
+        engine_info=engine_info,
+        in_commit_timestamp=timestamp_ms,
+        attempts=attempts,
+        waited_s=waited_s,
+        lost_to=lost_to,
+    )
+    return Attempt(data, proposal, said, timestamp_ms)
+
+
+def _numbered(proposal: Proposal, state: TableState | None) -> Proposal:
+    """Where rows are tracked, with row ids above those of the winners."""
+    protocol = proposal.protocol or (state.protocol if state else None)
+    if protocol is None or "rowTracking" not in (protocol.writer_features or ()):
+        return proposal
+    from txlog.log.row_tracking import with_row_ids
+
+    return with_row_ids(proposal, state)
+
+
+def _committed_ms(state: TableState | None, store: LogStore) -> int | None:
+    """When the head was committed; None where nothing tells."""
+    if state is None:
+        return None
+    if state.in_commit_timestamp_ms is not None:
+        return state.in_commit_timestamp_ms
+    try:
+        return store.stat(commit_name(state.version)).modified_ms
+    except NotFoundError:
+        return None

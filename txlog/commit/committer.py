@@ -1,0 +1,73 @@
+"""`Committer`: commits proposals to one table, each by a `CommitRun`.
+
+In: a ``Proposal`` and the ``TableState`` it was planned on. Out: a ``CommitOutcome``, acknowledged only when durable.
+"""
+
+from __future__ import annotations
+
+from txlog.commit.run import FRESH_STATE_S, CommitOutcome, CommitRun
+from txlog.errors import (
+    NotFoundError,
+)
+from txlog.hooks import CommitHooks
+from txlog.log.proposal import Proposal
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.log_names import commit_name
+from txlog.store.probe import probe_newest_commit
+from txlog.store.retry import RetryPolicy
+
+__all__ = ["Committer"]
+
+
+class Committer:
+    """Commits proposals to one table. Thread-safe; holds no state of a commit."""
+
+    def __init__(
+        self, log: DeltaLog, retry: RetryPolicy, *, engine_info: str, hooks: CommitHooks | None = None
+    ) -> None:
+        self.log = log
+        self.retry = retry
+        self.engine_info = engine_info
+        self.hooks = hooks
+        self._probed_table_id: str | None = None
+        self._durable_version = -1  # a hint: lower versions were synced by whoever built on them
+
+    def commit(self, proposal: Proposal, state: TableState | None) -> CommitOutcome:
+        """Commit, or raise: nothing landed (``ConflictError``, ``CommitRetriesExhaustedError``, ``StorageError``),
+        or it may have (``CommitStateUnknownError``, which names version and ``txn_id``).
+
+        ``head`` is the table as the proposal was planned on it; None creates the table at version 0.
+        """
+        if state is not None and self._probed_table_id != state.metadata.id and self._refuses_newest_commit():
+            self._probed_table_id = state.metadata.id
+        run = CommitRun(self, proposal, state)
+        try:
+            return run.run()
+        except KeyboardInterrupt:
+            run.report_interrupted()
+            raise
+
+    def make_version_durable(self, version: int) -> None:
+        """Have a version on disk that may be visible only, before something rests on it that will be.
+
+        Raises ``NotFoundError`` where its commit is gone, ``StorageError``.
+        """
+        if version > self._durable_version:
+            self.log.store.log.make_durable(commit_name(version))
+            self._durable_version = version
+
+    def _refuses_newest_commit(self) -> bool:
+        """A store that overwrites instead of refusing would let every race lose data: it raises. Disks do refuse.
+
+        Harmless, since the bytes are equal; an older commit may be cleaned up, and put back it would make those after
+        it look never taken. False where nothing was learnt.
+        """
+        if (store := self.log.store.log).checks_predecessor:
+            return True
+        newest = self.log.newest_state(refresh=self.log.state_age_s() > FRESH_STATE_S)
+        name = commit_name(newest.version)
+        try:
+            return probe_newest_commit(store, name, store.read(name))
+        except NotFoundError:
+            return False  # only its checkpoint is left: nothing to probe with

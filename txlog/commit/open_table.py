@@ -1,0 +1,182 @@
+"""The working parts of one open table, wired once: store, log, committer, post-commit work.
+
+In: a ``TableStore`` and a ``RetryPolicy``. Out: `OpenTable.commit`, the one door through which every proposal of
+the library goes: checked, committed, told to the logger, followed up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from txlog import __version__
+from txlog.commit.committer import Committer
+from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
+from txlog.hooks import CommitHooks, call
+from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
+from txlog.log.proposal import Isolation, Proposal, validate_proposal
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.features import check_can_write
+from txlog.protocol.log_names import commit_name
+from txlog.result import WriteMetrics, WriteResult, counted
+from txlog.store.base import TableStore
+from txlog.store.retry import RetryPolicy
+from txlog.upkeep.post_commit import PostCommit
+from txlog.util.arguments import described
+
+__all__ = ["OpenTable"]
+
+logger = logging.getLogger("txlog")
+
+
+class OpenTable:
+    """Everything that acts on one table. Thread-safe."""
+
+    def __init__(self, store: TableStore, retry: RetryPolicy | None = None, hooks: CommitHooks | None = None) -> None:
+        self.store = store
+        if not isinstance(retry, RetryPolicy | None):
+            raise InvalidInputError(f"retry is a txlog.RetryPolicy, not {described(retry)}", table=store.uri)
+        if not isinstance(hooks, CommitHooks | None):
+            raise InvalidInputError(
+                f"hooks is an object of a class derived from txlog.CommitHooks, not {described(hooks)}", table=store.uri
+            )
+        self.retry = retry or RetryPolicy()
+        self._hooks = hooks
+        self.log = DeltaLog(store)
+        self.post_commit = PostCommit(self.log)
+        self._committer = Committer(self.log, self.retry, engine_info=f"txlog/{__version__}", hooks=hooks)
+
+    @property
+    def uri(self) -> str:
+        return self.store.uri
+
+    def state_if_exists(self) -> TableState | None:
+        """The newest version, or None where there is no table."""
+        try:
+            return self.log.newest_state()
+        except TableNotFoundError:
+            return None
+
+    def writable_state(self) -> TableState:
+        """The newest version of a table this release can write.
+
+        Raises ``TableNotFoundError``, and ``UnsupportedFeatureError`` before anything is written.
+        """
+        state = self.log.newest_state()
+        self.check_writable(state)
+        return state
+
+    def check_writable(self, state: TableState) -> None:
+        """Raises ``UnsupportedFeatureError`` where ``head`` demands of writers what this release cannot do."""
+        with TxlogError.located(self.uri, state.version):
+            state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
+
+    def isolation(self, state: TableState, asked: Isolation | None = None) -> Isolation:
+        """The level to commit at: what was asked for, else the table's ``delta.isolationLevel``."""
+        return asked or Isolation(state.properties.isolation_level)
+
+    def replay_of(
+        self,
+        state: TableState,
+        app_id: str,
+        checkpoint_id: int,
+        fingerprint: str | None = None,
+        *,
+        quietly: bool = False,
+    ) -> AlreadyCommitted | None:
+        """Whether this checkpoint of the application is in the table already; None where it is new.
+
+        Warns of one that is dropped, except ``quietly``: for who only asks ahead.
+        Raises ``InvalidInputError`` for one that is older than the last and that no retained commit proves, and for
+        one that was committed with another fingerprint.
+        """
+        last = state.transactions.get(app_id)
+        if last is None or checkpoint_id > last.version:
+            return None
+        found = check_replay(app_id, checkpoint_id, fingerprint, last, _Retained(self.log, state.version))
+        if isinstance(found, AlreadyCommitted) and checkpoint_id < last.version and not self._can_read(found.version):
+            found = Rewound(app_id, checkpoint_id, last.version)
+        if not isinstance(found, AlreadyCommitted):
+            raise InvalidInputError(str(found), table=self.uri, version=state.version)
+        if found.version is not None:
+            self.store.log.make_durable(commit_name(found.version))
+        if not quietly:
+            where = (self.uri, checkpoint_id, app_id, found.version)
+            logger.warning("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
+        return found
+
+    def _can_read(self, version: int | None) -> bool:
+        """Not a put that arrived where the log was cleaned up: that has the name of a version only."""
+        try:
+            return version is not None and self.log.state_at(version) is not None
+        except NotFoundError:
+            return False
+
+    def commit(self, proposal: Proposal, state: TableState | None, metrics: WriteMetrics | None = None) -> WriteResult:
+        """Commit ``proposal``, planned on ``head`` (None: it creates the table); ``metrics`` are what it wrote.
+
+        Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.commit`` raises.
+        """
+        with TxlogError.located(self.uri, state.version if state else None):
+            validate_proposal(proposal, append_only=state.properties.append_only if state else False)
+        try:
+            outcome = self._committer.commit(proposal, state)
+        except ConflictError as error:
+            self.tell_conflict(error)
+            raise
+        result = outcome.told(proposal.txn_id, metrics)
+        self._log(proposal, result)
+        if outcome.state is not None:
+            self.post_commit.after(outcome.state, proposal.txn_id)
+        if self._hooks is not None:
+            call(self._hooks.on_commit, self.uri, result)
+        return result
+
+    def make_version_durable(self, version: int) -> None:
+        """As ``Committer.make_version_durable``."""
+        self._committer.make_version_durable(version)
+
+    def tell_conflict(self, error: ConflictError) -> None:
+        """Tell the hooks of a conflict that is about to be raised."""
+        if self._hooks is not None:
+            call(self._hooks.on_conflict, self.uri, error)
+
+    def _log(self, proposal: Proposal, result: WriteResult) -> None:
+        """One line a commit; its record has the result's fields as ``txlog`` for whoever collects logs as data."""
+        if result.outcome == "already_committed":
+            logger.warning(
+                "%s: replay dropped: %s is in v%s already",
+                self.uri,
+                ", ".join(f"checkpoint {txn.version} of {txn.app_id!r}" for txn in proposal.set_transactions),
+                result.version,
+            )
+        elif logger.isEnabledFor(logging.INFO):
+            did = result.metrics
+            lost = ", ".join(f"{count} to {operation}" for operation, count in did.lost_to.items())
+            logger.info(
+                "%s: committed v%s %s: %s, %s, %d bytes; %s, %s lost%s, %.2f s waited, %s",
+                *(self.uri, result.version, proposal.operation, counted(did.rows, "row"), counted(did.files, "file")),
+                *(did.bytes, counted(result.attempts, "attempt"), counted(did.lost_races, "race")),
+                *(f" ({lost})" if lost else "", did.waited_s, result.txn_id),
+                extra={"txlog": {"table": self.uri, "operation": proposal.operation, **result.to_dict()}},
+            )
+
+
+class _Retained:
+    """The commits that the log still has up to a version, read one by one from the newest, as far as asked for."""
+
+    def __init__(self, log: DeltaLog, version: int) -> None:
+        self._log = log
+        self._version = version
+
+    def __iter__(self) -> Iterator[Commit]:
+        return iter([*reversed(self)][::-1])
+
+    def __reversed__(self) -> Iterator[Commit]:
+        for version in range(self._version, -1, -1):
+            try:
+                yield self._log.read_commit(version, files=False)
+            except NotFoundError:
+                return

@@ -1,0 +1,82 @@
+"""The answer to ``CommitStateUnknownError``: did that commit land, for good or never?
+
+In: the ``txn_id`` and version that the error named. Out: True or False, final: where nothing stands at the version,
+an empty commit is put there first, so that a put still under way finds its place taken.
+"""
+
+from __future__ import annotations
+
+from txlog import __version__
+from txlog.commit.open_table import OpenTable
+from txlog.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, StorageError
+from txlog.log.in_commit_timestamps import next_timestamp_ms
+from txlog.log.proposal import Isolation, Proposal, ReadSet, check_text, commit_bytes
+from txlog.protocol.log_names import commit_name
+from txlog.util import ambient
+from txlog.util.arguments import whole_number
+
+__all__ = ["resolve"]
+
+
+def resolve(open_table: OpenTable, txn_id: str, version: int) -> bool:
+    """See `Table.resolve`."""
+    check_text("txn_id", txn_id)
+    if not isinstance(txn_id, str):
+        raise InvalidInputError("txn_id is that of a CommitStateUnknownError, and so is version", table=open_table.uri)
+    version = whole_number("version", version, table=open_table.uri)
+    state = open_table.log.reload()
+    if version > state.version + 1:
+        raise InvalidInputError(
+            f"the table is at v{state.version}: nothing was ever sent to v{version}", table=open_table.uri
+        )
+    if version <= state.version:
+        return _stands_at(open_table, txn_id, version)
+    now_ms = ambient.now_ms()
+    body = commit_bytes(
+        Proposal(
+            txn_id=ambient.uuid4(),
+            read_version=state.version,
+            actions=(),
+            read_set=ReadSet(),
+            isolation=Isolation.WRITE_SERIALIZABLE,
+            operation="FENCE",
+            schema=state.schema,
+            partition_columns=state.partition_columns,
+            operation_parameters={"txnId": txn_id},
+        ),
+        timestamp_ms=now_ms,
+        in_commit_timestamp=(
+            next_timestamp_ms(now_ms=now_ms, previous_ms=state.in_commit_timestamp_ms)
+            if state.properties.in_commit_timestamps
+            else None
+        ),
+        engine_info=f"txlog/{__version__}",
+    )
+    try:
+        open_table.store.log.put_if_absent(commit_name(version), body)
+        return _stands_at(open_table, txn_id, version)
+    except (StorageError, NotFoundError) as error:
+        raise CommitStateUnknownError(
+            f"v{version} could not be fenced ({error}): ask again later",
+            table=open_table.uri,
+            version=version,
+            txn_id=txn_id,
+        ) from error
+
+
+def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:
+    """Whether ``version`` is that commit. Durable before it is told: a power cut must not turn the answer around.
+
+    It must be a version that can be read: a put that arrives after its place was cleaned up has the name of one only.
+    """
+    try:
+        found = open_table.log.read_commit(version, files=False)
+        open_table.log.state_at(version)
+    except NotFoundError:
+        raise NotFoundError(
+            f"v{version} was cleaned up from the log, which can no longer tell whether {txn_id} was it",
+            table=open_table.uri,
+            version=version,
+        ) from None
+    open_table.store.log.make_durable(commit_name(version))
+    return found.txn_id == txn_id

@@ -1,0 +1,1 @@
+"""Pure: SQL text -> bound predicate -> `pyarrow.compute`. Safe in tasks."""

@@ -1,0 +1,374 @@
+"""Predicates: which rows a read, a delete or an overwrite means. The tree, how it is built, how it is bound.
+
+In: ``col("day") == "2026-11-20"`` and its like (SQL text is read by ``predicate_sql``). Out: an immutable tree
+that `bind` checks against a schema. Its truth is SQL's, three-valued; its order is Spark's: NaN equals NaN and
+is greater than every number, strings compare by their UTF-8 bytes. ``predicate_pruning`` decides with it which
+files may match, ``predicate_filter`` turns it into an exact filter of rows.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.values import Ordered, fit, value_text
+from txlog.protocol.schema import STRING, DataType, Struct, type_name
+from txlog.util.arguments import described
+
+__all__ = [
+    "And",
+    "Column",
+    "Comparison",
+    "Constant",
+    "In",
+    "IsNull",
+    "Literal",
+    "Not",
+    "Or",
+    "Path",
+    "Predicate",
+    "StartsWith",
+    "bind",
+    "bind_predicate",
+    "col",
+    "paths_of",
+    "type_of",
+    "with_paths",
+]
+
+Path: TypeAlias = tuple[str, ...]
+"""A column by its name, or a member of a struct by the names that lead to it."""
+
+Literal: TypeAlias = bool | int | float | decimal.Decimal | str | bytes | datetime.date | datetime.datetime
+"""What a column may be compared with, before `bind` fits it to the column's type."""
+
+
+class Predicate:
+    """One condition on a row: true, false or (as in SQL) unknown. ``str()`` gives it as SQL."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Predicate) -> Predicate:
+        return And(self, other)
+
+    def __or__(self, other: Predicate) -> Predicate:
+        return Or(self, other)
+
+    def __invert__(self) -> Predicate:
+        return Not(self)
+
+    def columns(self) -> frozenset[str]:
+        """The top-level columns that decide it."""
+        return frozenset(path[0] for path in paths_of(self))
+
+    def to_arrow_expression(self) -> Any:
+        """The exact filter of rows, a ``pyarrow.compute.Expression``; the predicate must be bound."""
+        from txlog.expressions.row_filter import to_arrow_expression
+
+        return to_arrow_expression(self)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a predicate has no truth value of its own: combine with &, | and ~, not with and, or, not")
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Predicate):
+    """TRUE, FALSE, or (None) NULL."""
+
+    value: bool | None
+
+    def __str__(self) -> str:
+        return "NULL" if self.value is None else str(self.value).upper()
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison(Predicate):
+    """``column operator value``. ``type`` is the column's once bound; the value then is one of `Ordered`."""
+
+    path: Path
+    operator: str
+    value: Literal | Ordered
+    type: DataType | None = None
+
+    def __str__(self) -> str:
+        return f"{_path_text(self.path)} {self.operator} {value_text(self.value, self.type)}"
+
+
+@dataclass(frozen=True, slots=True)
+class In(Predicate):
+    """``column IN (values)``; ``has_null`` where the list held a NULL, which makes a miss unknown."""
+
+    path: Path
+    values: tuple[Literal | Ordered, ...]
+    has_null: bool = False
+    type: DataType | None = None
+
+    def __str__(self) -> str:
+        shown = [value_text(value, self.type) for value in self.values[:10]]
+        shown += [f"... {len(self.values) - 10} more"] if len(self.values) > 10 else []
+        shown += ["NULL"] if self.has_null else []
+        return f"{_path_text(self.path)} IN ({', '.join(shown)})"
+
+
+@dataclass(frozen=True, slots=True)
+class StartsWith(Predicate):
+    """``column LIKE 'prefix%'``."""
+
+    path: Path
+    prefix: str
+    type: DataType | None = None
+
+    def __str__(self) -> str:
+        return f"{_path_text(self.path)} LIKE {value_text(self.prefix + '%', STRING)}"
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull(Predicate):
+    """``column IS NULL``: never unknown itself."""
+
+    path: Path
+    type: DataType | None = None
+
+    def __str__(self) -> str:
+        return f"{_path_text(self.path)} IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class And(Predicate):
+    left: Predicate
+    right: Predicate
+
+    def __str__(self) -> str:
+        return f"{_operand_text(self.left)} AND {_operand_text(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Predicate):
+    left: Predicate
+    right: Predicate
+
+    def __str__(self) -> str:
+        return f"{_operand_text(self.left)} OR {_operand_text(self.right)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Predicate):
+    operand: Predicate
+
+    def __str__(self) -> str:
+        return f"NOT {_operand_text(self.operand)}"
+
+
+class Column:
+    """A column in the making of a predicate: ``col("price") > 10``, ``col("address", "city").is_null()``."""
+
+    __slots__ = ("path",)
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __eq__(self, value: Literal) -> Predicate:  # type: ignore[override]
+        return self._compare("=", value)
+
+    def __ne__(self, value: Literal) -> Predicate:  # type: ignore[override]
+        return self._compare("!=", value)
+
+    def __lt__(self, value: Literal) -> Predicate:
+        return self._compare("<", value)
+
+    def __le__(self, value: Literal) -> Predicate:
+        return self._compare("<=", value)
+
+    def __gt__(self, value: Literal) -> Predicate:
+        return self._compare(">", value)
+
+    def __ge__(self, value: Literal) -> Predicate:
+        return self._compare(">=", value)
+
+    def is_null(self) -> Predicate:
+        return IsNull(self.path)
+
+    def is_not_null(self) -> Predicate:
+        return Not(IsNull(self.path))
+
+    def isin(self, values: Iterable[Literal | None]) -> Predicate:
+        given = list(values)
+        kept = tuple(value for value in given if value is not None)
+        return In(self.path, kept, has_null=len(kept) < len(given))
+
+    def between(self, low: Literal, high: Literal) -> Predicate:
+        return (self >= low) & (self <= high)
+
+    def starts_with(self, prefix: str) -> Predicate:
+        return StartsWith(self.path, prefix)
+
+    def _compare(self, operator: str, value: Literal | None) -> Predicate:
+        if value is None:
+            raise InvalidInputError(
+                f"a comparison of {_path_text(self.path)} with None is never true: use is_null() or is_not_null()"
+            )
+        return Comparison(self.path, operator, value)
+
+
+def col(*path: str) -> Column:
+    """The column of this name; more names lead into a struct. A dot is a part of a name."""
+    if not path or not all(type(name) is str and name for name in path):
+        raise InvalidInputError(f"col() takes the name of a column, got {path!r}")
+    return Column(path)
+
+
+def bind_predicate(where: str | Predicate, schema: Struct) -> Predicate:
+    """A predicate from a caller, as SQL text or built from `col`, bound to the table's schema.
+
+    Raises ``InvalidInputError`` where it does not parse or does not fit.
+    """
+    if isinstance(where, str):
+        from txlog.expressions.sql import parse_predicate
+
+        return parse_predicate(where, schema)
+    if not isinstance(where, Predicate):
+        example = "\"day = '2026-11-20' and amount > 100\""
+        raise InvalidInputError(f"a predicate is a condition in SQL, such as {example}, not {described(where)}")
+    return bind(where, schema)
+
+
+def bind(predicate: Predicate, schema: Struct) -> Predicate:
+    """The predicate with the table's spelling of its columns and with values of the columns' types.
+
+    Names match without regard to case. Binding what is bound changes nothing. A value between two values of
+    its column's type (``id > 1.5`` where id is an integer) is rewritten without loss. Raises
+    ``InvalidInputError`` naming the column that is absent or that cannot be compared with its value.
+    """
+    try:
+        return _bind(predicate, schema)
+    except RecursionError:
+        raise InvalidInputError("the predicate is nested too deeply: compare with many values by isin()") from None
+
+
+def paths_of(predicate: Predicate) -> frozenset[Path]:
+    """Every column, or member of a struct, that decides the predicate."""
+    match predicate:
+        case And(left, right) | Or(left, right):
+            return paths_of(left) | paths_of(right)
+        case Not(operand):
+            return paths_of(operand)
+        case Constant():
+            return frozenset()
+        case Comparison(path) | In(path) | StartsWith(path) | IsNull(path):
+            return frozenset((path,))
+    raise TypeError(f"not a predicate: {predicate!r}")
+
+
+def type_of(path: Path, schema: Struct) -> DataType:
+    """The type of a column that `bind` has resolved."""
+    return _resolved(path, schema)[1]
+
+
+def with_paths(predicate: Predicate, change: Callable[[Path], Path]) -> Predicate:
+    """The same condition on other columns: each path replaced by what ``change`` makes of it."""
+    match predicate:
+        case And(left, right):
+            return And(with_paths(left, change), with_paths(right, change))
+        case Or(left, right):
+            return Or(with_paths(left, change), with_paths(right, change))
+        case Not(operand):
+            return Not(with_paths(operand, change))
+        case Comparison(path) | In(path) | StartsWith(path) | IsNull(path):
+            return replace(predicate, path=change(path))
+    return predicate
+
+
+# --- binding ------------------------------------------------------------------------------------------------
+
+
+def _bind(predicate: Predicate, schema: Struct) -> Predicate:
+    match predicate:
+        case And(left, right):
+            return And(_bind(left, schema), _bind(right, schema))
+        case Or(left, right):
+            return Or(_bind(left, schema), _bind(right, schema))
+        case Not(operand):
+            return Not(_bind(operand, schema))
+        case IsNull(path, None):
+            return IsNull(*_resolved(path, schema))
+        case Comparison(path, operator, value, None):
+            return _bind_comparison(*_resolved(path, schema), operator, value)
+        case In(path, values, has_null, None):
+            return _bind_in(*_resolved(path, schema), values, has_null)
+        case StartsWith(path, prefix, None):
+            found, data_type = _resolved(path, schema)
+            if data_type != STRING:
+                raise _cannot_compare(found, data_type, prefix + "%", "LIKE takes a string column")
+            _bind_comparison(found, data_type, ">=", prefix)  # refuses text that no column can hold
+            return StartsWith(found, prefix, data_type)
+    return predicate
+
+
+def _resolved(path: Path, schema: Struct) -> tuple[Path, DataType]:
+    found: list[str] = []
+    here: DataType = schema
+    for name in path:
+        member = here.find(name) if isinstance(here, Struct) else None
+        if member is None:
+            known = f"it has {', '.join(here.names)}" if isinstance(here, Struct) else f"it is {type_name(here)}"
+            where = _path_text(tuple(found)) if found else "the table"
+            raise InvalidInputError(f"the predicate names column {_path_text(path)}: {where} has no {name}, {known}")
+        found.append(member.name)
+        here = member.type
+    return tuple(found), here
+
+
+def _bind_comparison(path: Path, data_type: DataType, operator: str, value: Literal | Ordered) -> Predicate:
+    try:
+        fitted = fit(value, data_type)
+    except ValueError as error:
+        raise _cannot_compare(path, data_type, value, str(error)) from None
+    if fitted.exact and fitted.value is not None:
+        return Comparison(path, operator, fitted.value, data_type)
+    return _around_gap(path, data_type, operator, fitted.value)
+
+
+def _around_gap(path: Path, data_type: DataType, operator: str, below: Ordered | None) -> Predicate:
+    """A comparison with a number that the column's type cannot hold; ``below`` is the next one that it can."""
+    always = Or(Not(IsNull(path, data_type)), Constant(None))
+    never = And(IsNull(path, data_type), Constant(None))
+    if operator in ("=", "!="):
+        return never if operator == "=" else always
+    upward = operator in (">", ">=")
+    if below is None:
+        return always if upward else never
+    return Comparison(path, ">" if upward else "<=", below, data_type)
+
+
+def _bind_in(path: Path, data_type: DataType, values: tuple[Literal | Ordered, ...], has_null: bool) -> Predicate:
+    kept: list[Ordered] = []
+    for value in values:
+        try:
+            fitted = fit(value, data_type)
+        except ValueError as error:
+            raise _cannot_compare(path, data_type, value, str(error)) from None
+        if fitted.exact and fitted.value is not None:
+            kept.append(fitted.value)
+    return In(path, tuple(kept), has_null, data_type)
+
+
+def _cannot_compare(path: Path, data_type: DataType, value: object, why: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the predicate compares column {_path_text(path)} ({type_name(data_type)}) with {value!r}: {why}"
+    )
+
+
+# --- text ---------------------------------------------------------------------------------------------------
+
+
+def _operand_text(predicate: Predicate) -> str:
+    return f"({predicate})" if isinstance(predicate, (And, Or, Not)) else str(predicate)
+
+
+def _path_text(path: Path) -> str:
+    return ".".join(name if name.isidentifier() else f"`{name.replace('`', '``')}`" for name in path)

@@ -1,0 +1,124 @@
+"""What a classic checkpoint holds, and its bytes: one Parquet file, built by columns.
+
+In: a head, its live files and its tombstones. Out: the bytes, counted again after they are written, and the hint
+that names them. Protocol, metadata and application versions stand in a first row group of their own, so that
+opening a table reads them and nothing else; files are sorted by partition, so that a reader can skip row groups.
+PROTOCOL.md, "Checkpoints", "Checkpoint Schema".
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.arrow.maps import STRING_MAP
+from txlog.errors import CorruptLogError
+from txlog.log.checkpoint.columns import FileColumns, count_adds, parquet_writer, write_row_group
+from txlog.log.checkpoint.hint import last_checkpoint_bytes
+from txlog.log.retention import retained_tombstones, retained_transactions
+from txlog.log.state import TableState
+from txlog.protocol.actions import Action
+from txlog.protocol.log_names import checkpoint_name
+from txlog.util.parallel import parallel_map
+
+__all__ = ["Checkpoint", "build_checkpoint", "retained_small_actions"]
+
+_TEXTS = pa.list_(pa.field("element", pa.string()))
+
+# Children are nullable although the protocol requires them: Arrow writes no NOT NULL child below a null struct.
+_SMALL_TYPES = {
+    "protocol": pa.struct(
+        [
+            ("minReaderVersion", pa.int32()),
+            ("minWriterVersion", pa.int32()),
+            ("readerFeatures", _TEXTS),
+            ("writerFeatures", _TEXTS),
+        ]
+    ),
+    "metaData": pa.struct(
+        [
+            ("id", pa.string()),
+            ("name", pa.string()),
+            ("description", pa.string()),
+            ("format", pa.struct([("provider", pa.string()), ("options", STRING_MAP)])),
+            ("schemaString", pa.string()),
+            ("partitionColumns", _TEXTS),
+            ("configuration", STRING_MAP),
+            ("createdTime", pa.int64()),
+        ]
+    ),
+    "txn": pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())]),
+    "domainMetadata": pa.struct([("domain", pa.string()), ("configuration", pa.string()), ("removed", pa.bool_())]),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A built checkpoint. ``hint`` is the content for ``_last_checkpoint``."""
+
+    version: int
+    body: memoryview
+    hint: bytes
+    add_files: int
+    actions: int
+
+
+def build_checkpoint(state: TableState, live: pa.Table, tombstones: pa.Table, *, now_ms: int) -> Checkpoint:
+    """The classic checkpoint of ``head``. ``live`` is ``FILES_SCHEMA``, ``tombstones`` ``TOMBSTONES_SCHEMA``.
+
+    Raises ``CorruptLogError`` where what was written does not hold every file: publish nothing then.
+    """
+    small = [{action.KEY: action.to_json()} for action in retained_small_actions(state, now_ms=now_ms)]
+    kept = retained_tombstones(tombstones, state.properties, now_ms=now_ms)
+    columns = FileColumns.of(state)
+    schema = columns.schema(_SMALL_TYPES)
+    sink = io.BytesIO()  # grows by an eighth; an Arrow buffer would double
+    with parquet_writer(sink, schema) as writer:
+        write_row_group(writer, _small_columns(small))
+        for groups in (columns.adds(live), columns.removes(kept)):
+            for group in parallel_map(lambda build: build(), groups, threads=1):
+                write_row_group(writer, group)
+    body = sink.getbuffer()
+    actions = len(small) + live.num_rows + kept.num_rows
+    _verify(body, state, add_files=live.num_rows, actions=actions)
+    hint = last_checkpoint_bytes(state.version, actions=actions, size_bytes=len(body), add_files=live.num_rows)
+    return Checkpoint(state.version, body, hint, live.num_rows, actions)
+
+
+def retained_small_actions(state: TableState, *, now_ms: int) -> list[Action]:
+    """All but the file actions that a checkpoint of ``head`` holds."""
+    transactions = retained_transactions(state.transactions.values(), state.properties, now_ms=now_ms)
+    return [state.protocol, state.metadata, *transactions, *state.domains.values()]
+
+
+def _verify(body: memoryview, state: TableState, *, add_files: int, actions: int) -> None:
+    """Count what the footer says was written: a checkpoint that lacks a file loses rows for every reader."""
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(pa.BufferReader(body))
+    written = count_adds(metadata)
+    if written != add_files or metadata.num_rows != actions:
+        raise CorruptLogError(
+            f"the checkpoint built for version {state.version} holds {written} files and {metadata.num_rows} actions"
+            f" instead of {add_files} and {actions}; it was not published",
+            version=state.version,
+            path=checkpoint_name(state.version),
+        )
+
+
+def _small_columns(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    arrays = [pa.array([_with_pairs(row.get(root), kind) for row in rows], kind) for root, kind in _SMALL_TYPES.items()]
+    return pa.Table.from_arrays(arrays, list(_SMALL_TYPES))
+
+
+def _with_pairs(value: Any, kind: pa.DataType) -> Any:
+    """The value with each map as the list of pairs that Arrow takes."""
+    if pa.types.is_map(kind) and isinstance(value, Mapping):
+        return list(value.items())
+    if pa.types.is_struct(kind) and isinstance(value, Mapping):
+        return {field.name: _with_pairs(value.get(field.name), field.type) for field in kind}
+    return value

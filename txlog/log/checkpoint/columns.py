@@ -1,0 +1,156 @@
+"""How live files and tombstones stand in the Parquet files of a checkpoint, classic or V2, built by columns.
+
+In: a head, which says what statistics its checkpoints hold, and files as columns. Out: the schema, tables of
+one row group each, and what the footer of written bytes says they hold. PROTOCOL.md, "Checkpoint Schema".
+
+A field of ``add`` that the protocol does not know has no column: a checkpoint's schema is fixed before its rows are
+seen, the protocol has readers ignore such fields and asks nobody to carry them on, and Spark and deltalake drop
+them as well. The fields it does know are all kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.log.checkpoint.order import RowGroup, row_groups_by_partition
+from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
+from txlog.log.state import TableState
+from txlog.protocol.column_mapping import physical_names, physical_schema
+from txlog.protocol.partition_values import decode_array
+from txlog.protocol.schema import DataType, type_to_arrow
+from txlog.protocol.statistics import StatisticsPolicy
+from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
+
+__all__ = ["ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer", "write_row_group"]
+
+ROW_GROUP_ROWS = 65_536
+_ROW_GROUP_BYTES = 128 << 20
+_DICTIONARY_LEAVES = [
+    "add.partitionValues.key_value.key",
+    "add.partitionValues.key_value.value",
+    "add.modificationTime",
+    "remove.partitionValues.key_value.key",
+    "remove.partitionValues.key_value.value",
+    "remove.deletionTimestamp",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class FileColumns:
+    """The file actions in checkpoints of one table: which statistics, and whether partition values are typed too."""
+
+    add: pa.StructType
+    statistics: pa.StructType | None
+    typed_partitions: tuple[tuple[str, DataType], ...]
+    sorted_by: tuple[str, ...]
+
+    @classmethod
+    def of(cls, state: TableState) -> FileColumns:
+        properties = state.properties
+        sorted_by = physical_names(state.schema, state.partition_columns)
+        members = [field for field in FILES_SCHEMA if field.name != "stats" or properties.write_stats_as_json]
+        typed = properties.write_stats_as_struct
+        if typed is None:
+            typed = not properties.write_stats_as_json  # Spark's default is true: statistics are not to be lost
+        if not typed:
+            return cls(pa.struct(members), None, (), sorted_by)
+        policy = StatisticsPolicy.of(state.schema, properties, state.partition_columns)
+        statistics = statistics_type(policy.leaves)
+        types = {field.name: field.type for field in physical_schema(state.schema).fields}
+        partitions = tuple((name, types[name]) for name in sorted_by if name in types)  # a damaged log may name others
+        members.append(pa.field("stats_parsed", statistics))
+        if partitions:
+            values = pa.struct([(name, type_to_arrow(data_type)) for name, data_type in partitions])
+            members.append(pa.field("partitionValues_parsed", values))
+        return cls(pa.struct(members), statistics, partitions, sorted_by)
+
+    def schema(self, small: Mapping[str, pa.StructType] | None = None) -> pa.Schema:
+        """The file actions behind the ``small`` ones."""
+        remove = pa.struct(list(TOMBSTONES_SCHEMA))
+        return pa.schema([*(small or {}).items(), ("add", self.add), ("remove", remove)])
+
+    def adds(self, live: pa.Table) -> Iterator[RowGroup]:
+        """``live`` (``FILES_SCHEMA``) by partition, in row groups: tables of one column, ``add``."""
+        for files in row_groups_by_partition(live, self.sorted_by, _group_rows(live)):
+            yield partial(self._adds, files)
+
+    def removes(self, tombstones: pa.Table) -> Iterator[RowGroup]:
+        """``tombstones`` (``TOMBSTONES_SCHEMA``) in row groups: tables of one column, ``remove``."""
+        for removed in row_groups_by_partition(tombstones, (), _group_rows(tombstones)):
+            yield partial(_removes, removed)
+
+    def _adds(self, group: RowGroup) -> pa.Table:
+        files = group()
+        if self.statistics is not None:
+            files = files.combine_chunks()  # JSON is read many texts at a time
+        return pa.table({"add": pa.chunked_array([self._add(batch) for batch in files.to_batches()], self.add)})
+
+    def _add(self, files: pa.RecordBatch) -> pa.StructArray:
+        values = dict(zip(files.schema.names, _all_false(files, "dataChange"), strict=True))
+        if self.statistics is not None:
+            values["stats_parsed"] = statistics_as_struct(files.column("stats"), self.statistics)
+        if self.typed_partitions:
+            typed = [decode_array(partition_column(files, name), kind) for name, kind in self.typed_partitions]
+            names = [name for name, _ in self.typed_partitions]
+            values["partitionValues_parsed"] = pa.StructArray.from_arrays(typed, names)
+        return pa.StructArray.from_arrays([values[field.name] for field in self.add], fields=list(self.add))
+
+
+def _removes(group: RowGroup) -> pa.Table:
+    fields = list(TOMBSTONES_SCHEMA)
+    chunks = [
+        pa.StructArray.from_arrays(_all_false(batch, "dataChange"), fields=fields) for batch in group().to_batches()
+    ]
+    return pa.table({"remove": pa.chunked_array(chunks, pa.struct(fields))})
+
+
+def _group_rows(files: pa.Table) -> int:
+    """Rows in a row group: fewer where they are wide, since writer and reader hold one whole."""
+    row_bytes = files.nbytes // max(1, files.num_rows)
+    fitting: int = _ROW_GROUP_BYTES // max(1, row_bytes)
+    return max(1024, min(ROW_GROUP_ROWS, fitting))
+
+
+def _all_false(batch: pa.RecordBatch, name: str) -> list[pa.Array]:
+    """The batch's columns, one of them all false: a checkpoint changes no data, and Spark says so in each row."""
+    place = batch.schema.get_field_index(name)
+    columns = list(batch.columns)
+    columns[place] = pa.repeat(pa.scalar(False), batch.num_rows)
+    return columns
+
+
+# --- Parquet ----------------------------------------------------------------------------------------------
+
+
+def parquet_writer(sink: Any, schema: pa.Schema) -> Any:
+    """A ``ParquetWriter`` with the settings of all our checkpoint files."""
+    import pyarrow.parquet as pq
+
+    return pq.ParquetWriter(
+        sink,
+        schema,
+        compression="zstd",
+        compression_level=1,
+        use_dictionary=_DICTIONARY_LEAVES,
+        store_schema=False,
+    )
+
+
+def write_row_group(writer: Any, columns: pa.Table) -> None:
+    """Write ``columns`` as one row group, with all the others of the writer's schema null."""
+    rows = columns.num_rows
+    given = dict(zip(columns.schema.names, columns.columns, strict=True))
+    arrays = [given[f.name] if f.name in given else pa.nulls(rows, f.type) for f in writer.schema]
+    writer.write_table(pa.Table.from_arrays(arrays, schema=writer.schema), row_group_size=max(1, rows))
+
+
+def count_adds(metadata: Any) -> int:
+    """How many files a Parquet footer says were written."""
+    leaf = [metadata.schema.column(at).path for at in range(metadata.num_columns)].index("add.path")
+    columns = [metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups)]
+    return sum(column.num_values - column.statistics.null_count for column in columns)

@@ -1,0 +1,123 @@
+"""What a V2 checkpoint holds: a short top-level file in JSON, and sidecars in Parquet that hold the files.
+
+In: a head, live files and tombstones as columns, and the sidecars of the last checkpoint that may serve again. Out: the
+bytes of each new sidecar, which of the old ones are worth keeping, the bytes of the top-level file and the hint.
+Files and tombstones stand in different sidecars: tombstones expire, and an old sidecar must hold nothing that does.
+PROTOCOL.md, "V2 Spec", "Sidecar Files", "Last Checkpoint File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError
+from txlog.log.checkpoint.classic import retained_small_actions
+from txlog.log.checkpoint.columns import ROW_GROUP_ROWS, FileColumns, count_adds, parquet_writer, write_row_group
+from txlog.log.checkpoint.hint import last_checkpoint_bytes
+from txlog.log.checkpoint.order import RowGroup
+from txlog.log.state import TableState
+from txlog.protocol.actions import CheckpointMetadata, Sidecar, action_to_json
+
+__all__ = ["StoredSidecar", "TopLevel", "encode_sidecar", "serves_again", "sidecar_groups", "top_level", "wants_v2"]
+
+
+def wants_v2(state: TableState) -> bool:
+    """Whether checkpoints of this table are to be V2: its policy says so, and its readers must know them."""
+    return state.properties.checkpoint_policy == "v2" and "v2Checkpoint" in (state.protocol.reader_features or ())
+
+
+# --- sidecars ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSidecar:
+    """A sidecar in the log: what the top-level file says of it, and how many files and actions it holds."""
+
+    action: Sidecar
+    add_files: int
+    actions: int
+
+
+def sidecar_groups(columns: FileColumns, live: pa.Table, tombstones: pa.Table) -> Iterator[RowGroup]:
+    """What each new sidecar holds: one row group. ``tombstones`` are those that are retained."""
+    yield from columns.adds(live)
+    yield from columns.removes(tombstones)
+
+
+def encode_sidecar(columns: FileColumns, group: RowGroup) -> tuple[memoryview, int, int]:
+    """The bytes of one sidecar, counted again: body, files, actions. Raises ``CorruptLogError`` where one is lost."""
+    import pyarrow.parquet as pq
+
+    table = group()
+    sink = pa.BufferOutputStream()
+    with parquet_writer(sink, columns.schema()) as writer:
+        write_row_group(writer, table)
+    body = sink.getvalue()
+    metadata = pq.read_metadata(pa.BufferReader(body))
+    add_files = table.num_rows if table.schema.names == ["add"] else 0
+    if (count_adds(metadata), metadata.num_rows) != (add_files, table.num_rows):
+        raise CorruptLogError(
+            f"a sidecar holds {count_adds(metadata)} files and {metadata.num_rows} actions instead of {add_files} and"
+            f" {table.num_rows}; the checkpoint was not published"
+        )
+    return memoryview(body), add_files, table.num_rows
+
+
+def serves_again(untouched: Sequence[StoredSidecar], added: int) -> list[StoredSidecar]:
+    """Which of the sidecars that nothing changed are kept as they are, ``added`` files being written anew.
+
+    A sidecar that holds no more than what is written anyway is written along with it. So each time a file is written
+    again its sidecar doubles, until it is full: there are few small sidecars, and few writings of each file.
+    """
+    kept = sorted(untouched, key=lambda sidecar: sidecar.add_files, reverse=True)
+    while kept and kept[-1].add_files <= min(added, ROW_GROUP_ROWS // 2):
+        added += kept.pop().add_files
+    return kept
+
+
+# --- the top-level file -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TopLevel:
+    """The top-level file of one V2 checkpoint: its bytes, and what the hint says of the whole."""
+
+    version: int
+    body: bytes
+    sidecars: tuple[Sidecar, ...]
+    add_files: int
+    actions: int
+    size_bytes: int
+
+    def hint(self, name: str, modified_ms: int) -> bytes:
+        """The content for ``_last_checkpoint``, once the file has this name."""
+        v2: dict[str, Any] = {
+            "path": name,
+            "sizeInBytes": len(self.body),
+            "modificationTime": modified_ms,
+            "sidecarFiles": [sidecar.to_json() for sidecar in self.sidecars],
+        }
+        return last_checkpoint_bytes(
+            self.version, actions=self.actions, size_bytes=self.size_bytes, add_files=self.add_files, v2=v2
+        )
+
+
+def top_level(state: TableState, sidecars: Iterable[StoredSidecar], *, now_ms: int) -> TopLevel:
+    """The top-level file that names ``sidecars``."""
+    named = list(sidecars)
+    small = [CheckpointMetadata(state.version), *retained_small_actions(state, now_ms=now_ms)]
+    actions = [*small, *(sidecar.action for sidecar in named)]
+    body = b"".join(orjson.dumps(action_to_json(action)) + b"\n" for action in actions)
+    return TopLevel(
+        state.version,
+        body,
+        tuple(sidecar.action for sidecar in named),
+        sum(sidecar.add_files for sidecar in named),
+        len(actions) + sum(sidecar.actions for sidecar in named),
+        len(body) + sum(sidecar.action.size_in_bytes for sidecar in named),
+    )

@@ -1,0 +1,438 @@
+"""One transaction before it is a version: what it read, what it does, and the bytes of its commit.
+
+In: actions, a read set and what goes into commitInfo. Out: a `Proposal` (checked by `validate_proposal`, judged
+by ``conflicts.decide``) and, for one version and time, newline-delimited JSON. A rebase makes a new first line;
+all other lines are serialised once. PROTOCOL.md, "Delta Log Entries", "Commit Provenance Information" and
+"Action Reconciliation" (its requirements on one commit).
+"""
+
+from __future__ import annotations
+
+import copy
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import orjson
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    CommitInfo,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+    action_to_json,
+)
+from txlog.protocol.column_mapping import physical_names, schema_of
+from txlog.protocol.paths import canonical_path
+from txlog.protocol.schema import Struct
+from txlog.protocol.wire import shown
+from txlog.util.arguments import described
+
+if TYPE_CHECKING:
+    from txlog.expressions.predicates import Predicate
+
+__all__ = [
+    "ROW_TRACKING_DOMAIN",
+    "Isolation",
+    "Proposal",
+    "ReadSet",
+    "check_text",
+    "commit_bytes",
+    "commit_facts",
+    "operation_parameters",
+    "validate_proposal",
+]
+
+
+Kind = TypeVar("Kind", bound=Action)
+
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+"""The metadata domain that holds the highest row id given: ``{"rowIdHighWaterMark": n}``."""
+
+
+class Isolation(enum.Enum):
+    """What a transaction is safe from; the value is Delta's name, as in ``delta.isolationLevel``."""
+
+    SERIALIZABLE = "Serializable"
+    """The versions are an order in which the transactions could have run one by one."""
+    WRITE_SERIALIZABLE = "WriteSerializable"
+    """Some such order exists for the writes: a concurrent blind append counts as having come later."""
+    SNAPSHOT = "SnapshotIsolation"
+    """Rows that others add do not matter. For commits that only move rows; no table may be set to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadSet:
+    """What a transaction's result depends on. Nothing in it makes an append blind.
+
+    ``predicates`` are bound to the schema. ``files`` are the paths, as the log writes them, of every file that
+    the reads looked into. None: not listed, so that each concurrent remove that may match a predicate counts
+    as one of a file that was read. ``app_ids`` and ``domains`` are those read but not written; what the
+    transaction writes counts as read.
+    """
+
+    whole_table: bool = False
+    predicates: tuple[Predicate, ...] = ()
+    files: frozenset[str] | None = None
+    app_ids: frozenset[str] = frozenset()
+    domains: frozenset[str] = frozenset()
+
+    @property
+    def is_blind(self) -> bool:
+        """True where no row of the table was read."""
+        return not (self.whole_table or self.predicates or self.files)
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A transaction ready to commit: planned on ``read_version`` (-1: it creates the table).
+
+    ``schema`` and ``partition_columns`` are the table's at ``read_version`` (of the table to be, when creating);
+    ``isolation`` is the table's level, or the one asked for. ``operation_parameters`` are texts as Spark's
+    history shows them (`operation_parameters` makes them), ``operation_metrics`` are numbers as texts.
+    ``checked_version`` is the last version known not to conflict; `rebased` moves it. ``adds_are_new`` says that no
+    added file can be in the table already: each was written for this transaction alone.
+    """
+
+    txn_id: str
+    read_version: int
+    actions: tuple[Action, ...]
+    read_set: ReadSet
+    isolation: Isolation
+    operation: str
+    schema: Struct
+    partition_columns: tuple[str, ...]
+    operation_parameters: dict[str, str] = field(default_factory=dict)
+    operation_metrics: dict[str, str] = field(default_factory=dict)
+    user_metadata: str | None = None
+    fingerprint: str | None = None
+    checked_version: int | None = None
+    adds_are_new: bool = True
+
+    @property
+    def base_version(self) -> int:
+        """The version this proposal is valid on; the one it would become is the next."""
+        return self.read_version if self.checked_version is None else self.checked_version
+
+    def rebased(self, version: int) -> Proposal:
+        """The same transaction, found valid on ``version``; its serialised lines are shared, not made again."""
+        if version < self.base_version:
+            raise ValueError(f"cannot rebase from version {self.base_version} back to {version}")
+        moved = copy.copy(self)
+        object.__setattr__(moved, "checked_version", version)
+        return moved
+
+    @property
+    def creates_table(self) -> bool:
+        return self.read_version < 0
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """The metadata this transaction sets, if it does."""
+        found = self._of(Metadata)
+        return found[0] if found else None
+
+    @property
+    def protocol(self) -> Protocol | None:
+        """The protocol this transaction sets, if it does."""
+        found = self._of(Protocol)
+        return found[0] if found else None
+
+    @property
+    def set_transactions(self) -> tuple[SetTransaction, ...]:
+        return self._of(SetTransaction)
+
+    @property
+    def domains(self) -> tuple[DomainMetadata, ...]:
+        return self._of(DomainMetadata)
+
+    @property
+    def adds(self) -> tuple[AddFile, ...]:
+        return self._of(AddFile)
+
+    @property
+    def removes(self) -> tuple[RemoveFile, ...]:
+        return self._of(RemoveFile)
+
+    def _of(self, kind: type[Kind]) -> tuple[Kind, ...]:
+        return self._by_kind.get(kind, ())
+
+    @cached_property
+    def _by_kind(self) -> dict[type[Any], tuple[Any, ...]]:
+        kinds: dict[type[Any], list[Any]] = {}
+        for action in self.actions:
+            kinds.setdefault(type(action), []).append(action)
+        return {kind: tuple(actions) for kind, actions in kinds.items()}
+
+    @cached_property
+    def net_files(self) -> tuple[int, int] | None:
+        """By how many files and bytes the table grows; None where a file may count twice or its size is unknown."""
+        adds, removes = self.adds, self.removes
+        sizes = [remove.size for remove in removes if remove.size is not None]
+        if len(sizes) < len(removes) or (adds and not self.adds_are_new):
+            return None
+        return len(adds) - len(sizes), sum([add.size for add in adds]) - sum(sizes)
+
+    @cached_property
+    def is_blind_append(self) -> bool:
+        """What commitInfo says and every later loser trusts: only new rows (and ``txn``), and no row was read."""
+        return self.read_set.is_blind and all(
+            type(action) is SetTransaction
+            or (isinstance(action, AddFile) and action.data_change)
+            or _counts_row_ids(action)
+            for action in self.actions
+        )
+
+    @cached_property
+    def only_moves_rows(self) -> bool:
+        """File actions alone, all with ``dataChange`` false (or nothing at all)."""
+        return all(
+            (type(action) in _FILE_ACTIONS and not _changes_data(action)) or _counts_row_ids(action)
+            for action in self.actions
+        )
+
+    @cached_property
+    def effective_isolation(self) -> Isolation:
+        """The level that decides: a commit that changes no data needs no more than a snapshot.
+
+        Under WriteSerializable the operation must besides be one that never changes data: a DELETE that found
+        nothing may not move before a commit whose rows it would have deleted.
+        """
+        if not self.only_moves_rows:
+            return self.isolation
+        if self.isolation is Isolation.WRITE_SERIALIZABLE and self.operation not in _MOVING_OPERATIONS:
+            return self.isolation
+        return Isolation.SNAPSHOT
+
+    @cached_property
+    def needs_winning_files(self) -> bool:
+        """Whether concurrent adds and removes matter: if not, winners may be parsed with ``files=False``."""
+        return not self.read_set.is_blind or any(type(action) is RemoveFile for action in self.actions)
+
+    @cached_property
+    def _serialized(self) -> tuple[bytes, int]:
+        """Every line that no rebase changes, each with its newline; and how many there are."""
+        lines = [_line(action) for action in self.actions if not _is_undated(action)]
+        return b"\n".join([*lines, b""]), len(lines)
+
+
+def commit_bytes(
+    proposal: Proposal,
+    *,
+    timestamp_ms: int,
+    engine_info: str,
+    in_commit_timestamp: int | None = None,
+    attempts: int | None = None,
+    waited_s: float = 0.0,
+    lost_to: Mapping[str, int] | None = None,
+) -> bytes:
+    """The commit as newline-delimited JSON; line 1 is ``commitInfo``, with the number of all lines in it.
+
+    ``attempts`` is how many versions were tried for, this one included; None leaves it out. ``lost_to`` counts those
+    that were lost, by the winners' operations, and ``waited_s`` is the time spent waiting for it. A ``txn`` without
+    ``lastUpdated`` gets ``timestamp_ms``: where the table limits how long transactions are kept, Spark forgets one
+    without it at once.
+    """
+    body, lines = proposal._serialized
+    dated = [replace(action, last_updated=timestamp_ms) for action in proposal.set_transactions if _is_undated(action)]
+    own: dict[str, Any] = {"actions": 1 + len(dated) + lines}
+    if attempts is not None:
+        own["attempts"] = attempts
+    if lost_to:
+        own["lostTo"] = dict(lost_to)
+        own["waitedMs"] = round(waited_s * 1000)
+    if proposal.net_files is not None:
+        own["net"] = proposal.net_files
+    if proposal.fingerprint is not None:
+        own["fingerprint"] = proposal.fingerprint
+    info = _commit_info(proposal, timestamp_ms, engine_info, in_commit_timestamp)
+    info["txlog"] = own
+    state = [orjson.dumps({CommitInfo.KEY: info})]
+    state += [_line(action) for action in dated]
+    return b"\n".join([*state, body])
+
+
+def _line(action: Action) -> bytes:
+    """Raises ``InvalidInputError`` where the action holds what JSON cannot."""
+    try:
+        return orjson.dumps(action_to_json(action))
+    except TypeError as error:
+        raise InvalidInputError(f"{action.KEY} holds what JSON cannot ({error}): {shown(action)}") from None
+
+
+def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
+    """What of a commit's ``commitInfo`` tells of the table, for whoever need not read back what was just written."""
+    own = {} if proposal.net_files is None else {"net": list(proposal.net_files)}
+    return CommitInfo({"inCommitTimestamp": in_commit_timestamp, "txlog": own})
+
+
+def _commit_info(
+    proposal: Proposal, timestamp_ms: int, engine_info: str, in_commit_timestamp: int | None
+) -> dict[str, Any]:
+    """In Spark's order. Its reader takes ``operationParameters`` and ``operationMetrics`` as maps of strings."""
+    info: dict[str, Any] = {}
+    if in_commit_timestamp is not None:
+        info["inCommitTimestamp"] = in_commit_timestamp
+    info["timestamp"] = timestamp_ms
+    info["operation"] = proposal.operation
+    info["operationParameters"] = proposal.operation_parameters
+    if not proposal.creates_table:
+        info["readVersion"] = proposal.read_version
+    info["isolationLevel"] = proposal.effective_isolation.value
+    info["isBlindAppend"] = proposal.is_blind_append
+    info["operationMetrics"] = proposal.operation_metrics
+    if proposal.user_metadata is not None:
+        info["userMetadata"] = proposal.user_metadata
+    info["engineInfo"] = engine_info
+    info["txnId"] = proposal.txn_id
+    return info
+
+
+def operation_parameters(**values: object) -> dict[str, str]:
+    """commitInfo's ``operationParameters`` in Spark's form: text as it is, anything else as its JSON text.
+
+    ``operation_parameters(mode="Append", partitionBy=["day"])`` gives ``{"mode": "Append", "partitionBy":
+    '["day"]'}``. None leaves a parameter out.
+    """
+    try:
+        return {
+            name: value if isinstance(value, str) else orjson.dumps(value).decode()
+            for name, value in values.items()
+            if value is not None
+        }
+    except TypeError as error:
+        raise InvalidInputError(f"JSON cannot hold this ({error}): {shown(values)}") from None
+
+
+# --- what one commit may hold -------------------------------------------------------------------------------
+
+
+def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
+    """Refuse a commit that the protocol forbids, before anything is sent.
+
+    ``append_only`` is whether the table is (``delta.appendOnly`` with its feature in force). Raises
+    ``InvalidInputError`` naming the rule and the file, application or domain that breaks it.
+    """
+    for kind, actions in proposal._by_kind.items():
+        if kind not in _COMMITTED_ACTIONS:
+            raise InvalidInputError(f"a transaction cannot hold a {kind.KEY} action")
+        if kind in (Metadata, Protocol) and len(actions) > 1:
+            raise InvalidInputError(f"a commit may set {kind.KEY} once, this one sets it twice")
+    for what in ("operation", "user_metadata", "fingerprint"):
+        check_text(what, getattr(proposal, what))
+    _check_version(proposal)
+    _check_unique("transaction of application", [action.app_id for action in proposal.set_transactions])
+    _check_unique("metadata of domain", [action.domain for action in proposal.domains])
+    _check_files(proposal, append_only)
+    _check_isolation(proposal)
+    for name, texts in (("parameter", proposal.operation_parameters), ("metric", proposal.operation_metrics)):
+        for key, value in texts.items():
+            if type(value) is not str:
+                raise InvalidInputError(f"operation {name} {key} must be a string, is {value!r}")
+        check_text(f"operation {name}", "".join([*texts, *texts.values()]))
+
+
+def check_text(what: str, value: object) -> None:
+    """Refuse what commitInfo would hold as another type than the text that its readers expect. None is nothing."""
+    if value is None:
+        return
+    if type(value) is not str:
+        raise InvalidInputError(f"{what} must be text, is {described(value)}")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise InvalidInputError(f"{what} must be text that UTF-8 can hold, is {value!r}") from None
+
+
+def _check_version(proposal: Proposal) -> None:
+    if proposal.read_version < -1:
+        raise InvalidInputError(f"the version read must be -1 (none) or more, is {proposal.read_version}")
+    if proposal.creates_table and (proposal.metadata is None or proposal.protocol is None):
+        raise InvalidInputError("the commit that creates a table must set both metaData and protocol")
+
+
+def _check_isolation(proposal: Proposal) -> None:
+    if proposal.isolation is Isolation.SNAPSHOT and not proposal.only_moves_rows:
+        raise InvalidInputError(
+            "SnapshotIsolation is only for commits that move rows without changing them: use Serializable or"
+            " WriteSerializable"
+        )
+
+
+def _check_files(proposal: Proposal, append_only: bool) -> None:
+    adds, removes = proposal.adds, proposal.removes
+    added = {canonical_path(action.path): action.key[1] for action in adds}
+    if len(added) < len(adds):
+        _check_unique("add of file", [canonical_path(action.path) for action in adds])
+    _check_unique("remove of file", [canonical_path(action.path) for action in removes])
+    absent = object()
+    for remove in removes:
+        if added.get(canonical_path(remove.path), absent) == remove.key[1]:
+            raise InvalidInputError(f"a commit both adds and removes file {remove.path}: readers would disagree")
+        if remove.deletion_timestamp is None:
+            raise InvalidInputError(f"the remove of {remove.path} needs a deletionTimestamp: vacuum deletes by it")
+        if append_only and remove.data_change:
+            raise InvalidInputError(
+                f"the table is append-only (delta.appendOnly): cannot remove {remove.path}."
+                " Unset the property to delete or overwrite rows"
+            )
+    files: list[AddFile | RemoveFile] = [*adds, *removes]
+    if len({action.data_change for action in files}) > 1:
+        raise InvalidInputError("a commit must not mix files with dataChange true and false")
+    for change in proposal._of(AddCDCFile):
+        if change.data_change:
+            raise InvalidInputError(f"cdc file {change.path} must have dataChange false")
+    _check_partition_values(adds, _partition_keys(proposal))
+
+
+def _partition_keys(proposal: Proposal) -> frozenset[str]:
+    metadata = proposal.metadata
+    columns = proposal.partition_columns if metadata is None else metadata.partition_columns
+    if not columns:
+        return frozenset()
+    return frozenset(physical_names(proposal.schema if metadata is None else schema_of(metadata), columns))
+
+
+def _check_partition_values(adds: Iterable[AddFile], columns: frozenset[str]) -> None:
+    for add in adds:
+        if add.partition_values.keys() != columns:
+            found = ", ".join(sorted(add.partition_values)) or "none"
+            raise InvalidInputError(
+                f"file {add.path} has values for partition columns {found};"
+                f" the table is partitioned by {', '.join(sorted(columns)) or 'none'}"
+            )
+
+
+def _check_unique(what: str, keys: list[str]) -> None:
+    if len(set(keys)) < len(keys):
+        seen: set[str] = set()
+        twice = next(key for key in keys if key in seen or seen.add(key))  # type: ignore[func-returns-value]
+        raise InvalidInputError(f"a commit holds the {what} {twice} twice")
+
+
+_FILE_ACTIONS = (AddFile, RemoveFile, AddCDCFile)
+_COMMITTED_ACTIONS = (*_FILE_ACTIONS, Metadata, Protocol, SetTransaction, DomainMetadata)
+
+_MOVING_OPERATIONS = frozenset(("OPTIMIZE", "REORG", "COMPUTE STATS"))
+"""Operations that by their nature change no data (``Operation.changesData`` of Spark's DeltaOperations)."""
+
+
+def _changes_data(action: Action) -> bool:
+    return isinstance(action, (AddFile, RemoveFile)) and action.data_change
+
+
+def _counts_row_ids(action: Action) -> bool:
+    """The high-water mark of row ids, which every commit with new files moves: it says nothing of what they are."""
+    return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN
+
+
+def _is_undated(action: Action) -> bool:
+    return type(action) is SetTransaction and action.last_updated is None

@@ -1,0 +1,227 @@
+"""One Parquet file of a checkpoint: which leaves hold a value, and its rows in pieces that are read on their own.
+
+In: a way to open the file. Out: record batches with only the leaves that hold a value, refused as soon as they cost
+more than a file of that size may. A leaf without a value in any row, of which checkpoints have many, is not read.
+PROTOCOL.md, "Checkpoint Schema".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.arrow.bounded_batches import beside, bounded_batches
+from txlog.errors import CorruptLogError
+from txlog.protocol.actions import AddFile
+from txlog.protocol.commit_file import Limits
+from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    from txlog.skipping.many_files import FilePruner
+
+__all__ = ["CheckpointParquet", "Piece"]
+
+_BATCH_ROWS = 32_768  # four times as much breaks the memory bound of a million files
+_FILTERED_ROWS = 16_384  # of which few are kept: the memory of the last ones serves again
+_BATCH_BYTES = 64 << 20
+_READ_BYTES = 1 << 20
+_PIECE_ROWS = 65_536
+_TEXT = "add.stats"
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some of a checkpoint's rows. ``read`` may be called in any thread; a piece that ``is_small`` fits in memory."""
+
+    name: str
+    is_small: bool
+    read: Callable[[], Iterable[pa.RecordBatch]]
+
+
+class CheckpointParquet:
+    """One file, of which the footer is kept. ``is_remote`` where a request costs more than the bytes it brings."""
+
+    def __init__(self, name: str, open_source: Callable[[], Any], limits: Limits, *, is_remote: bool) -> None:
+        import pyarrow.parquet as pq
+
+        from txlog.arrow.parquet_footer import check_footer, read_footer
+
+        self.name = name
+        self._open_source = open_source
+        self._is_remote = is_remote
+        self._remote_source: Any = None
+        with self._source() as source:
+            self.size_bytes: int = source.size()
+            footer = read_footer(source)
+        with pq.ParquetFile(pa.BufferReader(footer)) as file:
+            self.metadata = file.metadata
+            check_footer(footer, self.metadata)
+            self.schema = file.schema_arrow
+        self._memory_bytes = limits.checkpoint_memory(self.size_bytes)
+        self._decoded_bytes = 0
+        most_rows = limits.checkpoint_rows(self.size_bytes)
+        if self.metadata.num_rows > most_rows:
+            raise CorruptLogError(
+                f"checkpoint file {name} of {self.size_bytes} bytes claims {self.metadata.num_rows} rows, more than the"
+                f" limit of {most_rows}"
+            )
+
+    def units(self, roots: Iterable[str]) -> dict[str, list[int]]:
+        """Leaf numbers per ``root.field``, the unit that is read or left out whole (half a map cannot be read)."""
+        wanted = set(roots)
+        units: dict[str, list[int]] = {}
+        for leaf in range(self.metadata.num_columns):
+            parts = self.metadata.schema.column(leaf).path.split(".", 2)
+            if parts[0] in wanted and len(parts) > 1:
+                units.setdefault(f"{parts[0]}.{parts[1]}", []).append(leaf)
+        return units
+
+    def live_units(self, groups: Iterable[int], units: dict[str, list[int]]) -> list[str]:
+        """The units with a value in any of the row groups; a leaf without statistics may have one."""
+        row_groups = [self.metadata.row_group(group) for group in groups]
+        return [
+            unit
+            for unit, leaves in units.items()
+            if any(_has_value(group.column(leaf)) for group in row_groups for leaf in leaves)
+        ]
+
+    def set_rows(self, group: int, root: str) -> float:
+        """In how many rows of a row group ``root`` is set, infinite where the footer does not tell: as many as its
+        fullest leaf has values, since each action has a field that it cannot be without.
+        """
+        counts: list[float] = [0]
+        row_group = self.metadata.row_group(group)
+        for leaf in range(self.metadata.num_columns):
+            column = self.metadata.schema.column(leaf)
+            if column.path.startswith(f"{root}.") and not column.max_repetition_level:
+                chunk = row_group.column(leaf)
+                nulls = _null_count(chunk)
+                counts.append(math.inf if nulls is None else chunk.num_values - nulls)
+        return max(counts)
+
+    def groups(self) -> list[int]:
+        return list(range(self.metadata.num_row_groups))
+
+    def batches(self, groups: list[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of these row groups, refused as soon as they cost more than `Limits` allows."""
+        with self._open() as (file, source):
+            yield from self._bounded(file, source, groups, columns)
+
+    def pieces(self, root: str, fields: Collection[str], pruner: FilePruner | None) -> Iterator[Piece]:
+        """The file actions under ``root``, as ``fields`` of them; with ``pruner`` those that may match."""
+        units = self.units((root,))
+        path = units.get(f"{root}.path")
+        if path is None:
+            return
+        groups = [group for group in self.groups() if self.live_units([group], {"path": path})]
+        wanted = {f"{root}.{field}" for field in fields} & units.keys()
+        columns = self.live_units(groups, {unit: units[unit] for unit in wanted})
+        parsed = f"{root}.stats_parsed"
+        if root == AddFile.KEY and "stats" in fields and parsed in units and self._lacks_text(groups, units):
+            columns.append(parsed)
+        for run in self._runs(groups):
+            rows = sum(self.metadata.row_group(group).num_rows for group in run)
+            is_small = rows <= 2 * _PIECE_ROWS
+            apply = map if is_small else parallel_map
+            yield Piece(self.name, is_small, partial(self._read, run, columns, pruner, apply))
+
+    def _runs(self, groups: list[int]) -> Iterator[list[int]]:
+        """The row groups in runs that are worth a thread; of a remote file all in one, for fewer requests."""
+        run: list[int] = []
+        rows = 0
+        for group in groups:
+            run.append(group)
+            rows += self.metadata.row_group(group).num_rows
+            if rows >= _PIECE_ROWS and not self._is_remote:
+                yield run
+                run, rows = [], 0
+        if run:
+            yield run
+
+    def _read(
+        self, groups: list[int], columns: list[str], pruner: FilePruner | None, apply: Any
+    ) -> Iterator[pa.RecordBatch]:
+        with self._open() as (file, source):
+            if pruner is None:
+                yield from self._bounded(file, source, groups, columns)
+                return
+            from txlog.log_files.checkpoint_filter import CheckpointFilter
+
+            def read(group: int, wanted: list[str]) -> Iterator[pa.RecordBatch]:
+                return self._bounded(file, source, [group], wanted, _FILTERED_ROWS)
+
+            wanted = CheckpointFilter(pruner, self.metadata)
+            yield from wanted.batches(groups, columns, read, apply, at_once=self._is_remote)
+
+    def _bounded(
+        self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int = _BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        for batch in self._decoded(file, source, groups, columns, rows):
+            self._decoded_bytes += batch.nbytes
+            if self._decoded_bytes > self._memory_bytes:
+                raise CorruptLogError(
+                    f"checkpoint file {self.name} of {self.size_bytes} bytes decodes to more than the limit of"
+                    f" {self._memory_bytes} bytes"
+                )
+            yield batch
+
+    def _decoded(
+        self, file: Any, source: Any, groups: list[int], columns: list[str], rows: int
+    ) -> Iterator[pa.RecordBatch]:
+        """In two threads where nothing else is read meanwhile: the text of statistics is most of a checkpoint."""
+        read = partial(bounded_batches, file, source, rows=rows, size_bytes=_BATCH_BYTES, row_groups=groups)
+        others = [column for column in columns if column != _TEXT]
+        few_rows = sum(self.metadata.row_group(group).num_rows for group in groups) <= 2 * _PIECE_ROWS
+        if self._is_remote or few_rows or not 0 < len(others) < len(columns):
+            return read(columns)
+        return beside(read(others), read([_TEXT]))
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[tuple[Any, Any]]:
+        import pyarrow.parquet as pq
+
+        # Reading ahead pays where a request costs more than the bytes it brings; on a disk it only costs memory.
+        remote, read_bytes = self._is_remote, 0 if self._is_remote else _READ_BYTES
+        with (
+            self._source() as source,
+            pq.ParquetFile(source, metadata=self.metadata, pre_buffer=remote, buffer_size=read_bytes) as file,
+        ):
+            yield file, source
+
+    @contextlib.contextmanager
+    def _source(self) -> Iterator[Any]:
+        source = self._remote_source or self._open_source()
+        if self._is_remote:
+            self._remote_source = source  # to open it again would cost a request
+        try:
+            yield source
+        finally:
+            if not self._is_remote:
+                source.close()
+
+    def _lacks_text(self, groups: Iterable[int], units: dict[str, list[int]]) -> bool:
+        """Whether some file may have no ``add.stats``: its statistics are then looked for in ``add.stats_parsed``."""
+        text = units.get("add.stats")
+        if text is None:
+            return True
+        for group in groups:
+            row_group = self.metadata.row_group(group)
+            absent, no_file = (_null_count(row_group.column(leaf)) for leaf in (text[0], units["add.path"][0]))
+            if absent is None or absent != no_file:
+                return True
+        return False
+
+
+def _has_value(chunk: Any) -> bool:
+    return bool(_null_count(chunk) != chunk.num_values)
+
+
+def _null_count(chunk: Any) -> int | None:
+    statistics = chunk.statistics
+    return None if statistics is None else statistics.null_count  # None where the footer does not tell

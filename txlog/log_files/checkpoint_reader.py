@@ -1,0 +1,301 @@
+"""Reading checkpoints: classic, multi-part and V2 (JSON or Parquet, with or without sidecars).
+
+In: the names of one checkpoint. Out: its small actions (protocol, metadata, ...) without touching the file list,
+or its files as Arrow batches. Whatever is wrong with a checkpoint
+is ``CorruptLogError``, so that the caller falls back to an older one. PROTOCOL.md, "Checkpoints".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.log import files
+from txlog.log.segment import CheckpointFiles
+from txlog.log_files.checkpoint_parquet import CheckpointParquet, Piece
+from txlog.protocol.actions import Action, ActionError, AddFile, RemoveFile, Sidecar, action_from_json
+from txlog.protocol.commit_file import Commit, Limits, parse_actions
+from txlog.protocol.log_names import SIDECARS, LogFileKind
+from txlog.protocol.wire import shown
+from txlog.store.base import TableStore
+from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    from txlog.skipping.many_files import FilePruner
+
+__all__ = ["LOG_DIRECTORY", "CheckpointReader", "sidecar_name"]
+
+LOG_DIRECTORY = "_delta_log"
+
+_SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
+
+# An empty list or map has no leaf with a value, so it is not read: what its absence means.
+_EMPTY: dict[str, dict[str, Any]] = {"metaData": {"partitionColumns": [], "configuration": {}, "format": {}}}
+
+_NONE: Mapping[str, CheckpointParquet] = {}
+
+
+class CheckpointReader:
+    """Reads the checkpoints of one table. Thread-safe: it keeps no state."""
+
+    def __init__(self, store: TableStore, limits: Limits) -> None:
+        self._store = store
+        self._limits = limits
+
+    def small_actions(self, checkpoint: CheckpointFiles) -> list[Action]:
+        """All but the file actions. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
+        return self._small(checkpoint, _SMALL)
+
+    def _small(
+        self, checkpoint: CheckpointFiles, keys: Collection[str], opened: Mapping[str, CheckpointParquet] = _NONE
+    ) -> list[Action]:
+        """Those with ``keys``. ``opened`` are files of it whose footers were read already."""
+        found: list[Action] = []
+        for name in checkpoint.names:
+            with self._reading(name, checkpoint.version):
+                if name.endswith(".json"):
+                    actions = self._json_actions(name, checkpoint.version, files=False)
+                    found += [action for action in actions if action.KEY in keys]
+                else:
+                    found += self._parquet_small_actions(opened.get(name) or self._parquet(name), keys)
+        return found
+
+    def adds(
+        self,
+        checkpoint: CheckpointFiles,
+        pruner: FilePruner | None = None,
+        *,
+        newest: files.Newest | None = None,
+        without: Collection[str] = (),
+        statistics: bool = True,
+    ) -> Iterator[pa.RecordBatch]:
+        """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
+
+        Those that ``newest`` speaks of are left out. ``without`` are the names of sidecars to be passed over. Without
+        ``statistics``, most of what a checkpoint holds need not be read: they are null. Raises as `small_actions`.
+        """
+        names = [name for name in files.FILES_SCHEMA.names if statistics or name != "stats"]
+        pieces = self._pieces(checkpoint, AddFile.KEY, names, pruner, without)
+        return self._converted(checkpoint, pieces, files.adds_of_batch, newest or {})
+
+    def removes(self, checkpoint: CheckpointFiles, newest: files.Newest | None = None) -> Iterator[pa.RecordBatch]:
+        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, but those of files that ``newest``
+        speaks of. Raises as `small_actions`.
+        """
+        pieces = self._pieces(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA.names)
+        return self._converted(checkpoint, pieces, files.removes_of_batch, newest or {})
+
+    def sidecars(self, checkpoint: CheckpointFiles) -> list[Sidecar]:
+        """The sidecars that the checkpoint names. Raises as `small_actions`."""
+        return self._sidecars(checkpoint)
+
+    def _sidecars(self, checkpoint: CheckpointFiles, opened: Mapping[str, CheckpointParquet] = _NONE) -> list[Sidecar]:
+        return [action for action in self._small(checkpoint, (Sidecar.KEY,), opened) if type(action) is Sidecar]
+
+    def untouched_adds(self, sidecar: Sidecar, version: int, schema: pa.Schema, newest: files.Newest) -> int | None:
+        """How many files a sidecar holds, if it can stand in another checkpoint just as it is; else None.
+
+        So it is where it has just the columns of ``schema``, the size it is said to have, files only, and ``newest``
+        speaks of none of these. Raises as `small_actions`.
+        """
+        with self._reading(SIDECARS, version):
+            name = sidecar_name(sidecar)
+        with self._reading(name, version):
+            file = self._parquet(name)
+            units, groups = file.units((AddFile.KEY, RemoveFile.KEY)), file.groups()
+            if (
+                file.size_bytes != sidecar.size_in_bytes
+                or not file.schema.equals(schema)
+                or file.live_units(groups, {"path": units["remove.path"]})
+            ):
+                return None
+            keys = file.live_units(groups, {unit: units[unit] for unit in ("add.path", "add.deletionVector")})
+            add_files = 0
+            for batch in file.batches(groups, keys) if keys else ():
+                if files.mentions(newest, batch):
+                    return None
+                add_files += batch.num_rows - batch.column(AddFile.KEY).null_count
+            return add_files
+
+    def size_bytes(self, checkpoint: CheckpointFiles) -> int:
+        """What all its files take, sidecars included. Raises as `small_actions`."""
+        names = checkpoint.names
+        top_level = sum(self._store.log.stat(name).size for name in names)
+        if checkpoint.kind is not LogFileKind.V2_CHECKPOINT:
+            return top_level
+        return top_level + sum(sidecar.size_in_bytes for sidecar in self.sidecars(checkpoint))
+
+    def _converted(
+        self,
+        checkpoint: CheckpointFiles,
+        pieces: Iterator[Piece],
+        convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
+        newest: files.Newest,
+    ) -> Iterator[pa.RecordBatch]:
+        """What the pieces hold, in order: small ones two at a time, of a large one each batch while the next is read.
+
+        What does not convert names the file it is in.
+        """
+
+        def finished(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+            converted = convert(batch)
+            if converted is None:
+                return None
+            converted.validate(full=True)  # Parquet lets any bytes pass for text
+            return files.left_after(newest, converted)
+
+        def batches(piece: Piece) -> Iterator[pa.RecordBatch]:
+            with self._reading(piece.name, checkpoint.version):
+                for batch in (map if piece.is_small else parallel_map)(finished, piece.read()):
+                    if batch is not None and batch.num_rows:
+                        yield batch
+
+        for is_small, run in itertools.groupby(pieces, lambda piece: piece.is_small):
+            for found in parallel_map(lambda piece: list(batches(piece)), run) if is_small else map(batches, run):
+                yield from found
+
+    def _pieces(
+        self,
+        checkpoint: CheckpointFiles,
+        root: str,
+        fields: Sequence[str],
+        pruner: FilePruner | None = None,
+        without: Collection[str] = (),
+    ) -> Iterator[Piece]:
+        """The file actions under ``root``, from the top-level files and from the sidecars."""
+        opened: dict[str, CheckpointParquet] = {}
+        for name in checkpoint.names:
+            if not name.endswith(".json"):
+                with self._reading(name, checkpoint.version):
+                    opened[name] = self._parquet(name)
+        sidecars = self._sidecars(checkpoint, opened)  # before a piece of the same file is read in another thread
+        for name in checkpoint.names:
+            if name.endswith(".json"):
+                yield Piece(name, False, partial(self._json_batches, name, checkpoint.version, root, pruner))
+            else:
+                with self._reading(name, checkpoint.version):
+                    yield from opened[name].pieces(root, fields, pruner)
+        for action in sidecars:
+            with self._reading(checkpoint.names[0], checkpoint.version):
+                name = sidecar_name(action)
+            if name not in without:
+                with self._reading(name, checkpoint.version):
+                    yield from self._parquet(name).pieces(root, fields, pruner)
+
+    # --- JSON --------------------------------------------------------------------------------------------
+
+    def _json_actions(self, name: str, version: int, *, files: bool) -> list[Action]:
+        body = self._store.log.read(name)
+        parsed = parse_actions(body, name, version=version, table=self._store.uri, limits=self._limits, files=files)
+        return [action for action in parsed if action is not None]
+
+    def _json_batches(self, name: str, version: int, root: str, pruner: FilePruner | None) -> Iterator[pa.RecordBatch]:
+        actions = self._json_actions(name, version, files=True)
+        newest = files.fold_commits([Commit(version, tuple(actions), None, 0)])
+        if root == AddFile.KEY:
+            live = files.reconcile([], newest, None if pruner is None else pruner.mask)
+            yield from _as_rows(live, root)
+        else:
+            yield from _as_rows(files.reconcile_tombstones([], newest), root)
+
+    # --- Parquet -----------------------------------------------------------------------------------------
+
+    def _parquet_small_actions(self, file: CheckpointParquet, keys: Collection[str]) -> list[Action]:
+        units = file.units(keys)
+        found: list[Action] = []
+        for group in file.groups():
+            live = file.live_units([group], units)
+            left = {root: file.set_rows(group, root) for root in {unit.partition(".")[0] for unit in live}}
+            for batch in file.batches([group], live) if live else ():
+                found += _actions_of_batch(batch)
+                for root in left:
+                    left[root] -= batch.num_rows - batch.column(root).null_count
+                if not any(left.values()):
+                    break  # behind them stand a million files, of whose nulls nobody needs to be told
+        return found
+
+    def _parquet(self, name: str) -> CheckpointParquet:
+        is_remote = self._store.log.lists_itself_completely
+        return CheckpointParquet(name, partial(self._open, name), self._limits, is_remote=is_remote)
+
+    def _open(self, name: str) -> Any:
+        try:
+            return self._store.files.open(f"{LOG_DIRECTORY}/{name}")
+        except NotFoundError:
+            # A log store need not share its objects with the file store (the one in memory does not).
+            return pa.BufferReader(self._store.log.read(name))
+
+    @contextlib.contextmanager
+    def _reading(self, name: str, version: int) -> Iterator[None]:
+        try:
+            yield
+        except CorruptLogError as error:
+            if error.path is None:
+                error.table, error.version, error.path = self._store.uri, version, name
+            raise
+        except (StorageError, NotFoundError):
+            raise
+        except (pa.ArrowException, ActionError, OSError, ValueError, KeyError, TypeError) as error:
+            raise CorruptLogError(
+                f"checkpoint file {name} cannot be read: {error}", table=self._store.uri, version=version, path=name
+            ) from error
+
+
+def _as_rows(table: pa.Table, root: str) -> Iterator[pa.RecordBatch]:
+    for batch in table.to_batches():
+        yield pa.RecordBatch.from_struct_array(pa.StructArray.from_arrays([batch.to_struct_array()], [root]))
+
+
+def sidecar_name(sidecar: Sidecar) -> str:
+    """Sidecars stand in the table's own folder, so of a longer path only the last segment counts."""
+    from urllib.parse import unquote
+
+    name = unquote(sidecar.path).replace("\\", "/").rsplit("/", 1)[-1]
+    if name in ("", ".", ".."):
+        raise ActionError(f"sidecar.path {sidecar.path!r} names no file")
+    return f"{SIDECARS}/{name}"
+
+
+# --- small actions ----------------------------------------------------------------------------------------
+
+
+def _actions_of_batch(batch: pa.RecordBatch) -> Iterator[Action]:
+    for root, column in zip(batch.schema.names, batch.columns, strict=True):
+        for row in _set_rows(column):
+            fields = column[row].as_py()
+            if not isinstance(fields, dict):
+                raise ActionError(f"{root} must be an object, is {shown(fields)}")
+            action = action_from_json({root: _completed(root, fields)})
+            if action is not None:
+                yield action
+
+
+def _set_rows(column: pa.StructArray) -> list[int]:
+    """The rows that are not null, read off the validity bitmap: pyarrow.compute takes 27 ms to import."""
+    import numpy as np
+
+    if not column.null_count:
+        return list(range(len(column)))
+    bitmap = np.frombuffer(column.buffers()[0], dtype=np.uint8)
+    bits = np.unpackbits(bitmap, bitorder="little")[column.offset : column.offset + len(column)]
+    rows: list[int] = np.flatnonzero(bits).tolist()
+    return rows
+
+
+def _completed(root: str, row: dict[str, Any]) -> dict[str, Any]:
+    """The row with what empty lists and maps stand for put back."""
+    values = {**_EMPTY.get(root, {}), **{key: value for key, value in row.items() if value is not None}}
+    if root == "metaData" and isinstance(values["format"], dict) and isinstance(values["format"].get("options"), list):
+        values["format"] = {**values["format"], "options": dict(values["format"]["options"])}
+    if root == "protocol":
+        if values.get("minReaderVersion") == 3:
+            values.setdefault("readerFeatures", [])
+        if values.get("minWriterVersion") == 7:
+            values.setdefault("writerFeatures", [])
+    return values

@@ -1,0 +1,183 @@
+"""Writing one checkpoint: classic, or V2 where the table asks for it, then the hint that names it.
+
+In: a table state. Out: the checkpoint as it stands in the log, complete, durable and counted before anybody can see
+it, or nothing where the table needs none of ours. What a checkpoint holds is decided in ``log/checkpoint/``.
+PROTOCOL.md, "Checkpoints", "Sidecar Files", "Last Checkpoint File".
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from functools import partial
+
+import pyarrow as pa
+
+from txlog.arrow.small_pages import small_pages
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.log.checkpoint.classic import build_checkpoint
+from txlog.log.checkpoint.columns import FileColumns
+from txlog.log.checkpoint.hint import parse_last_checkpoint
+from txlog.log.checkpoint.v2 import StoredSidecar, encode_sidecar, serves_again, sidecar_groups, top_level, wants_v2
+from txlog.log.files import Newest, reconcile_tombstones, with_added
+from txlog.log.retention import retained_tombstones
+from txlog.log.segment import CheckpointFiles
+from txlog.log.state import TableState, Totals
+from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
+from txlog.log_files.file_loader import FileLoader
+from txlog.protocol.actions import Sidecar
+from txlog.protocol.commit_file import Limits
+from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
+from txlog.store.base import PutOutcome, TableStore
+from txlog.util import ambient
+from txlog.util.parallel import parallel_map
+
+__all__ = ["CheckpointWriter"]
+
+_logger = logging.getLogger("txlog")
+
+
+class CheckpointWriter:
+    """Writes the checkpoints of one table. Thread-safe; two at once, here or elsewhere, do each other no harm."""
+
+    def __init__(self, store: TableStore, limits: Limits) -> None:
+        self._store = store.log
+        self._table = store.uri
+        self._files = FileLoader(store, limits)
+        self._reader = CheckpointReader(store, limits)
+
+    def write(self, state: TableState) -> tuple[CheckpointFiles | None, Totals | None]:
+        """Publish a checkpoint of ``head``; the one that is there already. None where that may be no checkpoint at all.
+
+        Also how many files of how many bytes there are, where all were at hand. Raises ``CorruptLogError``,
+        ``StorageError``, ``NotFoundError``.
+        """
+        with small_pages():
+            return self._write_v2(state) if wants_v2(state) else self._write_classic(state)
+
+    # --- classic -----------------------------------------------------------------------------------------------
+
+    def _write_classic(self, state: TableState) -> tuple[CheckpointFiles | None, Totals]:
+        live, tombstones = self._files.files_and_tombstones(state)
+        checkpoint = build_checkpoint(state, live, tombstones, now_ms=ambient.now_ms())
+        name = checkpoint_name(state.version)
+        totals = _totals(live)
+        if not self._publish(name, checkpoint.body):
+            return None, totals  # somebody else's; it is theirs to point at, and ours never to overwrite
+        self._publish_hint(state.version, checkpoint.hint)
+        return CheckpointFiles(state.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body)), totals
+
+    # --- V2 ----------------------------------------------------------------------------------------------------
+
+    def _write_v2(self, state: TableState) -> tuple[CheckpointFiles, Totals | None]:
+        """Under a name of its own: where one stands at this version already, a second would only be in the way."""
+        newest_checkpoint = self._files.newest_checkpoint(state)
+        if newest_checkpoint is not None and newest_checkpoint.version == state.version:
+            return newest_checkpoint, None
+        columns = FileColumns.of(state)
+        found = None
+        if newest_checkpoint is not None and newest_checkpoint.kind is LogFileKind.V2_CHECKPOINT:
+            found = self._increment(state, newest_checkpoint, columns)
+        kept, live, tombstones = found or ([], *self._files.files_and_tombstones(state))
+        now_ms = ambient.now_ms()
+        retained = retained_tombstones(tombstones, state.properties, now_ms=now_ms)
+        written = list(self._write_sidecars(columns, live, retained, now_ms))
+        checkpoint = top_level(state, [*kept, *written], now_ms=now_ms)
+        expected = sum(sidecar.add_files for sidecar in kept) + live.num_rows
+        if checkpoint.add_files != expected:
+            raise CorruptLogError(
+                f"the checkpoint built for version {state.version} holds {checkpoint.add_files} files instead of"
+                f" {expected}; it was not published",
+                table=self._table,
+                version=state.version,
+            )
+        name = v2_checkpoint_name(state.version, ambient.uuid4(), "json")
+        self._publish_new(name, checkpoint.body)
+        self._publish_hint(state.version, checkpoint.hint(name, self._store.stat(name).modified_ms))
+        published = CheckpointFiles(state.version, LogFileKind.V2_CHECKPOINT, (name,), checkpoint.size_bytes)
+        return published, None if kept else _totals(live)
+
+    def _increment(
+        self, state: TableState, base: CheckpointFiles, columns: FileColumns
+    ) -> tuple[list[StoredSidecar], pa.Table, pa.Table] | None:
+        """The sidecars of ``base`` that serve again, the files of no such sidecar, all tombstones; None without any.
+
+        ``base`` must be the newest checkpoint, not only the newest one known: a log cleanup takes the sidecars that
+        older ones alone name.
+        """
+        try:
+            newest = self._files.newest_after(state, base)
+            untouched = self._untouched(base, columns, newest)
+            added = sum(1 for action in newest.values() if action.KEY == "add")
+            kept = serves_again(untouched, added)
+            if not kept:
+                return None
+            names = {sidecar_name(sidecar.action) for sidecar in kept}
+            live = with_added(self._reader.adds(base, newest=newest, without=names), newest)
+            return kept, live, reconcile_tombstones(self._reader.removes(base), newest)
+        except (CorruptLogError, NotFoundError) as error:
+            _logger.warning("%s: a whole checkpoint is written, since the last cannot be read: %s", self._table, error)
+            return None
+
+    def _untouched(self, base: CheckpointFiles, columns: FileColumns, newest: Newest) -> list[StoredSidecar]:
+        schema = columns.schema()
+        sidecars = self._reader.sidecars(base)
+        counts = [self._reader.untouched_adds(sidecar, base.version, schema, newest) for sidecar in sidecars]
+        return [StoredSidecar(sidecar, count, count) for sidecar, count in zip(sidecars, counts, strict=True) if count]
+
+    def _write_sidecars(
+        self, columns: FileColumns, live: pa.Table, tombstones: pa.Table, now_ms: int
+    ) -> Iterator[StoredSidecar]:
+        groups = sidecar_groups(columns, live, tombstones)
+        for body, add_files, actions in parallel_map(partial(encode_sidecar, columns), groups):
+            name = f"{ambient.uuid4()}.parquet"
+            self._publish_new(f"{SIDECARS}/{name}", body)
+            yield StoredSidecar(Sidecar(name, len(body), now_ms), add_files, actions)
+
+    # --- small things --------------------------------------------------------------------------------------------
+
+    def _publish_new(self, name: str, body: bytes | memoryview) -> None:
+        if not self._publish(name, body):
+            raise StorageError(f"{name} is there already, with other bytes", table=self._table, path=name)
+
+    def _publish(self, name: str, body: bytes | memoryview) -> bool:
+        """Whether ``name`` now has these bytes, durably; not where somebody else's stand there.
+
+        Raises ``StorageError`` where that stays open, or where a power cut may take it away again.
+        """
+        outcome = self._store.put_if_absent(name, body)
+        if outcome is PutOutcome.WRITTEN:
+            return True
+        if outcome is PutOutcome.NOT_DURABLE:
+            raise StorageError(
+                f"{name} can be seen, but its directory could not be synced: it is not pointed at, since a power cut"
+                " may take it away again",
+                table=self._table,
+                path=name,
+            )
+        try:
+            found_bytes = self._store.stat(name).size
+        except NotFoundError as error:
+            raise StorageError(
+                f"the answer to the write of {name} was lost, and it is not there: write it again",
+                table=self._table,
+                path=name,
+            ) from error
+        if found_bytes != len(body):
+            return False
+        self._store.make_durable(name)
+        return True
+
+    def _publish_hint(self, version: int, body: bytes) -> None:
+        try:
+            current = parse_last_checkpoint(self._store.read(LAST_CHECKPOINT))
+        except NotFoundError:
+            current = None
+        if current is None or current.version < version:
+            self._store.put(LAST_CHECKPOINT, body)
+
+
+def _totals(live: pa.Table) -> Totals:
+    import pyarrow.compute as pc
+
+    return Totals(live.num_rows, pc.sum(live.column("size")).as_py() or 0)

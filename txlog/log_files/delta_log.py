@@ -1,0 +1,322 @@
+"""One table's log as the rest of txlog sees it: heads, commits, files, time travel, checkpoints.
+
+In: a ``TableStore``. Out: immutable values. It remembers the newest head, so that the next append asks for one
+name only, and the live files as long as somebody holds them. Thread-safe. How a version is put together is in
+``state_loader``, its files in ``file_loader``; what a checkpoint holds is in ``log/checkpoint/``.
+PROTOCOL.md, "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+import weakref
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
+from txlog.log.checkpoint.due import BY_FILE, BY_REQUEST, checkpoint_is_due
+from txlog.log.segment import CheckpointFiles, LogListing, read_listing
+from txlog.log.state import TableState, Totals, advance
+from txlog.log_files.commits import CommitReader
+from txlog.log_files.file_loader import FileLoader
+from txlog.log_files.state_loader import StateLoader
+from txlog.log_files.times import CommitSummary, CommitTimes
+from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
+from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.store.base import ObjectMeta, TableStore
+from txlog.util import ambient
+
+if TYPE_CHECKING:
+    from txlog.expressions.predicates import Predicate
+
+__all__ = ["CommitSummary", "DeltaLog"]
+
+_STATE_AGE_MAX_MS = 60 * 60 * 1000
+
+
+class DeltaLog:
+    """The log of one table. ``limits`` bound what one file of it may cost."""
+
+    def __init__(self, store: TableStore, limits: Limits = DEFAULT_LIMITS) -> None:
+        self.store = store
+        self.table = store.uri
+        self._commits = CommitReader(store, limits)
+        self._loader = StateLoader(store, limits)
+        self._files = FileLoader(store, limits)
+        self._limits = limits
+        self._times = CommitTimes(store, self._commits)
+        self._lock = threading.Lock()
+        self._state: TableState | None = None
+        self._established_s = -math.inf
+        self._tip: ObjectMeta | None = None  # the known head's commit file
+        self._live: tuple[int, weakref.ref[pa.Table]] | None = None
+
+    # --- heads -------------------------------------------------------------------------------------------
+
+    def newest_state(self, *, refresh: bool = True) -> TableState:
+        """The newest version, files apart; with ``refresh=False`` the newest one known, loaded only if none is.
+
+        A known head is refreshed by asking for the next commit by name. "Absent" means "never taken" only near
+        the head, so a head that is older than min(1 h, a quarter of the log retention) is loaded again in full; and
+        one whose own commit is gone, where a look is free: its successors may have been cleaned up with it.
+        Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
+        """
+        known = self._state
+        if known is None:
+            return self.reload()
+        if not refresh:
+            return known
+        if self.state_age_s() * 1000 > min(_STATE_AGE_MAX_MS, known.properties.log_retention_ms // 4):
+            return self.reload()
+        asked_s = ambient.monotonic_s()
+        newest = self._loader.catch_up(known)
+        if not self.still_has(known) and newest is known:
+            return self.reload()
+        return self._remember(newest, asked_s)
+
+    def reload(self) -> TableState:
+        """Forget what is known and load the newest version. Raises as `head`; ``CorruptLogError`` for a new table."""
+        known = self._state
+        asked_s = ambient.monotonic_s()
+        fresh = self._loader.load()
+        if known is not None and (fresh.metadata.id != known.metadata.id or fresh.version < known.version):
+            raise CorruptLogError(
+                f"the table was replaced while it was open: version {known.version} of table id {known.metadata.id}"
+                f" was known, now there is version {fresh.version} of {fresh.metadata.id}. Open it again",
+                table=self.table,
+                version=fresh.version,
+            )
+        return self._remember(fresh, asked_s)
+
+    def still_has(self, state: TableState) -> bool:
+        """Whether ``head``'s own commit is there; True where a look is not free.
+
+        Raises ``CorruptLogError`` where it is another file than it was, of another table: one that was dropped and
+        made again has commits of the same names.
+        """
+        if not self.store.log.checks_predecessor:
+            return True
+        try:
+            found = self.store.log.stat(commit_name(state.version))
+        except NotFoundError:
+            return False
+        known = self._tip
+        if known is not None and known.name == found.name and known != found:
+            self._tip = None
+            self.reload()
+        return True
+
+    def state_age_s(self) -> float:
+        """Seconds since the known head was seen to be the newest; infinite where none is known."""
+        return ambient.monotonic_s() - self._established_s
+
+    def state_at(self, version: int) -> TableState:
+        """One version, files apart. Raises ``NotFoundError`` where it is not there yet, or can no longer be read."""
+        known = self._state
+        if known is not None and known.version == version:
+            return known
+        if version < 0:
+            raise NotFoundError(f"version {version} does not exist; versions start at 0", table=self.table)
+        return self._loader.load_at(version)
+
+    def exists(self) -> bool:
+        """Whether there is a table: a commit or a checkpoint."""
+        if self._state is not None:
+            return True
+        try:
+            self.store.log.stat(commit_name(0))
+        except NotFoundError:
+            try:
+                return self._list(0).latest_version >= 0
+            except TableNotFoundError:
+                return False
+        return True
+
+    def advance(self, state: TableState | None, commit: Commit) -> TableState:
+        """The head after ``commit``, remembered: nobody reads it again. None for the commit that creates the table."""
+        return self._remember(advance(state, commit), ambient.monotonic_s())
+
+    def learn_totals(self, version: int, totals: Totals) -> None:
+        """Let the known head, and those that follow it, tell totals that were counted at ``version``."""
+        known = self._state
+        if known is None or known.totals is not None or known.version < version:
+            return
+        for commit in self._commits.read_range(version + 1, known.version, files=False):
+            net = commit.commit_info.net_files if commit.commit_info else None
+            if net is None:
+                return
+            totals = Totals(totals.num_files + net[0], totals.size_bytes + net[1])
+        with self._lock:
+            if self._state is known:
+                self._state = replace(known, totals=totals)
+
+    def _remember(self, state: TableState, asked_s: float) -> TableState:
+        with self._lock:
+            if self._state is None or state.version >= self._state.version:
+                if self._state is None or state.version != self._state.version or self._tip is None:
+                    self._tip = self._look_at(state.version)
+                self._state = state
+                self._established_s = max(self._established_s, asked_s)
+        return state
+
+    def _look_at(self, version: int) -> ObjectMeta | None:
+        if not self.store.log.checks_predecessor:
+            return None
+        try:
+            return self.store.log.stat(commit_name(version))
+        except (NotFoundError, StorageError):
+            return None
+
+    # --- commits -----------------------------------------------------------------------------------------
+
+    def read_commit(self, version: int, *, files: bool = True) -> Commit:
+        """One commit; without ``files`` its file actions are skipped.
+
+        Raises ``NotFoundError``, ``CorruptLogError`` (empty, torn, incomplete), ``StorageError``.
+        """
+        return self._commits.read(version, files=files)
+
+    def commits_after(self, version: int) -> list[Commit]:
+        """Every commit after ``version``, ascending and dense, up to the head.
+
+        Raises ``NotFoundError`` where one of them was cleaned up: load the head again and start over.
+        """
+        found: list[Commit] = []
+        if not self.store.log.lists_itself_completely:
+            found = self._commits.following(version, files=True, most=1_000_000)
+            if found:
+                return found
+        last = self._list(version + 1).latest_version
+        if last > version:
+            found = list(self._commits.read_range(version + 1, last, files=True))
+        return found + self._commits.following(version + len(found), files=True, most=1_000_000)
+
+    # --- files -------------------------------------------------------------------------------------------
+
+    def files(self, state: TableState) -> pa.Table:
+        """The live files of ``head``, as ``log.files.FILES_SCHEMA``.
+
+        While a table of an older version is still held by somebody, only the commits since are read.
+        Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` where that version was cleaned up.
+        """
+        version, table = self._held_files(state)
+        if table is None:
+            live = self._files.files(state)
+        elif version == state.version:
+            return table
+        else:
+            live = self._files.files_from(table, version, state)
+        self._live = (state.version, weakref.ref(live))
+        return live
+
+    def matching_files(self, state: TableState, predicate: Predicate) -> pa.Table:
+        """Those live files that may hold a row the predicate keeps, by partition values and statistics.
+
+        Of a checkpoint only the row groups and columns are read that this needs. Raises as `files`.
+        """
+        from txlog.skipping.many_files import FilePruner, prune_files
+
+        judged_by = (predicate, state.schema, state.partition_columns)
+        if self._held_files(state)[1] is None:
+            return self._files.files(state, FilePruner(*judged_by))
+        live = self.files(state)
+        return live.filter(prune_files(live, *judged_by))
+
+    def _held_files(self, state: TableState) -> tuple[int, pa.Table | None]:
+        """The newest list at or before ``head`` that somebody still holds, and its version."""
+        version, reference = self._live or (0, None)
+        return version, reference() if reference is not None and version <= state.version else None
+
+    def files_and_tombstones(self, state: TableState) -> tuple[pa.Table, pa.Table]:
+        """The live files, and every removed one the log still tells of, as ``log.files.TOMBSTONES_SCHEMA``, by one
+        reading of the log. Raises as `files`.
+        """
+        return self._files.files_and_tombstones(state)
+
+    # --- time --------------------------------------------------------------------------------------------
+
+    def timestamp_ms(self, version: int) -> int:
+        """When a version was committed: its in-commit timestamp, else the time of its file.
+
+        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``.
+        """
+        return self._times.of_version(version)
+
+    def version_at(self, timestamp_ms: int) -> int:
+        """The newest version committed at or before ``timestamp_ms``.
+
+        Raises ``NotFoundError`` where that lies before the first readable version or after the last one.
+        """
+        return self._times.version_at(timestamp_ms, self.newest_state())
+
+    def newest_version_until(self, timestamp_ms: int, state: TableState) -> int | None:
+        """The newest version up to ``head`` committed at or before the moment; None where all are younger."""
+        return self._times.newest_until(timestamp_ms, state)
+
+    def history(self, limit: int | None = None) -> list[CommitSummary]:
+        """The commits that are still in the log, newest first, at most ``limit``. Raises as `head`."""
+        return self._times.history(self.newest_state(), limit)
+
+    # --- checkpoints -------------------------------------------------------------------------------------
+
+    def checkpoint_is_due(self, state: TableState) -> bool:
+        """Whether the commits since the last checkpoint cost readers enough to write a new one."""
+        checkpoint = state.segment.checkpoint
+        return checkpoint_is_due(
+            state,
+            checkpoint_size_bytes=self._files.checkpoint_bytes(checkpoint) if checkpoint else 0,
+            reading=BY_FILE if self.store.log.checks_predecessor else BY_REQUEST,
+        )
+
+    def write_checkpoint(self, state: TableState) -> int:
+        """Publish a checkpoint of ``head``, classic or V2, and point ``_last_checkpoint`` at it; returns its version.
+
+        One that exists already is left as it is. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``;
+        the caller, who has acknowledged the commit, warns.
+        """
+        from txlog.log_files.checkpoint_writer import CheckpointWriter
+
+        self.make_durable(state)
+        written, totals = CheckpointWriter(self.store, self._limits).write(state)
+        if written is not None:
+            self._adopt(written)
+        if totals is not None:
+            self.learn_totals(state.version, totals)
+        return state.version
+
+    def make_durable(self, state: TableState) -> None:
+        """Have the commit of ``head`` on disk before a file that tells of it is: after a power cut that file would tell
+        of a version that never was. Raises ``StorageError``.
+        """
+        with contextlib.suppress(NotFoundError):  # a copied table may hold it as a checkpoint only
+            self.store.log.make_durable(commit_name(state.version))
+
+    def on_newest_checkpoint(self, state: TableState) -> TableState:
+        """``head`` on the checkpoint that ``_last_checkpoint`` names, where another writer wrote a newer one.
+
+        The known head, and those that follow it, start from it too. Raises ``StorageError``.
+        """
+        hint = self._loader.read_hint()
+        if hint is None or hint.files is None or not state.segment.first_commit <= hint.version <= state.version:
+            return state
+        try:
+            for name in hint.files.names:
+                self.store.log.stat(name)
+        except NotFoundError:
+            return state  # a hint may be stale, and would then keep everybody from writing the next one
+        self._adopt(hint.files)
+        return replace(state, segment=state.segment.checkpointed(hint.files))
+
+    def _adopt(self, checkpoint: CheckpointFiles) -> None:
+        """Let the known head, and those that follow it, start from the new checkpoint."""
+        with self._lock:
+            known = self._state
+            if known is not None and known.version >= checkpoint.version > known.segment.first_commit - 1:
+                self._state = replace(known, segment=known.segment.checkpointed(checkpoint))
+
+    def _list(self, version: int) -> LogListing:
+        return read_listing(self.store.log.list_from(version_prefix(version)))

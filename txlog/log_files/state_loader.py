@@ -1,0 +1,315 @@
+"""Loading one version from the store: checksum file or checkpoint, then commits, with a way back where one fails.
+
+In: a table's store. Out: a ``TableState`` (its files: ``file_loader``). A corrupt or missing hint, checksum or
+checkpoint costs time and a warning, never a wrong answer; a commit that is absent when asked for by name is a gap.
+PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File", "Version Checksum File".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable
+from dataclasses import replace
+
+from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
+from txlog.log.checkpoint.hint import LastCheckpoint, parse_last_checkpoint
+from txlog.log.checksum import parse_checksum
+from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
+from txlog.log.state import StateBuilder, TableState
+from txlog.log_files.checkpoint_reader import CheckpointReader
+from txlog.log_files.commits import CommitReader
+from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
+from txlog.protocol.features import check_can_read
+from txlog.protocol.log_names import LAST_CHECKPOINT, checksum_name, commit_name, version_prefix
+from txlog.store.base import TableStore
+
+__all__ = ["StateLoader", "as_corrupt"]
+
+_logger = logging.getLogger("txlog")
+
+_PROBED = 256
+"""So many commits after the hint's checkpoint are looked for before a listing shows whether there is a newer one."""
+
+
+class StateLoader:
+    """Loads versions of one table. Thread-safe: it keeps no state."""
+
+    def __init__(self, store: TableStore, limits: Limits) -> None:
+        self._store = store
+        self._table = store.uri
+        self._limits = limits
+        self._commits = CommitReader(store, limits)
+        self._checkpoints = CheckpointReader(store, limits)
+
+    # --- heads -------------------------------------------------------------------------------------------
+
+    def load(self) -> TableState:
+        """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
+        hint = self.read_hint()
+        if self._store.log.lists_itself_completely:
+            state = self._load_listed(None, hint)
+        else:
+            state = (self._probe_from(hint) if hint else None) or self.catch_up(self._load_listed(None, hint))
+        return self._with_commit_timestamp(state)
+
+    def load_at(self, version: int) -> TableState:
+        """One version. Raises ``NotFoundError`` where it is not there (yet, or any more), else as `load`."""
+        hint = self.read_hint()
+        usable = hint if hint and hint.version <= version else None
+        return self._with_commit_timestamp(self._load_listed(version, usable))
+
+    def catch_up(self, state: TableState) -> TableState:
+        """``head`` moved to the newest version, by asking for commit after commit by name."""
+        listable = self._store.log.lists_itself_completely
+        most = 4 if listable else _PROBED
+        while True:
+            following = self._commits.following(state.version, files=False, most=most)
+            if not following:
+                return state
+            state = self._advanced(state, following)
+            if len(following) < most:
+                return state
+            if listable:
+                # Many follow: a listing names them all at the price of one request, so they are read at once.
+                last = self._list(state.version + 1).latest_version
+                state = self._advanced(state, self._commits.read_range(state.version + 1, last, files=False))
+
+    def read_hint(self) -> LastCheckpoint | None:
+        """What ``_last_checkpoint`` says; None where it is absent or not understood. Raises ``StorageError``."""
+        try:
+            body = self._store.log.read(LAST_CHECKPOINT)
+        except NotFoundError:
+            return None
+        hint = parse_last_checkpoint(body)
+        if hint is None:
+            _logger.warning("%s: %s is not understood and passed over", self._table, LAST_CHECKPOINT)
+        return hint
+
+    def _advanced(self, state: TableState, commits: Iterable[Commit]) -> TableState:
+        builder = StateBuilder(state)
+        segment = state.segment
+        for commit in commits:
+            builder.apply_commit(commit)
+            segment = segment.extended(commit.size_bytes)
+        return state if segment is state.segment else builder.build(segment, table=self._table)
+
+    def _probe_from(self, hint: LastCheckpoint) -> TableState | None:
+        """The head by names alone: the hinted checkpoint, then commit after commit. None where a listing is due."""
+        if hint.files is None:
+            return None
+        sizes = self._sizes_after(hint.version)
+        if len(sizes) == _PROBED:
+            return None
+        try:
+            if not sizes:
+                # Nothing newer: true of a head, and of a checkpoint whose successors were cleaned up. The commit
+                # at a checkpoint is kept as long as those after it.
+                self._store.log.stat(commit_name(hint.version))
+            segment = LogSegment(hint.version + len(sizes), hint.files, tail_bytes=sum(sizes))
+            for version in range(segment.version, hint.version - 1, -1):
+                known = self._from_checksum(version, segment)
+                if known is not None:
+                    return self.catch_up(known)
+            state = self._at_checkpoint(hint.files)
+            following = self._commits.following(hint.version, files=False, most=_PROBED)
+        except NotFoundError:
+            return None
+        except CorruptLogError as error:
+            if error.path not in hint.files.names:
+                raise
+            return None  # reported by the listed load, which looks at it again
+        return self._advanced(state, following) if len(following) < _PROBED else None
+
+    def _load_listed(self, target: int | None, hint: LastCheckpoint | None) -> TableState:
+        start = hint.version if hint else 0
+        try:
+            return self._load_from(self._list(start), start, target)
+        except NotFoundError as error:
+            if target is None and isinstance(error, TableNotFoundError):
+                raise
+            # The log may have been cleaned up under our feet, or the hint be stale: look once more, at all of it.
+            return self._load_whole(target)
+
+    def _load_whole(self, target: int | None) -> TableState:
+        listing = self._list(0)
+        try:
+            return self._load_from(listing, 0, target)
+        except TableNotFoundError:
+            raise
+        except NotFoundError as error:
+            raise self._absent(listing, target, error.version) from error
+
+    def _load_from(self, listing: LogListing, start: int, target: int | None) -> TableState:
+        """Raises ``NotFoundError`` at the first commit that is absent."""
+        excluded: frozenset[tuple[str, ...]] = frozenset()
+        failure: CorruptLogError | None = None
+        if target is not None and 0 <= listing.latest_version < target:
+            # One look, before all versions up to a target that may be far away are asked for by name.
+            self._store.log.stat(commit_name(target))
+        while True:
+            segment = choose_segment(listing, target=target, excluded=excluded)
+            if (segment is None or segment.checkpoint is None) and start:
+                listing, start = self._list(0), 0
+                continue
+            if segment is None:
+                raise self._no_table()
+            known = self._from_newest_checksum(listing, segment)
+            if known is not None:
+                return known
+            if segment.checkpoint is None:
+                return self._fold_all(segment, failure)
+            try:
+                base = self._at_checkpoint(segment.checkpoint)
+            except (CorruptLogError, NotFoundError) as error:
+                _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
+                failure = failure or as_corrupt(error, segment.checkpoint)
+                excluded |= {segment.checkpoint.names}
+                continue
+            return self._fold(StateBuilder(base), segment)
+
+    def _fold_all(self, segment: LogSegment, failure: CorruptLogError | None) -> TableState:
+        """From the first commit on. Where the log no longer has it, the checkpoint that failed is the cause."""
+        try:
+            return self._fold(StateBuilder(), segment)
+        except NotFoundError:
+            if failure is not None:
+                raise failure from None
+            raise
+
+    def _fold(self, builder: StateBuilder, segment: LogSegment) -> TableState:
+        tail_bytes = 0
+        for commit in self._commits.read_plan(segment, files=False):
+            builder.apply_commit(commit)
+            tail_bytes += commit.size_bytes
+        return builder.build(replace(segment, tail_bytes=tail_bytes), table=self._table)
+
+    # --- checksum files ----------------------------------------------------------------------------------
+
+    def _from_newest_checksum(self, listing: LogListing, segment: LogSegment) -> TableState | None:
+        """The head from the newest checksum file that the listing shows, where that saves reading.
+
+        Only where the files of the version can be found, too: a log that lost its start is to be told of at once.
+        """
+        if segment.checkpoint is None and 0 not in listing.commits:
+            return None
+        first = segment.first_commit - 1 if segment.checkpoint else 0
+        version = next((found for found in listing.checksums if first <= found <= segment.version), None)
+        if version is None or segment.version - version >= sum(1 for _ in segment.plan()) + 1:
+            return None
+        try:
+            commits = range(segment.first_commit, segment.version + 1)
+            tail_bytes = sum(self._listed_size(listing, commit) for commit in commits)
+        except NotFoundError:
+            return None
+        return self._from_checksum(version, replace(segment, tail_bytes=tail_bytes))
+
+    def _from_checksum(self, version: int, segment: LogSegment) -> TableState | None:
+        """The head of ``segment`` from ``version.crc`` and the commits after it; None where that file does not serve.
+
+        It is believed only beside the commit of its version, and where it says everything but the files.
+        """
+        try:
+            body = self._store.log.read(checksum_name(version))
+            commit = self._commits.read(version, files=False)
+        except NotFoundError:
+            return None
+        found = parse_checksum(body, version, limits=self._limits)
+        if found is None or not found.agrees_with(commit):
+            _logger.warning("%s: %s is damaged or of another commit: passed over", self._table, checksum_name(version))
+            return None
+        if not found.is_whole:
+            return None
+        builder = StateBuilder()
+        builder.start_from(found.actions, found.totals, found.in_commit_timestamp_ms)
+        for commit in self._commits.read_range(version + 1, segment.version, files=False):
+            builder.apply_commit(commit)
+        state = builder.build(segment, table=self._table)
+        try:
+            state.schema, state.properties  # noqa: B018 -- parsed as they are asked for
+            check_can_read(state.protocol, state.metadata)
+        except TxlogError as error:  # the checkpoint, which decides, may say the same
+            _logger.warning("%s: %s is passed over: %s", self._table, checksum_name(version), error)
+            return None
+        return state
+
+    def _listed_size(self, listing: LogListing, version: int) -> int:
+        file = listing.commits.get(version)
+        return file.size if file is not None else self._store.log.stat(commit_name(version)).size
+
+    def _sizes_after(self, version: int) -> list[int]:
+        """The sizes of the commits after ``version``, asked for by name, at most so many as are probed."""
+        sizes: list[int] = []
+        with contextlib.suppress(NotFoundError):
+            while len(sizes) < _PROBED:
+                sizes.append(self._store.log.stat(commit_name(version + 1 + len(sizes))).size)
+        return sizes
+
+    # --- checkpoints -------------------------------------------------------------------------------------
+
+    def _at_checkpoint(self, checkpoint: CheckpointFiles) -> TableState:
+        """The head at the checkpoint itself. Raises ``CorruptLogError`` (naming it), ``NotFoundError``."""
+        builder = StateBuilder()
+        builder.apply(self._checkpoints.small_actions(checkpoint))
+        return builder.build(LogSegment(checkpoint.version, checkpoint), table=self._table)
+
+    def _with_commit_timestamp(self, state: TableState) -> TableState:
+        """Where the table keeps in-commit timestamps the next commit needs this one's, and a checkpoint has none."""
+        if state.in_commit_timestamp_ms is not None or not state.properties.in_commit_timestamps:
+            return state
+        try:
+            commit = self._commits.read(state.version, files=False)
+        except NotFoundError:
+            return state
+        return replace(state, in_commit_timestamp_ms=commit.in_commit_timestamp_ms)
+
+    # --- small things ------------------------------------------------------------------------------------
+
+    def _list(self, version: int) -> LogListing:
+        return read_listing(self._store.log.list_from(version_prefix(version)))
+
+    def _no_table(self) -> TableNotFoundError:
+        return TableNotFoundError(
+            "there is no Delta table here: its log has neither a commit nor a checkpoint. Check the location, or"
+            " create the table",
+            table=self._table,
+        )
+
+    def _absent(self, listing: LogListing, target: int | None, missing: int | None) -> NotFoundError | CorruptLogError:
+        newest = listing.latest_version
+        if target is not None and target > newest:
+            return NotFoundError(
+                f"version {target} does not exist; the newest is {newest}", table=self._table, version=target
+            )
+        starts = [checkpoint.version for checkpoint in listing.checkpoints]
+        starts += [0] if 0 in listing.commits else []
+        if target is not None and (not starts or target < min(starts)):
+            earliest = f"the earliest is {min(starts)}" if starts else "none is"
+            return NotFoundError(
+                f"version {target} can no longer be read, since the log was cleaned up; {earliest}",
+                table=self._table,
+                version=target,
+            )
+        return CorruptLogError(
+            f"the log has a gap: version {missing} is missing although version {newest} exists and no checkpoint"
+            " stands in for it",
+            table=self._table,
+            version=missing,
+            path=None if missing is None else commit_name(missing),
+            repair=f"The versions from there on {PUT_BACK}",
+        )
+
+
+def as_corrupt(error: CorruptLogError | NotFoundError, checkpoint: CheckpointFiles) -> CorruptLogError:
+    """What it means that a checkpoint cannot be read and nothing older stands in for it."""
+    repair = f"The log before this checkpoint is cleaned up, so the table {PUT_BACK}"
+    if isinstance(error, CorruptLogError):
+        error.repair = repair
+        return error
+    return CorruptLogError(
+        f"checkpoint file {error.path} is missing: {error.message}",
+        table=error.table,
+        version=checkpoint.version,
+        path=error.path,
+        repair=repair,
+    )

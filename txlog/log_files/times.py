@@ -1,0 +1,194 @@
+"""When each version was committed, and which version was current at a moment.
+
+In: a head and a moment. Out: versions and times. A commit's time is its in-commit timestamp where the table keeps
+those, else the modification time of its file, made strictly increasing as Spark does, since clocks and copies of
+a table can put them out of order. PROTOCOL.md, "In-Commit Timestamps", "Recommendations for Readers of Tables".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta, timezone
+from typing import Any
+
+from txlog.errors import InvalidInputError, NotFoundError
+from txlog.log.segment import LogListing, read_listing
+from txlog.log.state import TableState
+from txlog.log_files.commits import CommitReader
+from txlog.protocol.actions import CommitInfo
+from txlog.protocol.log_names import commit_name, version_prefix
+from txlog.store.base import TableStore
+from txlog.util.arguments import described, whole_number
+
+__all__ = ["CommitSummary", "CommitTimes", "milliseconds"]
+
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitSummary:
+    """One line of a table's history."""
+
+    version: int
+    timestamp_ms: int
+    commit_info: CommitInfo | None
+
+
+class CommitTimes:
+    """Reads the times of one table's commits. Thread-safe: it keeps no state."""
+
+    def __init__(self, store: TableStore, commits: CommitReader) -> None:
+        self._store = store
+        self._commits = commits
+
+    def of_version(self, version: int) -> int:
+        """The time of one commit in ms, as `history` has it. Raises ``NotFoundError``, ``CorruptLogError``."""
+        commit = self._commits.read(version, files=False)
+        if commit.in_commit_timestamp_ms is not None:
+            return commit.in_commit_timestamp_ms
+        times = self._file_times(self._list(), version)
+        return times[version] if version in times else self._store.log.stat(commit_name(version)).modified_ms
+
+    def version_at(self, timestamp_ms: int, state: TableState) -> int:
+        """The newest version at or before the moment; ``NotFoundError`` where the log does not reach that far."""
+        times, low, high = self._searched(timestamp_ms, state)
+        if state.version not in times:
+            raise NotFoundError("no commit is left in the log to tell the time of a version", table=self._store.uri)
+        for version, is_outside, side, advice in (
+            (
+                low,
+                timestamp_ms < self._time(low, times, state),
+                "before the earliest version that can be read",
+                "ask for a later time",
+            ),
+            (
+                state.version,
+                timestamp_ms > self._time(state.version, times, state),
+                "after the latest version",
+                "leave the time out to read that one",
+            ),
+        ):
+            if is_outside:
+                limit_ms = self._time(version, times, state)
+                raise NotFoundError(
+                    f"{_utc(timestamp_ms)} is {side}, {version}, of {_utc(limit_ms)}: {advice}",
+                    table=self._store.uri,
+                    version=version,
+                )
+        return self._newest(timestamp_ms, times, state, low, high)
+
+    def newest_until(self, timestamp_ms: int, state: TableState) -> int | None:
+        """The newest readable version at or before the moment, however far in the future; None where there is none."""
+        times, low, high = self._searched(timestamp_ms, state)
+        if state.version not in times or self._time(low, times, state) > timestamp_ms:
+            return None
+        return self._newest(timestamp_ms, times, state, low, high)
+
+    def _searched(self, timestamp_ms: int, state: TableState) -> tuple[dict[int, int], int, int]:
+        """The times of files, and the versions among which the one of the moment is.
+
+        Times before and after in-commit timestamps were enabled do not compare, where the table was copied: the
+        moment they were enabled says on which side to look.
+        """
+        listing = self._list()
+        times = self._file_times(listing, state.version)
+        low, high = _first_readable(listing, min(times, default=0)), state.version
+        properties = state.properties
+        since, enabled_ms = (
+            properties.in_commit_timestamp_enablement_version,
+            properties.in_commit_timestamp_enablement_timestamp,
+        )
+        if properties.in_commit_timestamps and since is not None and enabled_ms is not None and low < since <= high:
+            if timestamp_ms >= enabled_ms:
+                low = since
+            else:
+                high = since - 1
+        return times, low, high
+
+    def _newest(self, timestamp_ms: int, times: Mapping[int, int], state: TableState, low: int, high: int) -> int:
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self._time(middle, times, state) <= timestamp_ms:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def history(self, state: TableState, limit: int | None) -> list[CommitSummary]:
+        """The commits still in the log, newest first, at most ``limit`` of them."""
+        limit = None if limit is None else whole_number("limit", limit, table=self._store.uri)
+        times = self._file_times(self._list(), state.version)
+        count = len(times) if limit is None else max(0, min(limit, len(times)))
+        commits = self._commits.read_range(state.version - count + 1, state.version, files=False)
+        summaries = [
+            CommitSummary(
+                commit.version,
+                times[commit.version] if commit.in_commit_timestamp_ms is None else commit.in_commit_timestamp_ms,
+                commit.commit_info,
+            )
+            for commit in commits
+        ]
+        return summaries[::-1]
+
+    def _time(self, version: int, times: Mapping[int, int], state: TableState) -> int:
+        properties = state.properties
+        if properties.in_commit_timestamps and version >= (properties.in_commit_timestamp_enablement_version or 0):
+            in_commit_ms = self._commits.read(version, files=False).in_commit_timestamp_ms
+            if in_commit_ms is not None:
+                return in_commit_ms
+        return times[version]
+
+    def _file_times(self, listing: LogListing, last: int) -> dict[int, int]:
+        """Adjusted modification times of the dense run of commits that ends at ``last``; empty where that is gone."""
+        found: list[int] = []
+        version = last
+        while version >= 0:
+            file = listing.commits.get(version)
+            try:
+                # A listing is a hint: what it does not show is asked for by name.
+                found.append((file or self._store.log.stat(commit_name(version))).modified_ms)
+            except NotFoundError:
+                break
+            version -= 1
+        times: dict[int, int] = {}
+        for modified_ms in reversed(found):
+            version += 1
+            times[version] = max(modified_ms, times.get(version - 1, modified_ms - 1) + 1)
+        return times
+
+    def _list(self) -> LogListing:
+        return read_listing(self._store.log.list_from(version_prefix(0)))
+
+
+def milliseconds(timestamp: Any) -> int:
+    """A ``datetime``, ``date`` (its first moment) or ISO 8601 text as ms since the epoch; without a zone it is UTC."""
+    if isinstance(timestamp, str):
+        try:
+            # Python 3.10 reads no "Z".
+            timestamp = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+        except ValueError:
+            raise InvalidInputError(f"{timestamp!r} is no ISO 8601 time, such as 2026-11-20T18:30:00Z") from None
+    elif isinstance(timestamp, date) and not isinstance(timestamp, datetime):
+        timestamp = datetime(timestamp.year, timestamp.month, timestamp.day)
+    if not isinstance(timestamp, datetime):
+        raise InvalidInputError(f"a timestamp is a datetime, a date or ISO 8601 text, not {described(timestamp)}")
+    if timestamp.tzinfo is None:
+        timestamp = timestamp.replace(tzinfo=timezone.utc)
+    moment: datetime = timestamp
+    return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _first_readable(listing: LogListing, first: int) -> int:
+    """The first version of a dense run from commit ``first`` on whose state can be put together."""
+    if first == 0:
+        return 0
+    return min((max(c.version, first) for c in listing.checkpoints if c.version >= first - 1), default=first)
+
+
+def _utc(moment_ms: int) -> str:
+    try:
+        moment = _EPOCH + timedelta(milliseconds=moment_ms)
+    except OverflowError:
+        return f"{moment_ms} ms"
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

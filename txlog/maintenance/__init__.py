@@ -1,1 +1,0 @@
-"""What looks after a table: checking it."""

@@ -1,0 +1,1 @@
+"""Data files -> record batches."""

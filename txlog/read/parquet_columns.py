@@ -1,0 +1,181 @@
+"""The columns of one Parquet file as a table's columns: found by name or id, and brought to the table's types.
+
+In: the file's Arrow schema and the table's fields wanted. Out: which of the file's columns to read, and each batch
+of them as arrays of exactly the table's types. Columns and members that the file lacks are null; a narrower type of
+an earlier schema is cast to the wider. PROTOCOL.md, "Column Mapping", "Reader Requirements for Type Widening".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.arrow.lists import LIST_TYPES, offsets_and_mask
+from txlog.errors import CorruptLogError, UnsupportedFeatureError
+from txlog.protocol.column_mapping import PARQUET_FIELD_ID, field_id, physical_name
+from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, fold_name, type_name, type_to_arrow
+
+__all__ = ["ParquetColumns"]
+
+
+class ParquetColumns:
+    """How the fields of a table stand in one file.
+
+    ``mode`` is the table's ``delta.columnMapping.mode``. Raises CorruptLogError where two columns of the file could
+    be one field, or where fields are to be found by ids and the file has none.
+    """
+
+    def __init__(self, file_schema: pa.Schema, fields: Sequence[Field], mode: str) -> None:
+        if mode == "id" and len(file_schema) and not any(_has_ids(column) for column in file_schema):
+            raise CorruptLogError("the table's columns are known by their ids, and the file has no ids")
+        self._by_id = mode == "id"
+        self._fields = fields
+        self._names = {
+            field.name: file_schema.field(at).name
+            for field in fields
+            if (at := self._position(field, list(file_schema))) is not None
+        }
+
+    @property
+    def names(self) -> list[str]:
+        """The file's columns to read."""
+        return list(self._names.values())
+
+    def file_column(self, name: str) -> str | None:
+        """What the table's top-level column ``name`` is called in the file; None where the file lacks it."""
+        return self._names.get(name)
+
+    def array(self, batch: pa.RecordBatch, field: Field) -> pa.Array:
+        """One field of the table, out of a batch of the file's columns. Raises CorruptLogError, pa.ArrowException."""
+        name = self._names.get(field.name)
+        if name is None:
+            return pa.nulls(batch.num_rows, type_to_arrow(field.type))
+        return self._fitted(batch.column(name), field.type, type_to_arrow(field.type), field.name)
+
+    def _position(self, field: Field, columns: Sequence[pa.Field]) -> int | None:
+        if self._by_id:
+            wanted = str(field_id(field)).encode()
+            found = [at for at, column in enumerate(columns) if _id_of(column) == wanted]
+        else:
+            name = physical_name(field)
+            found = [at for at, column in enumerate(columns) if column.name == name]
+            found = found or [at for at, column in enumerate(columns) if fold_name(column.name) == fold_name(name)]
+        if len(found) > 1:
+            names = ", ".join(columns[at].name for at in found)
+            raise CorruptLogError(f"column {field.name} could be any of the file's columns {names}")
+        return found[0] if found else None
+
+    # --- values -----------------------------------------------------------------------------------------------
+
+    def _fitted(self, array: pa.Array, data_type: DataType, target: pa.DataType, column: str) -> pa.Array:
+        if isinstance(array.type, pa.BaseExtensionType):  # a type that the reading program has registered
+            array = array.storage
+        if array.type.equals(target) and not isinstance(data_type, Struct | Array | Map):
+            return array
+        match data_type:
+            case Struct(fields) if pa.types.is_struct(array.type):
+                return self._struct(array, fields, target, column)
+            case Map(key, value) if pa.types.is_map(array.type):
+                keys = self._fitted(array.keys, key, target.key_type, f"{column}.key")
+                items = self._fitted(array.items, value, target.item_type, f"{column}.value")
+                return pa.MapArray.from_arrays(_offsets(array), keys, items, target, mask=_mask(array))
+            case Array(element) if isinstance(array.type, LIST_TYPES):
+                offsets, mask = offsets_and_mask(array)
+                values = self._fitted(array.flatten(), element, target.value_type, f"{column}.element")
+                return pa.ListArray.from_arrays(offsets, values, target, mask=mask)
+        if data_type == VARIANT and pa.types.is_struct(array.type):
+            return _variant(array, target, column)
+        if not _holds(array.type, target):
+            raise CorruptLogError(f"column {column} is a {type_name(data_type)}, the file has {array.type} for it")
+        # Nanoseconds in a file are finer than Delta's microseconds: readers drop the rest.
+        return array.cast(target, safe=not pa.types.is_timestamp(target))
+
+    def _struct(self, array: pa.Array, fields: Sequence[Field], target: pa.DataType, column: str) -> pa.Array:
+        columns = list(array.type)
+        members = []
+        for field, member in zip(fields, target, strict=True):
+            at = self._position(field, columns)
+            name = f"{column}.{field.name}"
+            members.append(
+                pa.nulls(len(array), member.type)
+                if at is None
+                else self._fitted(array.field(at), field.type, member.type, name)
+            )
+        if not members:
+            return array
+        return pa.StructArray.from_arrays(members, fields=list(target), mask=_mask(array))
+
+
+def _variant(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
+    names = {array.type.field(at).name: at for at in range(array.type.num_fields)}
+    if "typed_value" in names:
+        raise UnsupportedFeatureError(
+            f"column {column} is a shredded variant, which this release does not put together",
+            features=("variantShredding",),
+        )
+    if names.keys() != {member.name for member in target}:
+        raise CorruptLogError(f"column {column} is a variant, the file has {array.type} for it")
+    parts = [array.field(names[member.name]).cast(member.type) for member in target]
+    return pa.StructArray.from_arrays(parts, fields=list(target), mask=_mask(array))
+
+
+def _id_of(column: pa.Field) -> bytes | None:
+    return (column.metadata or {}).get(PARQUET_FIELD_ID)
+
+
+def _has_ids(column: pa.Field) -> bool:
+    return _id_of(column) is not None
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Offsets into ``array.values`` that begin a buffer of their own: Arrow takes no mask beside a slice of them."""
+    offsets = array.offsets
+    if offsets.offset or offsets.type != pa.int32():
+        offsets = pa.array(offsets.to_numpy(zero_copy_only=False), pa.int32())
+    return offsets
+
+
+def _holds(file: pa.DataType, target: pa.DataType) -> bool:
+    """Whether a file's column of one type may stand for a table's column of the other: equal in kind, or widened.
+
+    Integers may even be wider in the file, as long as every value fits: the cast looks at each.
+    """
+    types = pa.types
+    if types.is_dictionary(file):
+        return _holds(file.value_type, target)
+    if file.equals(target) or types.is_null(file):
+        return True
+    if types.is_integer(file):
+        return bool(types.is_integer(target) or types.is_decimal(target) or target == pa.float64())
+    if types.is_floating(file):
+        return bool(types.is_floating(target) and file.bit_width <= target.bit_width)
+    if types.is_decimal(file):
+        return bool(types.is_decimal(target))
+    if types.is_date(file):
+        return bool(types.is_date(target) or (types.is_timestamp(target) and target.tz is None))
+    if types.is_timestamp(file):
+        return bool(types.is_timestamp(target))
+    return bool(_is_text(file) and _is_text(target))
+
+
+def _is_text(kind: Any) -> bool:
+    """Old writers left the mark off that tells text from bytes."""
+    types = pa.types
+    return any(
+        is_one(kind)
+        for is_one in (
+            types.is_string,
+            types.is_large_string,
+            types.is_string_view,
+            types.is_binary,
+            types.is_large_binary,
+            types.is_binary_view,
+            types.is_fixed_size_binary,
+        )
+    )

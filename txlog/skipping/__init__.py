@@ -1,0 +1,1 @@
+"""Pure: may this file, row group or partition hold a matching row?"""

@@ -1,0 +1,276 @@
+"""The statistics of many files as columns of bounds: what ``statistics_read`` finds in one file, found in all at once.
+
+In: the JSON texts of ``add.stats``, or the struct array of ``add.stats_parsed``, and the leaf columns asked for. Out:
+`BoundsColumns`, believing exactly what the rule for one file believes. Text that Arrow's reader does not take, or that
+it might take for something else, is refused or marked odd, for the rule for one file to judge.
+PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.arrow.arrays import array_of, flags_of, from_numbers, numbers_of
+from txlog.expressions.values import INTEGER_ENDS, Ordered, beside, ordered
+from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths, type_to_arrow
+from txlog.protocol.stats_struct import read_json_objects, tree_type
+from txlog.protocol.type_widening import was_float
+
+__all__ = ["BoundsColumns", "ColumnBounds", "Leaf", "bounds_of_struct", "bounds_of_text", "leaves_of"]
+
+Path: TypeAlias = tuple[str, ...]
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnBounds:
+    """One leaf column in each file. ``low`` and ``high`` hold what `predicate_values.ordered` gives, null if unknown.
+
+    They are None where the column's type has no order that statistics keep.
+    """
+
+    low: pa.Array | None
+    high: pa.Array | None
+    may_be_null: Mask
+    may_be_value: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class BoundsColumns:
+    """``empty`` marks files without a row; ``odd`` those whose text only the rule for one file can read."""
+
+    columns: Mapping[Path, ColumnBounds]
+    empty: Mask
+    odd: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A leaf column that a predicate names. ``kind`` is its type's name, ``"decimal"``, or "" for one without order."""
+
+    path: Path
+    type: DataType
+    kind: str
+    was_float: bool = False
+
+    def bound(self, value: Any, *, is_maximum: bool) -> Ordered | None:
+        """A bound of many typed bounds, from a Parquet footer, in the form that is compared; None where it is no such.
+
+        Floats have none: footers leave NaN out.
+        """
+        wanted = _PYTHON_TYPES.get(self.kind)
+        if wanted is None or type(value) is not wanted:
+            return None
+        if self.kind in _MOMENTS:
+            return int(ordered(value, self.type)) + (_MILLISECOND_US if is_maximum else 0)
+        if is_maximum and isinstance(value, str) and value.endswith(_OLD_LAST_CHARACTER):
+            return None
+        if isinstance(self.type, Decimal) and isinstance(value, decimal.Decimal):
+            return beside(value, self.type.precision, self.type.scale, above=is_maximum)
+        return ordered(value, self.type)
+
+
+def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[Leaf, ...]:
+    """The leaf columns among ``paths``, in schema order; other paths have no statistics."""
+    return tuple(
+        Leaf(path, data_type, _kind(data_type), data_type == DOUBLE and was_float(_field_at(schema, path)))
+        for path, data_type in leaf_paths(schema)
+        if path in paths
+    )
+
+
+def bounds_of_text(texts: pa.StringArray, leaves: Sequence[Leaf]) -> BoundsColumns:
+    """The bounds in each text, none of them null. Raises ``ArrowException`` or ``ValueError`` where a text is not one
+    that Arrow reads as Python does: split the texts then, and judge those that are left file by file.
+    """
+    ordered_leaves = [leaf for leaf in leaves if leaf.kind]
+    members: list[tuple[str, pa.DataType]] = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
+    if ordered_leaves:
+        bounds = tree_type(
+            (leaf.path, _JSON_TYPES.get(leaf.kind) or type_to_arrow(leaf.type)) for leaf in ordered_leaves
+        )
+        members += [("minValues", bounds), ("maxValues", bounds)]
+    if leaves:
+        members.append(("nullCount", tree_type((leaf.path, pa.int64()) for leaf in leaves)))
+    found = read_json_objects(texts, pa.struct(members))
+    table = {name: found.field(name) for name, _ in members}
+    odd = np.zeros(len(texts), dtype=bool)
+    return _assembled(table, leaves, odd, _ordered_text)
+
+
+def bounds_of_struct(parsed: pa.StructArray, leaves: Sequence[Leaf]) -> BoundsColumns:
+    """The bounds in each row of ``add.stats_parsed``; a leaf that is absent or of another type is unknown."""
+    table = dict(zip((field.name for field in parsed.type), parsed.flatten(), strict=True))
+    return _assembled(table, leaves, np.zeros(len(parsed), dtype=bool), _ordered_struct)
+
+
+# --- both ---------------------------------------------------------------------------------------------------------
+
+
+def _assembled(table: Mapping[str, pa.Array], leaves: Sequence[Leaf], odd: Mask, convert: Any) -> BoundsColumns:
+    length = len(odd)
+    rows = _counts(table.get("numRecords"), length)
+    tight = table.get("tightBounds")
+    loose = np.zeros(length, dtype=bool) if tight is None else _filled(pc.invert(tight), False)
+    columns = {}
+    for leaf in leaves:
+        low = high = None
+        if leaf.kind:
+            low = convert(_member(table.get("minValues"), leaf.path), leaf, odd, is_maximum=False)
+            high = convert(_member(table.get("maxValues"), leaf.path), leaf, odd, is_maximum=True)
+        nulls = _counts(_member(table.get("nullCount"), leaf.path), length)
+        # A null count says nothing above the number of rows, nor (bounds not tight) unless it is none or all.
+        known = (nulls >= 0) & ~((rows >= 0) & (nulls > rows)) & ~(loose & (nulls != 0) & (nulls != rows))
+        columns[leaf.path] = ColumnBounds(
+            low, high, may_be_null=~known | (nulls > 0), may_be_value=~known | (rows < 0) | (nulls < rows)
+        )
+    return BoundsColumns(columns, empty=rows == 0, odd=odd)
+
+
+def _counts(column: pa.Array | None, length: int) -> Any:
+    """Counts with -1 for what is unknown."""
+    if column is None or not pa.types.is_integer(column.type):
+        return np.full(length, -1, dtype=np.int64)
+    counts = numbers_of(column.cast(pa.int64()))
+    return np.maximum(np.where(flags_of(column.is_valid()), counts, -1) if column.null_count else counts, -1)
+
+
+def _filled(column: pa.Array, default: bool) -> Mask:
+    return flags_of(column) | flags_of(column.is_null()) if default else flags_of(column)
+
+
+def _member(column: pa.Array | None, path: Path) -> pa.Array | None:
+    """The member of nested structs, null where a struct around it is."""
+    for name in path:
+        if column is None or not pa.types.is_struct(column.type):
+            return None
+        index = column.type.get_field_index(name)
+        column = None if index < 0 else column.flatten()[index]
+    return column
+
+
+def _field_at(schema: Struct, path: Path) -> Field:
+    field = next(member for member in schema.fields if member.name == path[0])
+    return _field_at(field.type, path[1:]) if isinstance(field.type, Struct) and path[1:] else field
+
+
+# --- values -------------------------------------------------------------------------------------------------------
+
+_INTEGERS = ("byte", "short", "integer", "long")
+_JSON_TYPES = {
+    **dict.fromkeys(_INTEGERS, pa.int64()),
+    **dict.fromkeys(("float", "double"), pa.float64()),
+    "boolean": pa.bool_(),
+    **dict.fromkeys(("string", "date", "timestamp", "timestamp_ntz"), pa.string()),
+}
+_PYTHON_TYPES: Mapping[str, type] = {
+    **dict.fromkeys(_INTEGERS, int),
+    "decimal": decimal.Decimal,
+    "string": str,
+    "date": datetime.date,
+    **dict.fromkeys(("timestamp", "timestamp_ntz"), datetime.datetime),
+}
+_DATE = r"^\d{4}-\d\d-\d\d$"
+_CLOCK = r"T\d\d:\d\d:\d\d(\.\d{1,6})?"
+_MOMENTS = {
+    "timestamp": (rf"^\d{{4}}-\d\d-\d\d{_CLOCK}(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$", pa.timestamp("us", "UTC")),
+    "timestamp_ntz": (rf"^\d{{4}}-\d\d-\d\d{_CLOCK}$", pa.timestamp("us")),
+}
+_FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, beyond which Python has no dates
+_DAY_US = 86_400_000_000
+_INTEGER_DIGITS = 18  # fit into 64 bits, whichever they are
+_MILLISECOND_US = 1_000
+_OLD_LAST_CHARACTER = "\ufffd"  # what older Deltas raised a cut maximum by: it does not cover all that follows
+
+
+def _kind(data_type: DataType) -> str:
+    if isinstance(data_type, Decimal):
+        return "decimal"
+    return data_type.name if isinstance(data_type, Primitive) and data_type.name in _JSON_TYPES else ""
+
+
+def _ordered_text(column: pa.Array, leaf: Leaf, odd: Mask, *, is_maximum: bool) -> pa.Array:
+    """A column as the JSON reader gives it in the form that is compared; rows that need a closer look become odd."""
+    if leaf.kind == "date":
+        days = _cast_where(column, _DATE, pa.date32(), odd).cast(pa.int32()).cast(pa.int64())
+        return _within(days, _FIRST_DAY, _LAST_DAY, odd)
+    if leaf.kind in _MOMENTS:
+        pattern, kind = _MOMENTS[leaf.kind]
+        moments = _cast_where(column, pattern, kind, odd).cast(pa.int64())
+        last = (_LAST_DAY + 1) * _DAY_US - 1 - _MILLISECOND_US
+        moments = _within(moments, _FIRST_DAY * _DAY_US, last, odd)
+        return pc.add(moments, array_of([_MILLISECOND_US], pa.int64())[0]) if is_maximum else moments
+    if leaf.kind == "string" and is_maximum:
+        odd |= _filled(pc.ends_with(column, _OLD_LAST_CHARACTER), False)
+    return _ordered(column, leaf, is_maximum)
+
+
+def _ordered_struct(column: pa.Array | None, leaf: Leaf, odd: Mask, *, is_maximum: bool) -> pa.Array | None:
+    wanted = type_to_arrow(leaf.type)
+    if column is None or not (column.type == wanted or (pa.types.is_timestamp(wanted) and _same_zone(column, wanted))):
+        return None
+    if leaf.kind == "date":
+        return column.cast(pa.int32()).cast(pa.int64())
+    if leaf.kind in _MOMENTS:
+        moments = column.cast(pa.timestamp("us", wanted.tz), safe=False).cast(pa.int64())
+        return pc.add(moments, array_of([_MILLISECOND_US], pa.int64())[0]) if is_maximum else moments
+    if leaf.kind == "string" and is_maximum:
+        return pc.if_else(pc.ends_with(column, _OLD_LAST_CHARACTER), pa.scalar(None, pa.string()), column)
+    return _ordered(column, leaf, is_maximum)
+
+
+def _same_zone(column: pa.Array, wanted: pa.DataType) -> bool:
+    return pa.types.is_timestamp(column.type) and (column.type.tz is None) == (wanted.tz is None)
+
+
+def _ordered(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
+    """Bounds of a type that JSON and Arrow hold alike, as they are compared."""
+    if leaf.kind in _INTEGERS:
+        return column.cast(pa.int64())
+    if leaf.kind == "boolean":
+        return column.cast(pa.uint8())
+    if leaf.kind in ("float", "double"):
+        return _floats(column, leaf, is_maximum)
+    if isinstance(leaf.type, Decimal) and leaf.type.precision - leaf.type.scale > _INTEGER_DIGITS:
+        end = pa.scalar(INTEGER_ENDS[is_maximum], column.type)
+        return pc.if_else(pc.equal(column, end), pa.scalar(None, column.type), column)
+    return column
+
+
+def _floats(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
+    known = _filled(column.is_valid(), False)
+    values = np.where(known, numbers_of(column.cast(pa.float64())), 0.0)
+    known = known & ~np.isnan(values)
+    if leaf.kind == "float" or leaf.was_float:
+        with np.errstate(over="ignore"):
+            nearest = values.astype(np.float32).astype(np.float64)
+        known &= ~(np.isinf(nearest) & np.isfinite(values))
+        if leaf.kind == "float":
+            values = nearest
+        else:
+            values = np.maximum(values, nearest) if is_maximum else np.minimum(values, nearest)
+    return from_numbers(values, known)
+
+
+def _cast_where(column: pa.Array, pattern: str, kind: pa.DataType, odd: Mask) -> pa.Array:
+    """The texts of this one form, cast; any other text makes its row odd."""
+    plain = pc.match_substring_regex(column, pattern)
+    strange = _filled(pc.invert(plain), False)
+    if strange.any():
+        odd |= strange
+        column = pc.if_else(plain, column, pa.scalar(None, pa.string()))
+    return column.cast(kind)
+
+
+def _within(values: pa.Array, first: int, last: int, odd: Mask) -> pa.Array:
+    numbers = numbers_of(values)
+    odd |= flags_of(values.is_valid()) & ((numbers < first) | (numbers > last))
+    return values

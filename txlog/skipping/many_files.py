@@ -1,0 +1,362 @@
+"""Pruning many files at once: the verdict of ``predicate_pruning`` on each, found by columns.
+
+In: a predicate and the files of a table, as Arrow columns. Out: a mask, False exactly where the rule for one file says
+that no row can match. Partition values are judged once for each combination, statistics as columns of bounds; what
+Arrow's JSON reader might read otherwise than Python does is judged file by file. Row groups of a checkpoint are judged
+by their footers. PROTOCOL.md, "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of
+from txlog.arrow.maps import partition_texts
+from txlog.expressions.predicates import And, Comparison, Constant, In, IsNull, Not, Or, Path, Predicate, StartsWith
+from txlog.expressions.values import beside
+from txlog.protocol.schema import STRING, Struct, leaf_paths
+from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_of_struct, bounds_of_text, leaves_of
+from txlog.skipping.one_file import Facts, Pruner, possible
+from txlog.skipping.stats_sieve import TextSieve
+from txlog.util.parallel import parallel_map
+
+__all__ = ["FilePruner", "prune_files"]
+
+_SLICE_ROWS = 16_384
+_SLICE_ROWS_MIN = 64
+_SINGLE_ROWS = 32  # which take less time one by one than the columns take to be made
+_FEW_VALUES = 8
+_LEARNING_ROWS = 1_024
+
+Possible: TypeAlias = "tuple[Mask, Mask]"
+
+
+def prune_files(
+    files: pa.Table, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]
+) -> pa.BooleanArray:
+    """A mask over a table of files (columns ``partitionValues`` and ``stats``): True where a row may match.
+
+    Raises ``InvalidInputError`` where the predicate does not fit the schema.
+    """
+    pruner = FilePruner(predicate, schema, partition_columns)
+    masks = list(parallel_map(pruner.mask, files.select(["partitionValues", "stats"]).to_batches()))
+    return from_flags(np.concatenate([np.zeros(0, bool), *masks]))
+
+
+@dataclass(frozen=True, slots=True)
+class _Partition:
+    """Partition values of some files: a code each, and what is known for each code, by column."""
+
+    codes: Any
+    facts: Sequence[Mapping[Path, Facts]]
+    values: Sequence[Mapping[str, str | None]]
+
+
+class FilePruner:
+    """One predicate, ready to be asked about columns of files. Raises ``InvalidInputError`` as `Pruner` does."""
+
+    def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
+        self._pruner = Pruner(predicate, schema, partition_columns)
+        self.partition_columns = self._pruner.partition_columns
+        self.only_partition_column = (
+            self.partition_columns[0] if len(partition_columns) == 1 == len(self.partition_columns) else None
+        )
+        self.needs_statistics = self._pruner.needs_statistics
+        self._facts: dict[tuple[tuple[str, str | None], ...], Mapping[Path, Facts]] = {}
+        self.leaves = leaves_of(
+            self._pruner.schema, frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
+        )
+        depth = max((len(path) for path, _ in leaf_paths(self._pruner.schema)), default=1)
+        self._sieve = TextSieve(self._pruner.predicate, self.leaves, depth)
+        self._is_sieve_of_use = False
+
+    def mask(self, files: pa.RecordBatch) -> Mask:
+        """True for each file (columns ``partitionValues`` and ``stats``) that may hold a matching row."""
+        partition, verdict = self._by_partition(files.column("partitionValues"))
+        if self.needs_statistics:
+            rows = np.flatnonzero(verdict)
+            texts = _taken(files.column("stats"), rows)
+            verdict[rows] = self._by_text(texts, partition, partition.codes[rows])
+        return verdict
+
+    def mask_of_partitions(self, maps: pa.MapArray) -> Mask:
+        """The same by partition values alone."""
+        return self._by_partition(maps)[1]
+
+    def mask_of_struct(self, maps: pa.MapArray, parsed: pa.StructArray) -> Mask:
+        """The same by partition values and ``stats_parsed``; a file without the latter passes."""
+        partition, verdict = self._by_partition(maps)
+        bounds = bounds_of_struct(parsed, self.leaves)
+        by_statistics = self._judge(bounds, partition, partition.codes)
+        verdict &= by_statistics | flags_of(parsed.is_null())
+        return verdict
+
+    def facts_of_texts(self, low: str, high: str, *, is_whole: bool) -> Mapping[Path, Facts]:
+        """What is known of the only partition column where the texts of its values lie from ``low`` to ``high``.
+
+        Without ``is_whole`` the two may have been cut. Only text has the order of its texts.
+        """
+        name = self.only_partition_column
+        if name is None:
+            return {}
+        if low == high and is_whole:
+            return self._pruner.partition_facts({name: low})
+        return {(name,): Facts(low, high)} if self._pruner.partition_type(name) == STRING else {}
+
+    def may_match_any(self, facts: Mapping[Path, Facts]) -> bool:
+        """Whether some file may match, of many of which only this is known: what holds for all of them."""
+        return possible(self._pruner.predicate, facts)[0]
+
+    # --- partition values ---------------------------------------------------------------------------------------
+
+    def _by_partition(self, maps: pa.MapArray) -> tuple[_Partition, Mask]:
+        """Numbers the combinations of values, a column at a time, so that each is judged once."""
+        codes = np.zeros(len(maps), dtype=np.int64)
+        combinations: list[dict[str, str | None]] = [{}]
+        for name in self.partition_columns:
+            texts, absent = partition_texts(maps, name)
+            encoded = texts.dictionary_encode(null_encoding="encode")
+            values = encoded.dictionary.to_pylist()
+            own = numbers_of(encoded.indices).astype(np.int64)
+            if absent is not None:
+                own[absent] = len(values)
+            if name == self.partition_columns[0]:
+                combinations = [{name: value} for value in values] + [{}]
+                codes = own
+                continue
+            pairs, codes = np.unique(codes * (len(values) + 1) + own, return_inverse=True)
+            combinations = [
+                combinations[pair // (len(values) + 1)]
+                | ({name: values[at]} if (at := pair % (len(values) + 1)) < len(values) else {})
+                for pair in pairs.tolist()
+            ]
+        verdicts = np.array([self._pruner.partition_may_match(each) for each in combinations], dtype=bool)
+        facts = [self._facts_of(each) for each in combinations] if self.needs_statistics else []
+        return _Partition(codes, facts, combinations), verdicts[codes]
+
+    def _facts_of(self, values: Mapping[str, str | None]) -> Mapping[Path, Facts]:
+        """`Pruner.partition_facts`, remembered: the same few partitions come with each batch."""
+        key = tuple(values.items())
+        found = self._facts.get(key)
+        if found is None:
+            found = self._facts[key] = self._pruner.partition_facts(values)
+        return found
+
+    # --- statistics ---------------------------------------------------------------------------------------------
+
+    def _by_text(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
+        verdict = np.ones(len(texts), dtype=bool)
+        present = np.flatnonzero(flags_of(texts.is_valid()))
+        texts, codes = _taken(texts, present), codes[present]
+        # The first slice is short where it is not known yet whether the sieve is of use.
+        first = min(_SLICE_ROWS if self._is_sieve_of_use else _LEARNING_ROWS, len(texts))
+        bounds = [0, *range(first, len(texts), _SLICE_ROWS), len(texts)]
+        found = [
+            self._sieved(texts.slice(start, stop - start), partition, codes[start:stop])
+            for start, stop in itertools.pairwise(bounds)
+            if start < stop
+        ]
+        verdict[present] = np.concatenate(found) if found else np.zeros(0, dtype=bool)
+        return verdict
+
+    def _sieved(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
+        """Those are read that the sieve leaves. It is asked from the first texts on of which many cannot match."""
+        is_asked = self._is_sieve_of_use
+        left = self._sieve.left(texts) if is_asked else np.arange(len(texts))
+        verdict = np.zeros(len(texts), dtype=bool)
+        verdict[left] = self._by_slice(_taken(texts, left), partition, codes[left])
+        if 4 * np.count_nonzero(~verdict[left]) > max(_LEARNING_ROWS, len(texts)):
+            # Many are left that cannot match: after this there is a sieve, or it is of no use for such texts.
+            self._is_sieve_of_use = not is_asked
+        return verdict
+
+    def _by_slice(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
+        """All at once; where Arrow does not take one of the texts, in ever smaller pieces around it."""
+        if len(texts) <= _SINGLE_ROWS:
+            return self._one_by_one(texts, partition, codes)
+        try:
+            bounds = bounds_of_text(texts, self.leaves)
+        except (pa.ArrowException, ValueError):
+            if len(texts) <= _SLICE_ROWS_MIN:
+                return self._one_by_one(texts, partition, codes)
+            step = -(-len(texts) // 8)
+            starts = range(0, len(texts), step)
+            return np.concatenate(
+                [self._by_slice(texts.slice(at, step), partition, codes[at : at + step]) for at in starts]
+            )
+        verdict = self._judge(bounds, partition, codes)
+        odd = np.flatnonzero(bounds.odd)
+        if len(odd):
+            verdict[odd] = self._one_by_one(texts.take(from_numbers(odd)), partition, codes[odd])
+        return verdict
+
+    def _one_by_one(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
+        may_match, values = self._pruner.may_match, partition.values
+        judged = (may_match(values[code], text) for code, text in zip(codes.tolist(), texts.to_pylist(), strict=True))
+        return np.fromiter(judged, dtype=bool, count=len(texts))
+
+    def _judge(self, bounds: BoundsColumns, partition: _Partition, codes: Any) -> Mask:
+        judge = _Judge(bounds, frozenset((name,) for name in self.partition_columns), partition, codes)
+        return judge.possible(self._pruner.predicate)[0] & ~bounds.empty
+
+
+@dataclass(frozen=True, slots=True)
+class _Judge:
+    """`predicate_pruning.possible` over columns: whether some row of each file may make the predicate (true, false)."""
+
+    bounds: BoundsColumns
+    partition_paths: frozenset[Path]
+    partition: _Partition
+    codes: Any
+
+    def possible(self, predicate: Predicate) -> Possible:
+        match predicate:
+            case And(left, right):
+                (left_true, left_false), (right_true, right_false) = self.possible(left), self.possible(right)
+                return left_true & right_true, left_false | right_false
+            case Or(left, right):
+                (left_true, left_false), (right_true, right_false) = self.possible(left), self.possible(right)
+                return left_true | right_true, left_false & right_false
+            case Not(operand):
+                may_be_true, may_be_false = self.possible(operand)
+                return may_be_false, may_be_true
+            case Constant(value):
+                return self._all(value is True), self._all(value is False)
+            case Comparison(path) | In(path) | StartsWith(path) | IsNull(path):
+                return self._of_column(predicate, path)
+        raise TypeError(f"not a predicate: {predicate!r}")
+
+    def _of_column(self, predicate: Predicate, path: Path) -> Possible:
+        if path in self.partition_paths:
+            each = np.array([possible(predicate, facts) for facts in self.partition.facts], dtype=bool)
+            return each[self.codes, 0], each[self.codes, 1]
+        known = self.bounds.columns.get(path)
+        if known is None:
+            may_be_true, may_be_false = possible(predicate, {})
+            return self._all(may_be_true), self._all(may_be_false)
+        match predicate:
+            case Comparison(_, operator, value):
+                return self._seen(known, _compared(known, operator, value, self._all(True)))
+            case In(_, values, has_null):
+                found_true, found_false = self._seen(known, _among(known, values, self._all(True)))
+                return found_true, found_false & self._all(not has_null)
+            case StartsWith(_, prefix):
+                return self._seen(known, _prefixed(known, prefix, self._all(True)))
+        return known.may_be_null, known.may_be_value
+
+    def _seen(self, known: ColumnBounds, found: Possible) -> Possible:
+        return found[0] & known.may_be_value, found[1] & known.may_be_value
+
+    def _all(self, value: bool) -> Mask:
+        return np.full(len(self.codes), value, dtype=bool)
+
+
+def _taken(texts: pa.StringArray, rows: Any) -> pa.StringArray:
+    """These rows, which ascend; all of them without a copy."""
+    return texts if len(rows) == len(texts) else texts.take(from_numbers(rows))
+
+
+# --- comparing columns of bounds ----------------------------------------------------------------------------------
+
+
+def _compared(known: ColumnBounds, operator: str, value: Any, every: Mask) -> Possible:
+    below, low_reaches = _low_against(known.low, value, every)
+    above, high_reaches = _high_against(known.high, value, every)
+    match operator:
+        case "<":
+            return below, high_reaches
+        case "<=":
+            return low_reaches, above
+        case ">":
+            return above, low_reaches
+        case ">=":
+            return high_reaches, below
+        case "=":
+            return low_reaches & high_reaches, below | above
+    return below | above, low_reaches & high_reaches
+
+
+def _low_against(low: pa.Array | None, value: Any, every: Mask) -> Possible:
+    """Whether the least value may be (below the literal, at or below it); NaN is above all."""
+    if low is None or value != value:
+        return every, every
+    literal = _literal(value, low.type, above=True)
+    return _or_unknown(pc.less(low, literal)), _or_unknown(pc.less_equal(low, literal))
+
+
+def _high_against(high: pa.Array | None, value: Any, every: Mask) -> Possible:
+    """Whether the greatest value may be (above the literal, at or above it)."""
+    if high is None:
+        return every, every
+    if value != value:
+        unknown: Mask = flags_of(high.is_null())
+        return unknown, unknown
+    literal = _literal(value, high.type, above=False)
+    return _or_unknown(pc.greater(high, literal)), _or_unknown(pc.greater_equal(high, literal))
+
+
+def _among(known: ColumnBounds, values: Sequence[Any], every: Mask) -> Possible:
+    numbers = sorted(value for value in values if value == value)
+    if len(numbers) <= _FEW_VALUES or not _is_searchable(known):
+        chosen: Sequence[Any] = values
+        may_be_true, may_be_false = ~every, every
+    else:
+        chosen = [value for value in values if value != value]
+        may_be_true, may_be_false = _among_sorted(known, np.array(numbers))
+    for value in chosen:
+        is_true, is_false = _compared(known, "=", value, every)
+        may_be_true, may_be_false = may_be_true | is_true, may_be_false & is_false
+    return may_be_true, may_be_false
+
+
+def _is_searchable(known: ColumnBounds) -> bool:
+    return known.low is not None and known.high is not None and known.low.type in (pa.int64(), pa.float64())
+
+
+def _among_sorted(known: ColumnBounds, values: Any) -> Possible:
+    """Some value lies from low to high; and: none lies where both low and high leave nothing else."""
+    assert known.low is not None
+    assert known.high is not None
+    low, no_low = _numbers(known.low)
+    high, no_high = _numbers(known.high)
+    from_low = np.where(no_low, 0, np.searchsorted(values, low, side="left"))
+    to_high = np.where(no_high, len(values), np.searchsorted(values, high, side="right"))
+    # A value differs from both bounds unless low >= value >= high, which is: low == value == high.
+    from_high = np.searchsorted(values, high, side="left")
+    to_low = np.searchsorted(values, low, side="right")
+    only = ~no_low & ~no_high & (to_low > from_high)
+    return to_high > from_low, ~only
+
+
+def _numbers(column: pa.Array) -> tuple[Any, Mask]:
+    absent: Mask = flags_of(column.is_null())
+    return np.where(absent, 0, numbers_of(column)), absent
+
+
+def _prefixed(known: ColumnBounds, prefix: str, every: Mask) -> Possible:
+    if known.low is None or known.high is None:
+        return every, every
+    low, high = known.low, known.high
+    literal = array_of([prefix], pa.string())[0]
+    starts_after = flags_of(pc.greater(pc.utf8_slice_codeunits(low, 0, len(prefix)), literal))
+    ends_before = flags_of(pc.less(high, literal))
+    within = flags_of(pc.and_(pc.starts_with(low, prefix), pc.starts_with(high, prefix)))
+    return ~(starts_after | ends_before), ~within
+
+
+def _or_unknown(verdicts: pa.BooleanArray) -> Mask:
+    """Where the bound is unknown, everything may be."""
+    return flags_of(verdicts) | flags_of(verdicts.is_null())
+
+
+def _literal(value: Any, kind: pa.DataType, *, above: bool) -> pa.Scalar:
+    if pa.types.is_decimal(kind):
+        value = beside(value, kind.precision, kind.scale, above=above)
+    return array_of([int(value) if pa.types.is_uint8(kind) else value], kind)[0]

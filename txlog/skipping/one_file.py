@@ -1,0 +1,226 @@
+"""Pruning: which data files may hold a row that a predicate keeps.
+
+In: a predicate and what the log knows of a file: partition values and statistics. Out: False only where no row
+of the file can match; every doubt is True. Partition values are exact, statistics are bounds that may be wide,
+missing, or, of decimals, a 64-bit float's breadth too narrow. A maximum is believed to cover NaN, as Spark's order has
+it and Spark and txlog write it; deltalake leaves NaN out of the maximum that it writes. PROTOCOL.md, "Per-file
+Statistics".
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from txlog.errors import TxlogError
+from txlog.expressions.predicates import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+    bind,
+    paths_of,
+    type_of,
+    with_paths,
+)
+from txlog.expressions.values import Ordered, beside, compare, ordered
+from txlog.protocol.column_mapping import physical_names, physical_path, physical_schema
+from txlog.protocol.partition_values import decode
+from txlog.protocol.schema import DataType, Decimal, Struct
+from txlog.protocol.statistics_read import FileBounds, StatisticsReader
+
+__all__ = ["Facts", "Pruner", "is_partition_predicate", "may_match", "possible"]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of one column in one file: all its values lie from ``low`` to ``high``, where these are known."""
+
+    low: Ordered | None = None
+    high: Ordered | None = None
+    may_be_null: bool = True
+    may_be_value: bool = True
+
+
+_UNKNOWN = Facts()
+_ALL_NULL = Facts(may_be_value=False)
+
+_Possible: TypeAlias = tuple[bool, bool]
+"""Whether some row may make the predicate (true, false). A row that makes it unknown is neither."""
+
+
+class Pruner:
+    """One predicate ready to be asked about one file after the other; for many at once there is ``file_pruning``.
+
+    Each combination of partition values is judged once. ``schema`` and ``paths`` have the names of the log.
+
+    Raises ``InvalidInputError`` where the predicate does not fit the schema.
+    """
+
+    def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
+        # The log knows columns by the names they have in the files, and so does everything from here on.
+        self.predicate = with_paths(bind(predicate, schema), functools.partial(physical_path, schema))
+        partition_columns = physical_names(schema, partition_columns)
+        self.schema = schema = physical_schema(schema)
+        self.paths = paths_of(self.predicate)
+        self.partition_columns = tuple(name for name in partition_columns if (name,) in self.paths)
+        self._partition_types = {name: type_of((name,), schema) for name in self.partition_columns}
+        self.needs_statistics = any(path[0] not in partition_columns for path in self.paths)
+        self._statistics = StatisticsReader(schema, self.paths)
+        self._by_partition: dict[tuple[str | None, ...], bool] = {}
+
+    def may_match(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
+        """False only where no row of this file makes the predicate true."""
+        if not self.partition_may_match(partition_values):
+            return False
+        if stats is None or not self.needs_statistics:
+            return True
+        bounds = self._statistics.read(stats)
+        if bounds.num_records == 0:
+            return False
+        facts = self.partition_facts(partition_values)
+        for path in self.paths:
+            if path not in facts:
+                facts[path] = _facts_of(bounds, path, self.schema)
+        return possible(self.predicate, facts)[0]
+
+    def partition_may_match(self, partition_values: Mapping[str, str | None]) -> bool:
+        """The same by the partition values alone. A column without an entry is unknown, which is not null."""
+        key = tuple(partition_values.get(name, "") for name in self.partition_columns)
+        if not all(name in partition_values for name in self.partition_columns):
+            return True
+        found = self._by_partition.get(key)
+        if found is None:
+            found = self._by_partition[key] = possible(self.predicate, self.partition_facts(partition_values))[0]
+        return found
+
+    def partition_type(self, name: str) -> DataType:
+        """The type of one of ``partition_columns``."""
+        return self._partition_types[name]
+
+    def partition_facts(self, partition_values: Mapping[str, str | None]) -> dict[Path, Facts]:
+        """What these values tell of the columns that the predicate names; one that cannot be read tells nothing."""
+        facts: dict[Path, Facts] = {}
+        for name, data_type in self._partition_types.items():
+            try:
+                value = decode(partition_values[name], data_type, column=name)
+            except (TxlogError, KeyError):
+                continue
+            if value is None:
+                facts[(name,)] = _ALL_NULL
+            else:
+                exact = ordered(value, data_type)
+                facts[(name,)] = Facts(exact, exact, may_be_null=False)
+        return facts
+
+
+def may_match(
+    predicate: Predicate,
+    partition_values: Mapping[str, str | None],
+    stats_json: str | None,
+    schema: Struct,
+    partition_columns: tuple[str, ...],
+) -> bool:
+    """Whether a file with these partition values and statistics may hold a matching row. For many: `Pruner`."""
+    return Pruner(predicate, schema, partition_columns).may_match(partition_values, stats_json)
+
+
+def is_partition_predicate(predicate: Predicate, partition_columns: tuple[str, ...]) -> bool:
+    """Whether partition values alone decide it, so that it keeps or drops whole files."""
+    return all(len(path) == 1 and path[0] in partition_columns for path in paths_of(predicate))
+
+
+# --- one file -----------------------------------------------------------------------------------------------
+
+
+def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> Facts:
+    data_type = type_of(path, schema)
+    low, high = bounds.minimum.get(path), bounds.maximum.get(path)
+    nulls = bounds.null_count.get(path)
+    if isinstance(data_type, Decimal):
+        digits = data_type.precision, data_type.scale
+        low = None if low is None else beside(low, *digits, above=False)
+        high = None if high is None else beside(high, *digits, above=True)
+    lowest = None if low is None else ordered(low, data_type)
+    return Facts(
+        # A minimum of NaN would claim that every value is NaN: not to be believed of a foreign writer.
+        low=None if lowest != lowest else lowest,
+        high=None if high is None else ordered(high, data_type),
+        may_be_null=nulls is None or nulls > 0,
+        may_be_value=nulls is None or bounds.num_records is None or nulls < bounds.num_records,
+    )
+
+
+def possible(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Possible:
+    """Whether some row of a file of which this is known may make the bound predicate (true, false)."""
+    match predicate:
+        case And(left, right):
+            (left_true, left_false), (right_true, right_false) = possible(left, facts), possible(right, facts)
+            return left_true and right_true, left_false or right_false
+        case Or(left, right):
+            (left_true, left_false), (right_true, right_false) = possible(left, facts), possible(right, facts)
+            return left_true or right_true, left_false and right_false
+        case Not(operand):
+            may_be_true, may_be_false = possible(operand, facts)
+            return may_be_false, may_be_true
+        case Constant(value):
+            return value is True, value is False
+        case IsNull(path):
+            known = facts.get(path, _UNKNOWN)
+            return known.may_be_null, known.may_be_value
+        case Comparison(path, operator, value):
+            return _compared(facts.get(path, _UNKNOWN), operator, value)
+        case In(path, values, has_null):
+            may_be_true, may_be_false = _among(facts.get(path, _UNKNOWN), values)
+            return may_be_true, may_be_false and not has_null
+        case StartsWith(path, prefix):
+            return _prefixed(facts.get(path, _UNKNOWN), prefix)
+    raise TypeError(f"not a predicate: {predicate!r}")
+
+
+def _compared(known: Facts, operator: str, value: Any) -> _Possible:
+    if not known.may_be_value:
+        return False, False
+    low = -1 if known.low is None else compare(known.low, value)
+    high = 1 if known.high is None else compare(known.high, value)
+    below, above = low < 0, high > 0  # some value may be smaller, greater than the literal
+    same = low <= 0 <= high
+    match operator:
+        case "<":
+            return below, high >= 0
+        case "<=":
+            return low <= 0, above
+        case ">":
+            return above, low <= 0
+        case ">=":
+            return high >= 0, below
+        case "=":
+            return same, below or above
+    return below or above, same
+
+
+def _among(known: Facts, values: tuple[Any, ...]) -> _Possible:
+    if not known.may_be_value:
+        return False, False
+    found = [_compared(known, "=", value) for value in values]
+    return any(may_be_true for may_be_true, _ in found), all(may_be_false for _, may_be_false in found)
+
+
+def _prefixed(known: Facts, prefix: str) -> _Possible:
+    if not known.may_be_value:
+        return False, False
+    low, high = known.low, known.high
+    assert low is None or isinstance(low, str)
+    assert high is None or isinstance(high, str)
+    starts_after = low is not None and low[: len(prefix)] > prefix
+    ends_before = high is not None and high < prefix
+    all_inside = low is not None and high is not None and low.startswith(prefix) and high.startswith(prefix)
+    return not (starts_after or ends_before), not all_inside

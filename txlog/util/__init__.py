@@ -1,0 +1,1 @@
+"""Tools that know nothing of tables: time and chance, arguments, parallel maps, hints for other libraries' names."""

@@ -1,0 +1,1 @@
+"""Looks a table over: verify, summaries."""

@@ -1,0 +1,144 @@
+"""What the live files of a version look like as a whole: sizes, partitions, small ones, and what waits to be vacuumed.
+
+In: a table's log and the head of a version. Out: a ``FilesSummary``, counted by columns, so that a million files take
+about as long as listing them. PROTOCOL.md, "Add File and Remove File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.log.files import partition_column
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.column_mapping import physical_names
+from txlog.util import ambient
+
+__all__ = ["FilesSummary", "PartitionFiles", "SizeBin", "summarize_files"]
+
+MB = 1_000_000
+SMALL_BYTES = 32 * MB
+_BIN_STARTS = (0, MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB, 1000 * MB)
+
+
+@dataclass(frozen=True, slots=True)
+class SizeBin:
+    """The files of ``from_bytes`` up to, but not including, ``to_bytes`` (None: and larger)."""
+
+    from_bytes: int
+    to_bytes: int | None
+    files: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionFiles:
+    """``values`` are texts as in the log, None for null, under the table's column names."""
+
+    values: Mapping[str, str | None]
+    files: int
+    size_bytes: int
+    small_files: int
+
+
+@dataclass(frozen=True, slots=True)
+class FilesSummary:
+    """``partitions`` has those with most files first; one without values stands for an unpartitioned table.
+
+    Small is below ``small_below_bytes``. ``mergeable_files`` are the small ones that share a partition with another
+    small one. ``removed_files`` are those the log still tells of; ``expired_files`` of them may be vacuumed by now.
+    ``removed_bytes`` counts those whose size the log tells.
+    """
+
+    version: int
+    files: int
+    size_bytes: int
+    smallest_bytes: int | None
+    median_bytes: int | None
+    largest_bytes: int | None
+    sizes: tuple[SizeBin, ...]
+    partitions: tuple[PartitionFiles, ...]
+    small_below_bytes: int
+    small_files: int
+    small_bytes: int
+    mergeable_files: int
+    files_with_deleted_rows: int
+    deleted_rows: int
+    removed_files: int
+    removed_bytes: int
+    expired_files: int
+
+
+def summarize_files(log: DeltaLog, state: TableState) -> FilesSummary:
+    """Count the files of ``head``. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
+    files, tombstones = log.files_and_tombstones(state)
+    size = files.column("size")
+    is_small = pc.less(size, SMALL_BYTES)
+    partitions = _partitions(state, files, is_small)
+    vectors = pc.struct_field(files.column("deletionVector"), "cardinality")
+    expired = pc.less_equal(
+        pc.fill_null(tombstones.column("deletionTimestamp"), 0),
+        ambient.now_ms() - state.properties.deleted_file_retention_ms,
+    )
+    median = pc.quantile(size, 0.5, interpolation="lower")[0].as_py()
+    return FilesSummary(
+        version=state.version,
+        files=files.num_rows,
+        size_bytes=_sum(size),
+        smallest_bytes=pc.min(size).as_py(),
+        median_bytes=median,
+        largest_bytes=pc.max(size).as_py(),
+        sizes=_sizes(size),
+        partitions=partitions,
+        small_below_bytes=SMALL_BYTES,
+        small_files=_sum(is_small),
+        small_bytes=_sum(size.filter(is_small)),
+        mergeable_files=sum(found.small_files for found in partitions if found.small_files > 1),
+        files_with_deleted_rows=len(vectors) - vectors.null_count,
+        deleted_rows=_sum(vectors),
+        removed_files=tombstones.num_rows,
+        removed_bytes=_sum(tombstones.column("size")),
+        expired_files=_sum(expired),
+    )
+
+
+def _sizes(size: pa.ChunkedArray) -> tuple[SizeBin, ...]:
+    bins = []
+    for start, end in zip(_BIN_STARTS, (*_BIN_STARTS[1:], None), strict=True):
+        inside = pc.greater_equal(size, start)
+        if end is not None:
+            inside = pc.and_(inside, pc.less(size, end))
+        bins.append(SizeBin(start, end, _sum(inside), _sum(size.filter(inside))))
+    return tuple(bins)
+
+
+def _partitions(state: TableState, files: pa.Table, is_small: Any) -> tuple[PartitionFiles, ...]:
+    names = state.partition_columns
+    keys = enumerate(physical_names(state.schema, names))
+    columns = {f"key{number}": _texts(files, key) for number, key in keys}
+    counted = pa.table({**columns, "size": files.column("size"), "small": pc.cast(is_small, pa.int64())})
+    grouped = counted.group_by(list(columns)).aggregate([("size", "count"), ("size", "sum"), ("small", "sum")])
+    grouped = grouped.sort_by([("size_count", "descending"), *((name, "ascending") for name in columns)])
+    return tuple(
+        PartitionFiles(
+            {name: row[key] for name, key in zip(names, columns, strict=True)},
+            row["size_count"],
+            row["size_sum"] or 0,
+            row["small_sum"] or 0,
+        )
+        for row in grouped.to_pylist()
+    )
+
+
+def _texts(files: pa.Table, key: str) -> pa.ChunkedArray:
+    batches = files.select(["partitionValues"]).to_batches()
+    return pa.chunked_array([partition_column(batch, key) for batch in batches], pa.string())
+
+
+def _sum(values: Any) -> int:
+    return int(pc.sum(values).as_py() or 0)

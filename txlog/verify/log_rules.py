@@ -1,0 +1,234 @@
+"""The rules that commits obey one after another, as a fold that reports each breach. Pure.
+
+In: the commits of a log in ascending order, or a checkpoint to start from. Out: a ``Breach`` for every rule that a
+commit breaks, and the state the log has reached, to hold checkpoints and data files against.
+PROTOCOL.md, "Action Reconciliation", "Actions", "Requirements for Writers".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import orjson
+
+from txlog.errors import CorruptLogError, TxlogError
+from txlog.protocol.actions import (
+    Action,
+    AddFile,
+    DomainMetadata,
+    FileKey,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from txlog.protocol.column_mapping import physical_names, schema_of
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.partition_values import decode
+from txlog.protocol.paths import canonical_path, resolve_data_path
+from txlog.protocol.schema import Field
+from txlog.verify.live_files import LiveFiles
+
+__all__ = ["Breach", "LogState"]
+
+_REMEMBERED_MAX = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """One rule broken by one commit. ``position`` is the index of the action at fault among the commit's actions.
+
+    A warning is odd but costs no reader a wrong answer.
+    """
+
+    rule: str
+    message: str
+    position: int | None = None
+    is_warning: bool = False
+
+
+@dataclass(slots=True)
+class LogState:
+    """The table as the commits seen so far leave it.
+
+    ``is_whole`` is False where a commit was missing or unreadable, or the start is unknown: then only what a commit
+    shows by itself is judged.
+    """
+
+    is_whole: bool = True
+    version: int = -1
+    protocol: Protocol | None = None
+    metadata: Metadata | None = None
+    files: LiveFiles = field(default_factory=LiveFiles)
+    transactions: dict[str, int] = field(default_factory=dict)
+    domains: dict[str, str] = field(default_factory=dict)
+    _partition_fields: dict[str, Field | None] | None = None
+    _readable: set[tuple[str, str | None]] = field(default_factory=set)
+    _version_of_txn_id: dict[str, int] = field(default_factory=dict)
+    _in_commit_timestamp: int | None = None
+
+    def start_from(self, version: int, actions: Iterable[Action], files: LiveFiles | None = None) -> None:
+        """Begin at a checkpoint: its actions, but for those of files, and its live files."""
+        self.is_whole, self.version = True, version
+        self.protocol = self.metadata = self._partition_fields = None
+        self.files, self.transactions, self.domains = files or LiveFiles(), {}, {}
+        for action in actions:
+            self._take_small(action)
+
+    def definition(self) -> dict[str, object]:
+        """What the table is, files and applications apart, in a form in which equal definitions are equal."""
+        protocol, metadata = self.protocol, self.metadata
+        return {
+            "protocol": protocol
+            and (
+                protocol.min_reader_version,
+                protocol.min_writer_version,
+                set(protocol.reader_features or ()),
+                set(protocol.writer_features or ()),
+            ),
+            "table id": metadata and metadata.id,
+            "schema": metadata and _json(metadata.schema_string),
+            "partitioning": metadata and metadata.partition_columns,
+            "configuration": metadata and metadata.configuration,
+            "domain metadata": self.domains,
+        }
+
+    def lose_track(self) -> None:
+        """A commit could not be read: what the table holds from here on is unknown."""
+        self.is_whole = False
+
+    def apply(self, commit: Commit, actions: Iterable[Action]) -> Iterator[Breach]:
+        """Fold one more commit, with all its ``actions`` in order, and yield what is wrong with it. To be exhausted.
+
+        The actions may come one by one: no more of a file is kept than its place in the log's state.
+        """
+        yield from self._commit_info(commit)
+        self.version = commit.version
+        touched: dict[FileKey, str] = {}
+        seen_once: set[object] = set()
+        for position, action in enumerate(actions):
+            if isinstance(action, (AddFile, RemoveFile)):
+                yield from self._file(action, position, touched)
+            else:
+                yield from self._small(action, position, seen_once)
+        yield from self._table(commit)
+
+    # --- one commit as a whole ------------------------------------------------------------------------------
+
+    def _commit_info(self, commit: Commit) -> Iterator[Breach]:
+        if commit.txn_id is not None:
+            earlier = self._version_of_txn_id.setdefault(commit.txn_id, commit.version)
+            if earlier != commit.version:
+                yield Breach("duplicate-txn-id", f"has the txnId of version {earlier}: one transaction landed twice")
+        timestamp, previous = commit.in_commit_timestamp_ms, self._in_commit_timestamp
+        if timestamp is not None and previous is not None and timestamp <= previous:
+            yield Breach(
+                "timestamp-not-after", f"inCommitTimestamp {timestamp} is not after {previous} of the version before"
+            )
+        self._in_commit_timestamp = timestamp
+
+    def _table(self, commit: Commit) -> Iterator[Breach]:
+        if commit.version == 0 and (self.protocol is None or self.metadata is None):
+            yield Breach("incomplete-start", "the first commit must hold both protocol and metaData")
+
+    # --- actions that are not files -------------------------------------------------------------------------
+
+    def _small(self, action: Action, position: int, seen: set[object]) -> Iterator[Breach]:
+        identity = (type(action), getattr(action, "app_id", None) or getattr(action, "domain", None))
+        if isinstance(action, (Metadata, Protocol, SetTransaction, DomainMetadata)):
+            if identity in seen:
+                what = f"{action.KEY} of {identity[1]!r}" if identity[1] else action.KEY
+                yield Breach("duplicate-action", f"holds more than one {what}", position)
+            seen.add(identity)
+        if isinstance(action, SetTransaction):
+            last = self.transactions.get(action.app_id)
+            if last is not None and action.version < last:
+                why = f"application {action.app_id!r} goes back from {last} to {action.version}"
+                yield Breach("transaction-went-back", why, position, is_warning=True)
+        if isinstance(action, Metadata):
+            yield from self._schema(action, position)
+        self._take_small(action)
+
+    def _schema(self, metadata: Metadata, position: int) -> Iterator[Breach]:
+        try:
+            schema = schema_of(metadata)
+        except TxlogError as error:
+            yield Breach("unreadable-schema", error.message, position)
+            return
+        absent = [name for name in metadata.partition_columns if schema.find(name) is None]
+        if absent:
+            yield Breach(
+                "unknown-partition-column", f"partition columns that no column is: {', '.join(absent)}", position
+            )
+
+    def _take_small(self, action: Action) -> None:
+        if isinstance(action, Protocol):
+            self.protocol = action
+        elif isinstance(action, Metadata):
+            self.metadata, self._partition_fields = action, _fields_of_partition_values(action)
+            self._readable.clear()
+        elif isinstance(action, SetTransaction):
+            self.transactions[action.app_id] = action.version
+        elif isinstance(action, DomainMetadata):
+            self.domains.pop(action.domain, None)
+            if not action.removed:
+                self.domains[action.domain] = action.configuration
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def _file(self, action: AddFile | RemoveFile, position: int, touched: dict[FileKey, str]) -> Iterator[Breach]:
+        try:
+            resolve_data_path(action.path)
+            key = canonical_path(action.path), action.key[1]
+        except CorruptLogError as error:
+            yield Breach("unsafe-path", error.message, position)
+            return
+        if key in touched:
+            what = (
+                f"holds both {touched[key]} and {action.KEY}" if touched[key] != action.KEY else f"{action.KEY}s twice"
+            )
+            yield Breach("duplicate-action", f"{what} the file {action.path}", position)
+        touched[key] = action.KEY
+        if isinstance(action, AddFile):
+            yield from self._partition(action, position)
+            self.files.add(key, action.path, action.size, action.partition_values, self.version)
+        elif not self.files.remove(key) and self.is_whole:
+            yield Breach("remove-of-inactive-file", f"removes {action.path}, which is not in the table", position)
+
+    def _partition(self, add: AddFile, position: int) -> Iterator[Breach]:
+        fields = self._partition_fields
+        if fields is None:
+            return
+        if add.partition_values.keys() != fields.keys():
+            have, want = ", ".join(sorted(add.partition_values)) or "none", ", ".join(sorted(fields)) or "none"
+            yield Breach("wrong-partition-values", f"{add.path} has values of {have}; partitioned by {want}", position)
+            return
+        for name, text in add.partition_values.items():
+            column = fields[name]
+            if column is None or (name, text) in self._readable:
+                continue
+            try:
+                decode(text, column.type, column=column.name)
+                if len(self._readable) < _REMEMBERED_MAX:  # a table may have as many values as files
+                    self._readable.add((name, text))
+            except CorruptLogError as error:
+                yield Breach("wrong-partition-values", f"{add.path}: {error.message}", position)
+
+
+def _fields_of_partition_values(metadata: Metadata) -> dict[str, Field | None] | None:
+    """The partition columns by their physical names; None where the schema, a breach of its own, does not tell them."""
+    try:
+        schema, columns = schema_of(metadata), metadata.partition_columns
+        return dict(zip(physical_names(schema, columns), map(schema.find, columns), strict=True))
+    except TxlogError:
+        return None
+
+
+def _json(text: str) -> object:
+    """JSON as a value, so that two spellings of one schema are equal; what is not JSON is itself."""
+    try:
+        value: object = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    return value

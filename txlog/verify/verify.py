@@ -1,0 +1,436 @@
+"""Checking a whole table against the invariants it rests on: its log, its checkpoints, its data files.
+
+In: a table's stores. Out: a ``Verification`` that lists every ``Finding`` with file and line. It reads the log by
+itself, file by file, since what is to be found is what stops a reader; in memory it keeps a path and three numbers for
+each live file, and one commit or piece of a checkpoint at a time. It changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, UnsupportedFeatureError
+from txlog.log.checkpoint.hint import parse_last_checkpoint
+from txlog.log.checksum import parse_checksum
+from txlog.log.segment import CheckpointFiles, LogListing, read_listing
+from txlog.log_files.checkpoint_reader import CheckpointReader
+from txlog.protocol.actions import Action, CommitInfo, FileKey
+from txlog.protocol.commit_file import DEFAULT_LIMITS, Limits, parse_actions, parse_commit
+from txlog.protocol.features import check_can_read
+from txlog.protocol.log_names import (
+    LAST_CHECKPOINT,
+    LogFileKind,
+    checksum_name,
+    commit_name,
+    parse_log_name,
+    version_prefix,
+)
+from txlog.protocol.paths import canonical_paths, resolve_data_path
+from txlog.result import counted
+from txlog.store.base import ObjectMeta, TableStore
+from txlog.verify.live_files import LiveFile, LiveFiles, PartitionKey
+from txlog.verify.log_rules import Breach, LogState
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Finding", "Verification", "verify_table"]
+
+EXAMPLES_MAX = 20
+"""Of many files that break one rule of one checkpoint, this many are named and the rest are counted."""
+DATA_FILES_MAX = 1000
+"""Of data files that are gone, or have another size, this many are named and the rest are counted."""
+_PARALLEL = 16
+
+OnProgress = Callable[[str, int, int], None]
+"""(what is being checked, done, total)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong. ``path`` is a name under ``_delta_log`` or a data file's; ``line`` counts from 1.
+
+    ``severity`` is "error", or "warning" for what is odd but costs no reader a wrong answer.
+    """
+
+    rule: str
+    message: str
+    version: int | None = None
+    path: str | None = None
+    line: int | None = None
+    severity: str = "error"
+
+    @property
+    def where(self) -> str:
+        """``"00000000000000000012.json:3"``."""
+        return f"{self.path or ''}{f':{self.line}' if self.line else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was looked at and what was found. ``version`` is the newest of the log."""
+
+    table: str
+    version: int
+    commits: int
+    checkpoints: int
+    data_files: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """No errors; there may be warnings."""
+        return all(finding.severity != "error" for finding in self.findings)
+
+
+def verify_table(
+    store: TableStore,
+    *,
+    data_files: bool = True,
+    txn_ids: Mapping[int, str] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    on_progress: OnProgress | None = None,
+) -> Verification:
+    """Check the table in ``store``.
+
+    ``data_files=False`` leaves out that each live file exists at its full size (a request per file). ``txn_ids``
+    are acknowledged transactions by version, as ``WriteResult`` told them: a version that now holds another was
+    rewritten by a writer that does not put conditionally, and one after the newest was lost. Raises
+    ``TableNotFoundError``, and ``StorageError`` where the log cannot be read; a data file that cannot is a finding.
+    """
+    return _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None)).run(data_files)
+
+
+class _Verifier:
+    def __init__(self, store: TableStore, limits: Limits, txn_ids: Mapping[int, str], on_progress: OnProgress) -> None:
+        self.store = store
+        self.limits = limits
+        self.txn_ids = txn_ids
+        self.on_progress = on_progress
+        self.reader = CheckpointReader(store, limits)
+        self.state = LogState()
+        self.findings: list[Finding] = []
+        self.newest = -1
+        self.commits = self.checkpoints = self.data_files = 0
+
+    def run(self, data_files: bool) -> Verification:
+        listed = self.store.log.list_from(version_prefix(0))
+        listing = read_listing(listed)
+        if listing.latest_version < 0:
+            raise TableNotFoundError("there is no Delta table here: its log is empty", table=self.store.uri)
+        self._replay(listing)
+        self._lost_versions()
+        self._unknown_features()
+        self._incomplete_checkpoints(listed, listing)
+        self._hint(listing)
+        if data_files and self.state.is_whole:
+            self._data_files()
+        return Verification(
+            self.store.uri, self.newest, self.commits, self.checkpoints, self.data_files, tuple(self.findings)
+        )
+
+    # --- commits --------------------------------------------------------------------------------------------
+
+    def _replay(self, listing: LogListing) -> None:
+        checkpoints: dict[int, list[CheckpointFiles]] = {}
+        for checkpoint in listing.checkpoints:
+            checkpoints.setdefault(checkpoint.version, []).append(checkpoint)
+        checksums = set(listing.checksums)
+        first = self._first_version(listing)
+        if first > 0:
+            self.state.lose_track()
+            if not any(version >= first - 1 for version in checkpoints):
+                message = f"the log begins at version {first}, and no checkpoint reaches back to it"
+                self._found("no-start", message, version=first, path=commit_name(first))
+            self._checkpoints_at(first - 1, checkpoints)
+        version = first
+        while version <= listing.latest_version or self._exists(version):
+            self._commit(version)
+            if version in checksums and self.state.is_whole:
+                self._checksum(version)
+            self._checkpoints_at(version, checkpoints)
+            version += 1
+            self.on_progress("commits", version - first, max(version, listing.latest_version + 1) - first)
+        self.newest = version - 1
+
+    def _first_version(self, listing: LogListing) -> int:
+        """The oldest retained commit; where only checkpoints are left, the one that would follow the newest."""
+        oldest = min(listing.commits, default=listing.latest_version + 1)
+        while oldest > 0 and self._exists(oldest - 1):  # a listing may miss names
+            oldest -= 1
+        return oldest
+
+    def _exists(self, version: int) -> bool:
+        try:
+            self.store.log.stat(commit_name(version))
+        except NotFoundError:
+            return False
+        return True
+
+    def _commit(self, version: int) -> None:
+        name = commit_name(version)
+        breaches: list[Breach] = []
+        try:
+            body = self.store.log.read(name)
+            commit = parse_commit(body, version, table=self.store.uri, limits=self.limits, files=False)
+            actions = (action for _, action in self._actions(body, version))
+            breaches.extend(self.state.apply(commit, actions))
+        except NotFoundError:
+            self._found("missing-version", "is not in the log, though newer versions are", version=version, path=name)
+            self.state.lose_track()
+            return
+        except CorruptLogError as error:
+            self._found("corrupt-commit", error.message, version=version, path=name, line=error.line)
+            self.state.lose_track()
+            return
+        self.commits += 1
+        self._breaches(breaches, version, body)
+        expected = self.txn_ids.get(version)
+        if expected is not None and commit.txn_id != expected:
+            message = f"holds transaction {commit.txn_id}, and {expected} was acknowledged here: it was rewritten"
+            self._found("rewritten-version", message, version=version, path=name)
+
+    def _lost_versions(self) -> None:
+        for version in sorted(version for version in self.txn_ids if version > self.newest):
+            message = f"is gone: transaction {self.txn_ids[version]} was acknowledged here, and the log ends before it"
+            self._found("lost-version", message, version=version, path=commit_name(version))
+
+    def _actions(self, body: bytes, version: int) -> Iterator[tuple[int, Action]]:
+        """The actions that a commit's rules speak of, each with its line: all but commitInfo and unknown ones."""
+        name = commit_name(version)
+        parsed = parse_actions(body, name, version=version, table=self.store.uri, limits=self.limits)
+        lines = (number for number, line in enumerate(body.split(b"\n"), start=1) if line and not line.isspace())
+        for number, action in zip(lines, parsed, strict=True):
+            if action is not None and not isinstance(action, CommitInfo):
+                yield number, action
+
+    def _breaches(self, breaches: Sequence[Breach], version: int, body: bytes) -> None:
+        """Each with its line; of many that break one rule, some are named and the rest counted."""
+        if not breaches:
+            return
+        count = Counter(breach.rule for breach in breaches)
+        lines = [line for line, _ in self._actions(body, version)]
+        named: Counter[str] = Counter()
+        for breach in breaches:
+            named[breach.rule] += 1
+            if named[breach.rule] > EXAMPLES_MAX:
+                continue
+            is_last = named[breach.rule] == EXAMPLES_MAX and count[breach.rule] > EXAMPLES_MAX
+            self._found(
+                breach.rule,
+                breach.message + (f"; and {count[breach.rule] - EXAMPLES_MAX} more like it" if is_last else ""),
+                version=version,
+                path=commit_name(version),
+                line=None if breach.position is None else lines[breach.position],
+                severity="warning" if breach.is_warning else "error",
+            )
+
+    def _unknown_features(self) -> None:
+        """A table may put into its log what nobody here knows how to check."""
+        if self.state.protocol is None or self.state.metadata is None:
+            return
+        try:
+            check_can_read(self.state.protocol, self.state.metadata)
+        except UnsupportedFeatureError as error:
+            message = f"{error.message}. What that asks of the log was not checked"
+            self._found("unknown-feature", message, version=self.newest, severity="warning")
+        except CorruptLogError as error:
+            self._found("bad-protocol", error.message, version=self.newest)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    def _checkpoints_at(self, version: int, checkpoints: Mapping[int, Iterable[CheckpointFiles]]) -> None:
+        """Hold each checkpoint of this version against the fold; where the fold has lost track, go on from one."""
+        for checkpoint in checkpoints.get(version, ()):
+            self.checkpoints += 1
+            try:
+                if self.state.is_whole:
+                    self._compare(checkpoint)
+                else:
+                    self._start_from(checkpoint)
+            except (CorruptLogError, NotFoundError, UnsupportedFeatureError) as error:
+                path = error.path or checkpoint.names[0]
+                self._found("corrupt-checkpoint", error.message, version=version, path=path)
+
+    def _start_from(self, checkpoint: CheckpointFiles) -> None:
+        actions = self.reader.small_actions(checkpoint)
+        files = LiveFiles()
+        for key, path, size, partition in self._checkpoint_files(checkpoint):
+            files.add(key, path, size, dict(partition), checkpoint.version)
+        self.state.start_from(checkpoint.version, actions, files)
+
+    def _compare(self, checkpoint: CheckpointFiles) -> None:
+        held = LogState()
+        held.start_from(checkpoint.version, self.reader.small_actions(checkpoint))
+        differences = self._differences(checkpoint, held)
+        for message in itertools.islice(differences, EXAMPLES_MAX):
+            self._found("checkpoint-differs", message, version=checkpoint.version, path=checkpoint.names[0])
+        more = sum(1 for _ in differences)
+        if more:
+            message = f"and {counted(more, 'difference')} more"
+            self._found("checkpoint-differs", message, version=checkpoint.version, path=checkpoint.names[0])
+
+    def _differences(self, checkpoint: CheckpointFiles, held: LogState) -> Iterator[str]:
+        """How a checkpoint departs from the fold. It may lack expired transactions and tombstones, nothing else."""
+        yield from self._small_differences(held)
+        files = self.state.files
+        seen = bytearray(files.slots)
+        for key, path, size, partition in self._checkpoint_files(checkpoint):
+            slot = files.slot(key)
+            if slot is None:
+                yield f"it lists {path}, which the log does not have"
+                continue
+            if seen[slot]:
+                yield f"it lists {path} twice"
+            seen[slot] = 1
+            if not files.holds(slot, size, partition):
+                yield f"it lists {path} with another size or partition than the log"
+        for missing in files.without(seen):
+            yield f"it lacks {missing.path}"
+
+    def _small_differences(self, held: LogState) -> Iterator[str]:
+        told = self.state.definition()
+        for what, value in held.definition().items():
+            if value != told[what]:
+                yield f"its {what} is not that of the log"
+        for app_id, version in held.transactions.items():
+            if self.state.transactions.get(app_id) != version:
+                yield f"application {app_id!r} is at {version}, in the log at {self.state.transactions.get(app_id)}"
+
+    def _checkpoint_files(self, checkpoint: CheckpointFiles) -> Iterator[tuple[FileKey, str, int, PartitionKey]]:
+        done, step = 0, f"checkpoint {checkpoint.version}"
+        for batch in self.reader.adds(checkpoint, statistics=False):
+            yield from _rows(batch)
+            done += batch.num_rows
+            self.on_progress(step, done, max(done, len(self.state.files)))
+
+    def _checksum(self, version: int) -> None:
+        """Hold the checksum file of this version against the fold: other engines believe what it says."""
+        name = checksum_name(version)
+        try:
+            body = self.store.log.read(name)
+        except NotFoundError:
+            return
+        found = parse_checksum(body, version, limits=self.limits)
+        if found is None:
+            message = "cannot be read; readers pass it over"
+            self._found("bad-checksum", message, version=version, path=name, severity="warning")
+            return
+        held = LogState()
+        held.start_from(version, found.actions)
+        if found.domains is None:
+            held.domains = self.state.domains
+        differences = list(self._small_differences(held))
+        files = self.state.files
+        if (found.totals.num_files, found.totals.size_bytes) != (len(files), files.size_bytes):
+            differences.append(
+                f"it counts {counted(found.totals.num_files, 'file')} of {found.totals.size_bytes:,} bytes,"
+                f" and the log has {len(files):,} of {files.size_bytes:,}"
+            )
+        for message in differences[:EXAMPLES_MAX]:
+            self._found("checksum-differs", message, version=version, path=name)
+
+    def _incomplete_checkpoints(self, listed: Iterable[ObjectMeta], listing: LogListing) -> None:
+        whole = {name for checkpoint in listing.checkpoints for name in checkpoint.names}
+        for file in listed:
+            parsed = parse_log_name(file.name)
+            if parsed and parsed.kind is LogFileKind.MULTIPART_CHECKPOINT and file.name not in whole:
+                message = f"part {parsed.part} of {parsed.parts}, and others are missing; readers pass it over"
+                self._found(
+                    "incomplete-checkpoint", message, version=parsed.version, path=file.name, severity="warning"
+                )
+
+    def _hint(self, listing: LogListing) -> None:
+        try:
+            body = self.store.log.read(LAST_CHECKPOINT)
+        except NotFoundError:
+            return
+        hint = parse_last_checkpoint(body)
+        if hint is None or hint.files is None:
+            problem = "cannot be read"
+        elif hint.files.names not in {checkpoint.names for checkpoint in listing.checkpoints}:
+            problem = f"names checkpoint {hint.version}, which is not there"
+        else:
+            return
+        message = f"{problem}; it is only a hint, and readers look for a checkpoint themselves"
+        self._found("bad-hint", message, path=LAST_CHECKPOINT, severity="warning")
+
+    # --- data files -----------------------------------------------------------------------------------------
+
+    def _data_files(self) -> None:
+        files, total = iter(self.state.files), len(self.state.files)
+        named: Counter[str] = Counter()
+        with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-verify") as pool:
+            while window := list(itertools.islice(files, 64 * _PARALLEL)):
+                share = -(-len(window) // _PARALLEL)
+                shares = [window[at : at + share] for at in range(0, len(window), share)]
+                tasks = [pool.submit(contextvars.copy_context().run, self._check_data_files, each) for each in shares]
+                for finding in (found for task in tasks for found in task.result()):
+                    named[finding.rule] += 1
+                    if named[finding.rule] <= DATA_FILES_MAX:
+                        self.findings.append(finding)
+                self.data_files += len(window)
+                self.on_progress("data files", self.data_files, total)
+        for rule, count in named.items():
+            if count > DATA_FILES_MAX:
+                severity = "warning" if rule == "file-not-checked" else "error"
+                self._found(rule, f"and {count - DATA_FILES_MAX} more data files like those", severity=severity)
+
+    def _check_data_files(self, files: Iterable[LiveFile]) -> list[Finding]:
+        return [found for file in files if (found := self._check_data_file(file)) is not None]
+
+    def _check_data_file(self, file: LiveFile) -> Finding | None:
+        path = resolve_data_path(file.path)
+        if not path.is_relative:
+            message = "lies outside of the table's folder; it was not looked at"
+            return Finding("file-not-checked", message, file.version, file.path, severity="warning")
+        try:
+            size = self.store.files.stat(path.path).size
+        except NotFoundError:
+            return Finding("missing-file", f"is gone, and version {file.version} added it", file.version, file.path)
+        except StorageError as error:
+            return Finding("unreachable-file", f"cannot be looked at: {error.message}", file.version, file.path)
+        if size != file.size:
+            message = f"has {size} bytes; version {file.version} added it with {file.size}"
+            return Finding("wrong-size", message, file.version, file.path)
+        return None
+
+    def _found(
+        self,
+        rule: str,
+        message: str,
+        *,
+        version: int | None = None,
+        path: str | None = None,
+        line: int | None = None,
+        severity: str = "error",
+    ) -> None:
+        self.findings.append(Finding(rule, message, version, path, line, severity))
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, PartitionKey]]:
+    """The files of a checkpoint batch, by the key they have in the log."""
+    from txlog.protocol.actions import DeletionVectorDescriptor
+
+    paths, vectors = batch.column("path"), batch.column("deletionVector")
+    canonical, texts = canonical_paths(paths), paths.to_pylist()
+    columns = (
+        texts if canonical is paths else canonical.to_pylist(),
+        texts,
+        batch.column("size").to_pylist(),
+        batch.column("partitionValues").to_pylist(),
+        itertools.repeat(None, batch.num_rows) if vectors.null_count == batch.num_rows else vectors.to_pylist(),
+    )
+    known: dict[PartitionKey, PartitionKey] = {}
+    for key, path, size, pairs, vector in zip(*columns, strict=True):
+        vector_id = None if vector is None else DeletionVectorDescriptor.from_json(vector).unique_id
+        partition = known.get(as_told := tuple(pairs))
+        if partition is None:
+            partition = known[as_told] = tuple(sorted(dict(pairs).items()))
+        yield (key, vector_id), path, size, partition

@@ -1,0 +1,1 @@
+"""Rows -> files -> committables: what runs in tasks. Cannot see the log."""

@@ -1,0 +1,166 @@
+"""One Parquet data file: how its columns are encoded, and its way from in-progress to pending.
+
+In: tables of the file's schema, one row group each. Out: a `PendingFile` whose statistics come from the footer that
+was just written, without a second pass. Threads, rolling and names are not known here. PROTOCOL.md, "Data Files".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import StorageError
+from txlog.protocol.statistics import FileLeaf, FileStatistics, StatisticsPolicy
+from txlog.store.base import FileStore, OutputFile
+from txlog.writer.committable import FileTail, PendingFile
+from txlog.writer.dictionary import DICTIONARY_PAGE_BYTES
+
+__all__ = ["DataFileWriter", "FileFormat"]
+
+SMALL_CHUNK_ROWS = 2_048
+"""Encoding chunk by chunk costs more than joining them first where they are smaller than this on average."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFormat:
+    """What all files of one task have in common. ``schema`` is without partition columns, ``leaves`` are those of it
+    that get ``statistics``.
+
+    ``columns`` are the table's names of its columns, which are others where the table maps its columns.
+    """
+
+    schema: pa.Schema
+    compression: str
+    statistics: StatisticsPolicy
+    leaves: tuple[FileLeaf, ...]
+    columns: tuple[str, ...]
+    is_mapped: bool = False
+
+    def labelled(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of ``columns`` under the file's names, nested ones too; nothing is copied."""
+        return pa.record_batch(_Labelled(batch, self.schema)) if self.is_mapped else batch
+
+
+@dataclass(frozen=True, slots=True)
+class _Labelled:
+    """A batch handed over through Arrow's C interface with another schema beside it: equal but for the names."""
+
+    batch: pa.RecordBatch
+    schema: pa.Schema
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]:
+        return self.schema.__arrow_c_schema__(), self.batch.__arrow_c_array__()[1]
+
+
+class DataFileWriter:
+    """Writes one file. Readers see nothing before `finish`, and nothing ever after `abort`.
+
+    ``in_one_piece``: the encoded bytes wait in memory and go to the store at once, so that a small file is a single
+    write, and no handle is held meanwhile.
+    """
+
+    def __init__(
+        self,
+        files: FileStore,
+        path: str,
+        file_format: FileFormat,
+        partition_values: dict[str, str | None],
+        dictionary: tuple[str, ...],
+        *,
+        in_one_piece: bool = False,
+    ) -> None:
+        import pyarrow.parquet as pq
+
+        self._files = files
+        self._path = path
+        self._partition_values = partition_values
+        self._statistics = FileStatistics(file_format.statistics, file_format.leaves)
+        self._collected: list[Any] = []
+        self._output: OutputFile | None = None if in_one_piece else files.create(path)
+        self._sink = pa.BufferOutputStream() if self._output is None else _arrow_sink(self._output)
+        try:
+            self._writer = pq.ParquetWriter(
+                self._sink,
+                file_format.schema,
+                compression=file_format.compression,
+                use_dictionary=list(dictionary) or False,
+                dictionary_pagesize_limit=DICTIONARY_PAGE_BYTES,
+                store_schema=False,
+                metadata_collector=self._collected,
+            )
+        except BaseException as error:
+            if self._output is not None:
+                self._output.abort()
+            if isinstance(error, OSError):
+                raise self._not_stored(error) from error
+            raise
+        self.num_rows = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Encoded bytes so far; the footer and any unfinished row group are not in it."""
+        return int(self._sink.tell())
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows as one row group."""
+        chunks = table.column(0).num_chunks
+        if chunks > 1 and table.num_rows < chunks * SMALL_CHUNK_ROWS:
+            table = table.combine_chunks()
+        self._statistics.observe(table)
+        try:
+            self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        except OSError as error:
+            raise self._not_stored(error) from error
+        self.num_rows += table.num_rows
+
+    def finish(self) -> PendingFile:
+        """Close and publish: the bytes are durable under the final name. Raises StorageError."""
+        try:
+            self._writer.close()
+        except OSError as error:
+            raise self._not_stored(error) from error
+        footer = self._collected[0]
+        if footer.num_rows != self.num_rows:
+            raise StorageError(
+                f"{self.num_rows} rows were written but the footer counts {footer.num_rows}: it was not published",
+                path=self._path,
+            )
+        stats = self._statistics.finish(footer)
+        tail = None
+        if self._output is None:
+            encoded = self._sink.getvalue()
+            meta = self._files.write(self._path, encoded)
+            tail = FileTail.of(encoded)
+        else:
+            meta = self._output.publish()
+        return PendingFile(
+            path=self._path,
+            size_bytes=meta.size,
+            num_rows=self.num_rows,
+            modified_ms=meta.modified_ms,
+            partition_values=self._partition_values,
+            stats=stats,
+            _tail=tail,
+        )
+
+    def abort(self) -> None:
+        """Leave nothing readable behind. Never raises."""
+        if self._output is not None:
+            self._output.abort()
+        # a writer that is collected while open would write its footer into whatever is left of the sink
+        self._writer.is_open = False
+
+    def _not_stored(self, error: OSError) -> StorageError:
+        """Arrow tells of a full disk, or a broken one, as the operating system does."""
+        why = error.strerror or error
+        return StorageError(
+            f"could not write {self._path}: {why}. No commit names it; mend the cause and run it again", path=self._path
+        )
+
+
+def _arrow_sink(output: OutputFile) -> Any:
+    """Arrow's own file, which knows its position; a Python file is wrapped."""
+    sink = output.sink
+    return sink if isinstance(sink, pa.NativeFile) else pa.PythonFile(sink, mode="w")

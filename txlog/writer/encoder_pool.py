@@ -1,0 +1,108 @@
+"""The threads that encode and publish data files: how many, in which order, and how much they may hold.
+
+In: jobs of a lane, each with the bytes it keeps alive. Out: the jobs of one lane run one after the other, in order;
+different lanes run at once. The first error stops everything and is raised by the next call.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+__all__ = ["ENCODERS", "EncoderPool", "JobQueue"]
+
+ENCODERS = min(2, os.cpu_count() or 1)
+"""Row groups encoded at once, unless told otherwise: more would starve the thread that routes."""
+
+_THREADS = 8
+"""More than encoders, since publishing a file is mostly waiting for a disk or for a store."""
+
+Job: TypeAlias = Callable[[], None]
+
+
+class JobQueue:
+    """The jobs of one lane that have not started, and whether a thread is at work on them."""
+
+    __slots__ = ("is_busy", "jobs")
+
+    def __init__(self) -> None:
+        self.jobs: deque[tuple[Job, int]] = deque()
+        self.is_busy = False
+
+
+class EncoderPool:
+    """Runs jobs on a few threads. One thread submits and waits; jobs must not submit."""
+
+    def __init__(self, encoders: int = ENCODERS) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
+        self.encoding = threading.Semaphore(encoders)
+        self._changed = threading.Condition()
+        self._error: BaseException | None = None
+        self._held_bytes = 0
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="txlog-encoder")
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes kept alive by jobs that have not ended."""
+        return self._held_bytes
+
+    def submit(self, queue: JobQueue, job: Job, size_bytes: int = 0) -> None:
+        """Run ``job`` after the jobs of ``queue`` before it. Raises the first error of any earlier job."""
+        with self._changed:
+            self._raise_error()
+            self._held_bytes += size_bytes
+            queue.jobs.append((job, size_bytes))
+            if queue.is_busy:
+                return
+            queue.is_busy = True
+        # the context carries txlog.util.ambient, which a test may have replaced
+        self._threads.submit(contextvars.copy_context().run, self._work, queue)
+
+    def wait_below(self, limit_bytes: int) -> None:
+        """Wait until the jobs hold at most ``limit_bytes``. Raises the first error of any job."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._held_bytes <= limit_bytes or self._error is not None)
+            self._raise_error()
+
+    def wait_for(self, queues: Iterable[JobQueue]) -> None:
+        """Wait until these queues are empty and idle. Raises the first error of any job."""
+        waited_for = list(queues)
+        with self._changed:
+            self._changed.wait_for(lambda: not any(queue.is_busy for queue in waited_for))
+            self._raise_error()
+
+    def stop(self) -> None:
+        """Let no further job start, and wait for the ones at work."""
+        with self._changed:
+            if self._error is None:
+                self._error = RuntimeError("the encoder pool was stopped")
+        self._threads.shutdown(wait=True)
+
+    def _work(self, queue: JobQueue) -> None:
+        while True:
+            with self._changed:
+                if not queue.jobs:
+                    queue.is_busy = False
+                    self._changed.notify_all()
+                    return
+                job, size_bytes = queue.jobs.popleft()
+                is_stopped = self._error is not None
+            try:
+                if not is_stopped:
+                    job()
+            except BaseException as error:
+                with self._changed:
+                    self._error = self._error or error
+            del job
+            with self._changed:
+                self._held_bytes -= size_bytes
+                self._changed.notify_all()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error

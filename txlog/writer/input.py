@@ -1,0 +1,148 @@
+"""What a caller may hand over as ``data``, opened as one stream of Arrow record batches.
+
+In: anything that speaks the Arrow C interface (pyarrow, polars, pandas, duckdb, a Snapshot), or an iterable of
+such pieces. Out: a `DataStream`, read once and never collected. What the columns mean is ``conform``'s business.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError
+from txlog.util.arguments import described, type_name_of
+
+__all__ = ["DataStream", "open_data"]
+
+
+@dataclass(frozen=True, slots=True)
+class DataStream:
+    """Rows on their way in. ``batches`` is read once; a later batch may differ from ``schema`` in its Arrow types.
+
+    An iterable that yielded nothing has an empty ``schema`` and no batches.
+    """
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+def open_data(data: Any) -> DataStream:
+    """Open ``data`` for one pass; a batch is asked for only when the one before it has been dealt with.
+
+    Takes a ``pyarrow`` Table, RecordBatch or RecordBatchReader, any object with ``__arrow_c_stream__`` or
+    ``__arrow_c_array__``, and any iterable of those. Raises InvalidInputError naming what to pass instead.
+    """
+    if isinstance(data, DataStream):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return DataStream(data.schema, iter((data,)))
+    if isinstance(data, pa.Table):
+        return DataStream(data.schema, iter(data.to_batches()))
+    if isinstance(data, pa.RecordBatchReader):
+        return DataStream(data.schema, _read(data))
+    _refuse_what_cannot_stream(data)
+    if hasattr(data, "__arrow_c_stream__"):
+        return _from_arrow_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return _from_arrow_array(data)
+    if _is_pandas(data):
+        return _without_unnamed_index(open_data(pa.Table.from_pandas(data)))
+    if isinstance(data, Iterable):
+        return _from_pieces(iter(data))
+    raise _not_data(data)
+
+
+def _from_arrow_stream(data: Any) -> DataStream:
+    try:
+        reader = pa.RecordBatchReader.from_stream(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidInputError(
+            f"this {type_name_of(data)} could not be read as Arrow record batches: {'; '.join(map(str, error.args))}."
+            f" {'Pass a frame of named columns' if 'non-struct' in str(error) else 'Convert the column it names'}"
+        ) from error
+    stream = DataStream(reader.schema, _read(reader))
+    return _without_unnamed_index(stream) if _is_pandas(data) else stream
+
+
+def _from_arrow_array(data: Any) -> DataStream:
+    try:
+        batch = pa.record_batch(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidInputError(f"this {type_name_of(data)} is not a struct of columns: {error}") from error
+    return DataStream(batch.schema, iter((batch,)))
+
+
+def _from_pieces(pieces: Iterator[Any]) -> DataStream:
+    batches = itertools.chain.from_iterable(open_data(_checked_piece(piece)).batches for piece in pieces)
+    first = next(batches, None)
+    if first is None:
+        return DataStream(pa.schema([]), iter(()))
+    return DataStream(first.schema, itertools.chain((first,), batches))
+
+
+def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    """The reader's batches. What its producer raises half-way names no txlog call, so it is told apart here."""
+    while True:
+        try:
+            batch = reader.read_next_batch()
+        except StopIteration:
+            return
+        except (pa.ArrowException, OSError) as error:
+            raise InvalidInputError(f"the source of the data failed while it was read: {error}") from error
+        yield batch
+
+
+def _checked_piece(piece: Any) -> Any:
+    if hasattr(piece, "__arrow_c_stream__") or hasattr(piece, "__arrow_c_array__") or _is_pandas(piece):
+        return piece
+    if isinstance(piece, Mapping):
+        raise InvalidInputError("data is a sequence of dicts: pass pyarrow.Table.from_pylist(rows)")
+    raise InvalidInputError(
+        f"data yields {type_name_of(piece)}: an iterable must yield record batches (or tables, or data frames)"
+    )
+
+
+def _refuse_what_cannot_stream(data: Any) -> None:
+    if isinstance(data, type):
+        raise InvalidInputError(f"data is {described(data)}, not an object of it that holds rows")
+    if type(data).__name__ == "LazyFrame":
+        raise InvalidInputError("data is a LazyFrame, which has no rows yet: pass lazy_frame.collect()")
+    if type(data).__module__.startswith("pyspark."):
+        raise InvalidInputError('data is a Spark DataFrame: use df.write.format("txlog").mode("append").save(uri)')
+    if isinstance(data, Mapping):
+        raise InvalidInputError("data is a dict: pass pyarrow.table(data)")
+    if isinstance(data, str | bytes | bytearray | memoryview | os.PathLike):
+        raise InvalidInputError(
+            f"data is {type_name_of(data)}, not rows: read the file first, by pyarrow.parquet.read_table(path) or"
+            " pyarrow.csv.open_csv(path); `txlog append` takes files as they are"
+        )
+
+
+def _is_pandas(data: Any) -> bool:
+    """A data frame; those of a pandas before 2.2 do not speak the Arrow interface themselves."""
+    return type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == "pandas"
+
+
+def _without_unnamed_index(stream: DataStream) -> DataStream:
+    """Less the column pandas makes of an index without a name, which any filter leaves behind: it is not data."""
+    kept = [at for at, name in enumerate(stream.schema.names) if not _UNNAMED_INDEX.fullmatch(name)]
+    if len(kept) == len(stream.schema):
+        return stream
+    schema = pa.schema([stream.schema.field(at) for at in kept])
+    return DataStream(schema, (batch.select(kept) for batch in stream.batches))
+
+
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+
+
+def _not_data(data: Any) -> InvalidInputError:
+    return InvalidInputError(
+        f"data is {type_name_of(data)}: pass a pyarrow Table, a polars or pandas DataFrame, a duckdb relation, "
+        "or an iterable of record batches"
+    )

@@ -1,0 +1,164 @@
+"""A lane: the rows of one partition on their way into files, one open file at a time, rolled by size and rows.
+
+In: routed record batches. Out: `PendingFile`s. Batches wait in the lane until there is enough for a large row group;
+when to flush, and on which thread, is ``task_writer``'s decision.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from txlog.errors import TxlogError
+from txlog.store.base import FileStore
+from txlog.writer.committable import PendingFile
+from txlog.writer.data_file import DataFileWriter, FileFormat
+from txlog.writer.encoder_pool import JobQueue
+from txlog.writer.write_plan import FileNames
+
+__all__ = ["FileLayout", "PartitionWriter", "held_bytes"]
+
+SMALLEST_PIECE_BYTES = 64 << 10
+"""Rows are not cut finer than this for a target size: a file a row would be nobody's wish."""
+
+_UNSHARED_BYTES = 4 << 10
+
+_logger = logging.getLogger("txlog")
+
+
+@dataclass(frozen=True, slots=True)
+class FileLayout:
+    """What every lane of a task shares."""
+
+    files: FileStore
+    file_format: FileFormat
+    target_file_size_bytes: int
+    max_records_per_file: int | None
+    names: FileNames
+
+
+class PartitionWriter:
+    """Rows of one partition: those waiting, the file in progress, the files finished.
+
+    `add` and `take` belong to the routing thread; `write`, `finish` and `abort` run one at a time, on any thread.
+    """
+
+    def __init__(
+        self, layout: FileLayout, ordinal: int, directory: str, partition_values: dict[str, str | None]
+    ) -> None:
+        self.queue = JobQueue()
+        self.finished: list[PendingFile] = []
+        self.waiting_bytes = 0
+        self.waiting_rows = 0
+        self.ordinal = ordinal
+        self.file_bytes = 0
+        """Encoded bytes of the file in progress, as far as they are written."""
+        self._layout = layout
+        self._directory = directory
+        self._partition_values = partition_values
+        self._waiting: list[pa.RecordBatch] = []
+        self._writer: DataFileWriter | None = None
+        self._files_begun = 0
+        self._last_write_bytes = 0
+        self._row_bytes = 0.0
+        """Bytes a row takes: encoded, as far as that is known."""
+
+    def add(self, batch: pa.RecordBatch, size_bytes: int) -> None:
+        self._waiting.append(self._layout.file_format.labelled(batch))
+        self.waiting_rows += batch.num_rows
+        self.waiting_bytes += size_bytes
+
+    def take(self) -> pa.Table:
+        """All rows that wait, as one table without copying."""
+        table = pa.Table.from_batches(self._waiting, self._layout.file_format.schema)
+        self._waiting = []
+        self.waiting_rows = self.waiting_bytes = 0
+        return table
+
+    def write(
+        self,
+        table: pa.Table,
+        dictionary: tuple[str, ...],
+        encoding: contextlib.AbstractContextManager[object],
+        *,
+        is_last: bool = False,
+    ) -> None:
+        """Append ``table``, and roll where a file is full, inside the table too. ``encoding`` is held to encode.
+
+        ``is_last``: what is written goes no further than this table, so a file begun here is written in one piece.
+        """
+        if not self._row_bytes:
+            self._row_bytes = held_bytes(table) / max(table.num_rows, 1)
+        left: pa.Table | None = table
+        while left is not None and left.num_rows:
+            room_rows = self._room_rows(left.num_rows)
+            fits = room_rows >= left.num_rows
+            piece, left = (left, None) if fits else (left.slice(0, room_rows), left.slice(room_rows))
+            if self._writer is None:
+                self._writer = self._begin(dictionary, in_one_piece=is_last)
+            with encoding:
+                self._writer.write(piece)
+            before_bytes, self.file_bytes = self.file_bytes, self._writer.size_bytes
+            self._last_write_bytes = self.file_bytes - before_bytes
+            self._row_bytes = self._last_write_bytes / piece.num_rows
+            if self._is_full(self._writer):
+                self.finish()
+        if is_last:
+            self.finish()
+
+    def finish(self) -> None:
+        """Close and publish the file in progress, if there is one."""
+        if self._writer is None:
+            return
+        self.finished.append(self._writer.finish())
+        self._writer = None
+        self.file_bytes = 0
+
+    def abort(self) -> None:
+        """Remove what this lane wrote, pending files too: no commit can name them yet. Never raises."""
+        self._waiting = []
+        if self._writer is not None:
+            self._writer.abort()
+            self._writer = None
+        for file in self.finished:
+            try:
+                self._layout.files.delete(file.path)
+            except TxlogError as error:
+                _logger.debug("%s stays behind as an orphan, which vacuum removes: %s", file.path, error)
+        self.finished = []
+
+    def _begin(self, dictionary: tuple[str, ...], *, in_one_piece: bool) -> DataFileWriter:
+        layout = self._layout
+        path = layout.names.path(self._directory, self.ordinal, self._files_begun)
+        self._files_begun += 1
+        return DataFileWriter(
+            layout.files, path, layout.file_format, self._partition_values, dictionary, in_one_piece=in_one_piece
+        )
+
+    def _room_rows(self, wanted: int) -> int:
+        """How many of ``wanted`` rows go into the file in progress as one row group."""
+        written_rows = self._writer.num_rows if self._writer else 0
+        room_bytes = max(self._layout.target_file_size_bytes - self.file_bytes, SMALLEST_PIECE_BYTES)
+        # a little more than the target rather than a sliver after it
+        fits = wanted * self._row_bytes <= 1.5 * room_bytes
+        rows = wanted if fits else math.ceil(room_bytes / self._row_bytes)
+        most = self._layout.max_records_per_file
+        return rows if most is None else min(rows, most - written_rows)
+
+    def _is_full(self, writer: DataFileWriter) -> bool:
+        """Whether stopping here comes closer to the target size than one more row group like the last would."""
+        rows = self._layout.max_records_per_file
+        if rows is not None and writer.num_rows >= rows:
+            return True
+        return self.file_bytes + self._last_write_bytes // 2 >= self._layout.target_file_size_bytes
+
+
+def held_bytes(rows: pa.RecordBatch | pa.Table) -> int:
+    """What ``rows`` take in memory. How much of larger buffers a slice takes costs Arrow as long as encoding a column,
+    and does not matter where the whole is small."""
+    whole_bytes: int = rows.get_total_buffer_size()
+    return whole_bytes if whole_bytes <= _UNSHARED_BYTES else int(rows.nbytes)

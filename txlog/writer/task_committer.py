@@ -1,0 +1,114 @@
+"""The end of a task: its pending files are made durable, looked at once more, and sealed into a `Committable`.
+
+In: what `TaskWriter.close` returned. Out: a committable whose every file is durable under its final name, with a
+footer that counts the rows the writer counted. The commit itself is the driver's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import StorageError, TxlogError
+from txlog.store.base import FileStore
+from txlog.writer.committable import Committable, PendingFile
+from txlog.writer.task_writer import TaskWriter
+from txlog.writer.write_plan import TaskIdentity, WritePlan
+
+__all__ = ["TaskCommitter", "remove_unnamed", "write_task"]
+
+_FOOTERS_AT_ONCE = 16
+_logger = logging.getLogger("txlog")
+
+
+class TaskCommitter:
+    """Seals tasks of one planned write."""
+
+    def __init__(self, files: FileStore, plan: WritePlan) -> None:
+        self._files = files
+        self._plan = plan
+
+    def seal(self, task: TaskIdentity, pending: Sequence[PendingFile]) -> Committable:
+        """Make the names of ``pending`` durable, read every footer back, and put the files under one seal.
+
+        Raises StorageError (also where a footer is torn or counts other rows); nothing was committed by then.
+        """
+        if pending:
+            self._files.make_durable([file.path for file in pending])
+            self._check_footers(pending)
+        return Committable(
+            app_id=task.app_id,
+            checkpoint_id=task.checkpoint_id,
+            job_id=task.job_id,
+            task_id=task.task_id,
+            attempt=task.attempt,
+            table_id=self._plan.table_id,
+            read_version=self._plan.read_version,
+            files=tuple(pending),
+        )
+
+    def _check_footers(self, pending: Sequence[PendingFile]) -> None:
+        if len(pending) <= 4:
+            for file in pending:
+                self._check_footer(file)
+            return
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            for _ in pool.map(self._check_footer, pending):
+                pass
+
+    def _check_footer(self, file: PendingFile) -> None:
+        if file.tail is not None:
+            if not file.tail.is_end_of(file.size_bytes, self._files.read_from(file.path, file.tail.start)):
+                raise self._damaged(file, "its end differs from what was written")
+            return
+        import pyarrow.parquet as pq
+
+        try:
+            with contextlib.closing(self._files.open(file.path)) as source:
+                num_rows = pq.read_metadata(source).num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise self._damaged(file, error) from error
+        if num_rows != file.num_rows:
+            raise StorageError(
+                f"{file.path} reads back with {num_rows} rows, {file.num_rows} were written. No commit names it; "
+                "run the write again",
+                table=self._plan.table,
+                path=file.path,
+            )
+
+    def _damaged(self, file: PendingFile, why: object) -> StorageError:
+        return StorageError(
+            f"{file.path} was written but reads back damaged ({why}). No commit names it; run the write again",
+            table=self._plan.table,
+            path=file.path,
+        )
+
+
+def remove_unnamed(files: FileStore, paths: Iterable[str]) -> None:
+    """Delete data files that no commit can name. Never raises: one that stays is an orphan, which vacuum removes."""
+    for path in paths:
+        try:
+            files.delete(path)
+        except TxlogError as error:
+            _logger.debug("%s stays behind as an orphan: %s", path, error)
+
+
+def write_task(files: FileStore, plan: WritePlan, task: TaskIdentity, data: Any) -> Committable:
+    """Write ``data`` (anything `open_data` takes) as one task, and seal it. On any error nothing of it stays.
+
+    Raises SchemaMismatchError, InvalidInputError, StorageError.
+    """
+    with TaskWriter(files, plan, task) as writer:
+        writer.write(data)
+        pending = writer.close()
+    try:
+        return TaskCommitter(files, plan).seal(task, pending)
+    except BaseException:
+        writer.abort()
+        raise

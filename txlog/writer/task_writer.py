@@ -1,0 +1,355 @@
+"""One task's writer: batches in, pending data files out, within a memory budget.
+
+    batch -> conform -> (gather, route by partition) -> lanes -> encoder threads -> files -> PendingFiles
+
+Rows wait in lanes, one a partition, until there is enough for a large row group or the budget asks for room; then the
+largest lanes go first. What waits, what is being routed and what the encoders hold never exceeds
+``plan.memory_budget_bytes`` by more than one batch of input; on top come Arrow's working space for the row groups
+being encoded (about their own size) and, for small files, their encoded bytes. Object stores gather parts of 8 MiB:
+where those of all open files come to another ``memory_budget_bytes``, the files unused for longest are finished, and
+what was sent but not yet acknowledged is at most 4 parts a file. Data that fits into one small write starts no thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import itertools
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError, TxlogError
+from txlog.protocol.column_mapping import file_schema, is_mapped
+from txlog.protocol.paths import partition_directory
+from txlog.protocol.properties import TableProperties
+from txlog.protocol.schema import VOID, Struct, fold_name
+from txlog.protocol.statistics import StatisticsPolicy
+from txlog.store.base import FileStore
+from txlog.writer.committable import PendingFile
+from txlog.writer.conform import Conformer, conformer_for
+from txlog.writer.data_file import FileFormat
+from txlog.writer.dictionary import SAMPLE_ROWS_MIN, dictionary_columns
+from txlog.writer.encoder_pool import ENCODERS, EncoderPool
+from txlog.writer.input import open_data
+from txlog.writer.partition_writer import FileLayout, PartitionWriter, held_bytes
+from txlog.writer.route import PartitionKey, Router
+from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
+
+__all__ = ["TaskWriter"]
+
+MIB = 1 << 20
+
+ROUTE_ROWS = 262_144
+"""Rows sorted by partition at once: few enough for the caches, enough to make the copy of a partition cheap."""
+ROUTE_ROWS_A_PARTITION = 256
+"""Where partitions are many, rows are gathered until each has about as many, as far as the budget goes."""
+ROW_GROUP_ROWS = 1 << 20
+INLINE_BYTES = 4 * MIB
+INLINE_LANES = 3
+"""Up to this a task is written where it is called: threads would cost more than they save."""
+
+
+class TaskWriter:
+    """Writes the rows of one attempt of one task. Called by one thread; a context manager that aborts on errors.
+
+    Nothing is readable in the table before a commit names the files that `close` returns. A killed task leaves
+    in-progress files (hidden, swept by vacuum) and files that were full already (pending, orphans for vacuum).
+
+    ``encoders``: row groups encoded at once. Without partitions it is also the number of files written in turns, so
+    that a task that has one core to itself writes one file and not two of half the size.
+    """
+
+    def __init__(self, files: FileStore, plan: WritePlan, task: TaskIdentity, *, encoders: int = ENCODERS) -> None:
+        self._plan = plan
+        self._encoders = encoders
+        self._conformer: Conformer | None = None
+        self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
+        self._layout = _layout(files, plan, task)
+        self._data_columns = list(self._layout.file_format.columns)
+        self._lanes: dict[PartitionKey | int, PartitionWriter] = {}
+        self._flat_turn = 0
+        self._open: dict[PartitionWriter, None] = {}
+        self._pool: EncoderPool | None = None
+        self._dictionary: tuple[str, ...] | None = None
+        self._unrouted: list[pa.RecordBatch] = []
+        self._unrouted_rows = self._unrouted_bytes = self._waiting_bytes = 0
+        self._result: tuple[PendingFile, ...] | None = None
+        self._is_aborted = False
+        self.num_rows = 0
+        self.peak_pending_bytes = 0
+        """The most bytes of rows that were held at once."""
+
+        self._unit_bytes = max(plan.memory_budget_bytes // 8, 1)
+        self._row_group_bytes = min(plan.memory_budget_bytes // 3, max(plan.target_file_size_bytes, MIB))
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of rows held now: gathered, waiting in lanes, and in the hands of the encoders."""
+        return self._unrouted_bytes + self._waiting_bytes + (self._pool.held_bytes if self._pool else 0)
+
+    def write(self, data: Any) -> None:
+        """Take a record batch, or anything `open_data` takes, of any size.
+
+        Raises SchemaMismatchError, InvalidInputError, StorageError; the task is aborted by then.
+        """
+        self._check_open()
+        try:
+            stream = open_data(data)
+            if len(stream.schema):
+                self._conform_to(stream.schema)
+            for batch in stream.batches:
+                self._take(batch)
+        except BaseException:
+            self.abort()
+            raise
+
+    def close(self) -> tuple[PendingFile, ...]:
+        """Write what waits and publish every file; the same answer when called again, () where no row came.
+
+        Raises StorageError; the task is aborted by then.
+        """
+        if self._result is not None:
+            return self._result
+        self._check_open()
+        try:
+            self._route()
+            self._finish_lanes()
+        except BaseException:
+            self.abort()
+            raise
+        lanes = sorted(self._lanes.values(), key=lambda lane: lane.ordinal)
+        self._result = tuple(file for lane in lanes for file in lane.finished)
+        return self._result
+
+    def abort(self) -> None:
+        """Remove everything this task wrote. Never raises; not to be called once a committer was given the files."""
+        self._is_aborted = True
+        self._result = None
+        if self._pool is not None:
+            self._pool.stop()
+        for lane in self._lanes.values():
+            lane.abort()
+        self._unrouted = []
+        self._unrouted_bytes = self._waiting_bytes = 0
+
+    def __enter__(self) -> TaskWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None:
+            self.close()
+        elif self._result is None:
+            self.abort()
+
+    # --- rows on their way into lanes -------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._is_aborted or self._result is not None:
+            state = "aborted" if self._is_aborted else "closed"
+            raise InvalidInputError(f"this task's writer is {state}: begin another attempt", table=self._plan.table)
+
+    def _conform_to(self, data_schema: pa.Schema) -> Conformer:
+        if self._conformer is None or not self._conformer.accepts(data_schema):
+            plan = self._plan
+            self._conformer = conformer_for(plan.schema, data_schema, plan.table, plan.read_version)
+        return self._conformer
+
+    def _take(self, batch: pa.RecordBatch) -> None:
+        conformer = self._conform_to(batch.schema)
+        size_bytes = held_bytes(batch)
+        step = min(ROUTE_ROWS, max(1, batch.num_rows * self._unit_bytes // max(size_bytes, 1)))
+        for start in range(0, batch.num_rows, step):
+            piece = batch if step >= batch.num_rows else batch.slice(start, step)
+            rows = conformer.conform(piece, self.num_rows)
+            self._gather(rows, size_bytes if rows is batch else held_bytes(rows))
+
+    def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
+        self._make_room(size_bytes)
+        self.num_rows += rows.num_rows
+        if self._router is None:
+            if rows.num_columns != len(self._data_columns):
+                rows = rows.select(self._data_columns)
+            self._add(self._flat_lane(), rows, size_bytes)
+        else:
+            self._unrouted.append(rows)
+            self._unrouted_rows += rows.num_rows
+            self._unrouted_bytes += size_bytes
+            enough_rows = max(ROUTE_ROWS // 2, ROUTE_ROWS_A_PARTITION * len(self._lanes))
+            if self._unrouted_rows >= enough_rows or self._unrouted_bytes >= self._unit_bytes:
+                self._route()
+        self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
+
+    def _route(self) -> None:
+        """Move what was gathered into the lanes of its partitions."""
+        if self._router is None or not self._unrouted:
+            return
+        self._make_room(self._unrouted_bytes)
+        row_bytes = self._unrouted_bytes / self._unrouted_rows
+        with TxlogError.located(self._plan.table):
+            for key, rows in self._router.route(self._gathered(), self._data_columns):
+                self._add(self._lane(key), rows, int(rows.num_rows * row_bytes))
+        self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
+        self._unrouted_rows = self._unrouted_bytes = 0
+
+    def _gathered(self) -> pa.RecordBatch:
+        batches, self._unrouted = self._unrouted, []
+        return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+    def _add(self, lane: PartitionWriter, rows: pa.RecordBatch, size_bytes: int) -> None:
+        lane.add(rows, size_bytes)
+        self._waiting_bytes += size_bytes
+        if lane.waiting_bytes >= self._row_group_bytes or lane.waiting_rows >= ROW_GROUP_ROWS:
+            self._flush(lane)
+            self._flat_turn += 1
+
+    def _lane(self, key: PartitionKey) -> PartitionWriter:
+        lane = self._lanes.get(key)
+        if lane is None:
+            values = dict(zip(self._plan.physical_partition_columns, key, strict=True))
+            lane = self._lanes[key] = PartitionWriter(
+                self._layout, len(self._lanes), partition_directory(values), values
+            )
+        return lane
+
+    def _flat_lane(self) -> PartitionWriter:
+        """Without partitions, as many lanes as encoders take turns, row group by row group."""
+        turn = self._flat_turn % self._encoders
+        lane = self._lanes.get(turn)
+        if lane is None:
+            lane = self._lanes[turn] = PartitionWriter(self._layout, len(self._lanes), "", {})
+        return lane
+
+    # --- lanes on their way into files ------------------------------------------------------------------------
+
+    def _make_room(self, wanted_bytes: int) -> None:
+        """Make ``wanted_bytes`` fit into the budget: flush the largest lanes, then wait for the encoders."""
+        budget = self._plan.memory_budget_bytes
+        if self.pending_bytes + wanted_bytes <= budget:
+            return
+        excess = self._unrouted_bytes + self._waiting_bytes + wanted_bytes - (budget - budget // 12)
+        for lane in sorted(self._lanes.values(), key=lambda lane: lane.waiting_bytes, reverse=True):
+            if excess <= 0 or not lane.waiting_bytes:
+                break
+            excess -= lane.waiting_bytes
+            self._flush(lane)
+        if self._pool is not None:
+            self._pool.wait_below(max(0, budget - wanted_bytes - self._unrouted_bytes - self._waiting_bytes))
+
+    def _flush(self, lane: PartitionWriter) -> None:
+        """Hand the rows that wait in ``lane`` to the encoders."""
+        pool = self._started_pool()
+        self._mark_open(lane, pool)
+        size_bytes = lane.waiting_bytes
+        table = lane.take()
+        self._waiting_bytes -= size_bytes
+        job = functools.partial(lane.write, table, self._dictionary_for(table), pool.encoding)
+        pool.submit(lane.queue, job, size_bytes)
+
+    def _mark_open(self, lane: PartitionWriter, pool: EncoderPool) -> None:
+        """``lane`` is about to have an open file. At the bounds, the files unused for longest are finished first."""
+        is_new = lane not in self._open
+        self._open.pop(lane, None)
+        is_one_too_many = is_new and len(self._open) >= _files_at_once(self._plan.max_open_files)
+        if is_one_too_many or self._gathers_too_much():
+            oldest = list(itertools.islice(self._open, max(1, len(self._open) // 8)))
+            for victim in oldest:
+                del self._open[victim]
+                pool.submit(victim.queue, victim.finish)
+            pool.wait_for(victim.queue for victim in oldest)
+        self._open[lane] = None
+
+    def _gathers_too_much(self) -> bool:
+        """Whether the open files hold more in unfinished parts, besides the rows, than the budget."""
+        part_bytes, budget = self._layout.files.part_bytes, self._plan.memory_budget_bytes
+        if len(self._open) * part_bytes <= budget:
+            return False
+        return sum(lane.file_bytes % part_bytes for lane in self._open) > budget
+
+    def _finish_lanes(self) -> None:
+        self._join_flat_remainder()
+        waiting = [lane for lane in self._lanes.values() if lane.waiting_rows and lane not in self._open]
+        if self._pool is None and self._waiting_bytes <= INLINE_BYTES and len(waiting) <= INLINE_LANES:
+            for lane in waiting:
+                self._last_write(lane, contextlib.nullcontext())()
+            return
+        pool = self._started_pool()
+        for lane in (*self._open, *waiting):
+            pool.submit(lane.queue, self._last_write(lane, pool.encoding), lane.waiting_bytes)
+        pool.wait_for(lane.queue for lane in self._lanes.values())
+        pool.stop()
+
+    def _last_write(
+        self, lane: PartitionWriter, encoding: contextlib.AbstractContextManager[object]
+    ) -> functools.partial[None]:
+        size_bytes = lane.waiting_bytes
+        table = lane.take()
+        self._waiting_bytes -= size_bytes
+        return functools.partial(lane.write, table, self._dictionary_for(table), encoding, is_last=True)
+
+    def _join_flat_remainder(self) -> None:
+        """Rows too few for a file of their own go to the end of another lane's."""
+        if self._router is not None or not self._open:
+            return
+        lane = self._flat_lane()
+        if lane not in self._open and lane.waiting_bytes < self._row_group_bytes // 4:
+            size_bytes = lane.waiting_bytes
+            other = next(iter(self._open))
+            for batch in lane.take().to_batches():
+                other.add(batch, 0)
+            other.waiting_bytes += size_bytes
+
+    def _started_pool(self) -> EncoderPool:
+        if self._pool is None:
+            self._pool = EncoderPool(self._encoders)
+        return self._pool
+
+    def _dictionary_for(self, table: pa.Table) -> tuple[str, ...]:
+        """Columns to encode with a dictionary: judged once a task, by the first table that is large enough."""
+        if table.num_rows < SAMPLE_ROWS_MIN:
+            return ()
+        if self._dictionary is None:
+            self._dictionary = dictionary_columns(table)
+        return self._dictionary
+
+
+def _layout(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout:
+    configuration = tuple(sorted(plan.configuration.items()))
+    return FileLayout(
+        files=files,
+        file_format=_file_format(plan.schema, plan.partition_columns, configuration, plan.compression, plan.table),
+        target_file_size_bytes=plan.target_file_size_bytes,
+        max_records_per_file=plan.max_records_per_file,
+        names=FileNames.of(task, plan),
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _file_format(
+    schema: Struct,
+    partition_columns: tuple[str, ...],
+    configuration: tuple[tuple[str, str], ...],
+    compression: str,
+    table: str,
+) -> FileFormat:
+    left_out = {fold_name(name) for name in partition_columns}
+    left_out.update(fold_name(field.name) for field in schema.fields if field.type == VOID)
+    stored = Struct(tuple(field for field in schema.fields if fold_name(field.name) not in left_out))
+    if not stored.fields:
+        raise InvalidInputError("the table has no column besides its partition columns to store", table=table)
+    statistics = StatisticsPolicy.of(schema, TableProperties.of(dict(configuration)), partition_columns)
+    written = file_schema(stored)
+    return FileFormat(written, compression, statistics, statistics.leaves_in(written), stored.names, is_mapped(stored))
+
+
+def _files_at_once(wanted: int) -> int:
+    """``wanted`` open files, or fewer where the process may not have that many (a local one takes two handles)."""
+    try:
+        import resource
+    except ImportError:
+        return wanted
+    allowed = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return wanted if allowed == resource.RLIM_INFINITY else max(1, min(wanted, allowed // 4))

@@ -1,0 +1,48 @@
+"""One write, planned: plain data that travels from the driver to its tasks and back to the one commit.
+
+In: what `planning.plan_write` found out about the table. Out: the ``WritePlan`` and ``TaskIdentity`` of each
+task, and what the `GlobalCommitter` puts into the commit beside the files. Imports nothing that can reach the log,
+since it is unpickled on executors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from txlog.protocol.actions import Metadata, Protocol
+from txlog.writer.write_plan import TaskIdentity, WritePlan
+
+__all__ = ["WriteJob"]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteJob:
+    """A planned write of one checkpoint (or of one batch without an application).
+
+    ``mode`` is "append" or "overwrite". ``read_version`` is the version it was planned on, -1 where it creates the
+    table; ``base_metadata`` and ``base_protocol`` are that version's. ``new_metadata`` and ``new_protocol`` are set
+    by the same commit where the write creates the table or widens its schema; with ``must_create`` a table that
+    exists by then is an error.
+    """
+
+    job_id: str
+    mode: str
+    plan: WritePlan
+    read_version: int
+    base_metadata: Metadata | None
+    base_protocol: Protocol | None
+    new_metadata: Metadata | None = None
+    new_protocol: Protocol | None = None
+    app_id: str | None = None
+    checkpoint_id: int | None = None
+    fingerprint: str | None = None
+    user_metadata: str | None = None
+    isolation: str | None = None
+    must_create: bool = False
+
+    @property
+    def creates_table(self) -> bool:
+        return self.base_metadata is None
+
+    def task(self, task_id: int = 0, attempt: int = 0) -> TaskIdentity:
+        return TaskIdentity(self.job_id, task_id, attempt, self.app_id, self.checkpoint_id)

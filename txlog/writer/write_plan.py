@@ -1,0 +1,220 @@
+"""What a task is told before it writes: `WritePlan` and `TaskIdentity`, plain data that pickles to an executor.
+
+In: the table's metadata and the caller's wishes. Out: every decision about data files that does not depend on the
+rows. Sizes are bytes; file names are made here, so that the files of one task can be told apart by listing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.protocol.actions import Metadata
+from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_names, schema_of
+from txlog.protocol.properties import TableProperties
+from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
+from txlog.util import ambient
+
+__all__ = ["FileNames", "TaskIdentity", "WritePlan"]
+
+MIB = 1 << 20
+
+TARGET_FILE_SIZE_BYTES = 128 * MIB
+MEMORY_BUDGET_BYTES = 192 * MIB
+MAX_OPEN_FILES = 1024
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskIdentity:
+    """Which attempt of which task of which job writes, and for which checkpoint of which application.
+
+    ``job_id`` is any text that names the job (a uuid); it becomes part of the file names. ``app_id`` and
+    ``checkpoint_id`` travel to the committable only: two applications never share a name by sharing an id.
+    """
+
+    job_id: str
+    task_id: int = 0
+    attempt: int = 0
+    app_id: str | None = None
+    checkpoint_id: int | None = None
+
+    def file_name_prefix(self) -> str:
+        """What the names of all files of this attempt begin with."""
+        job = _NOT_IN_NAMES.sub("-", self.job_id)[:48].strip("-") or "job"
+        return f"part-{self.task_id:05d}-{job}-{self.attempt}"
+
+
+@dataclass(frozen=True, slots=True)
+class FileNames:
+    """The names of one attempt's files: job, task and attempt, and a random part that no other attempt has."""
+
+    prefix: str
+    suffix: str
+    random_prefix_length: int = 0
+
+    @classmethod
+    def of(cls, task: TaskIdentity, plan: WritePlan) -> FileNames:
+        suffix = {"none": "", "gzip": ".gz"}.get(plan.compression, f".{plan.compression}")
+        unique = ambient.uuid4().replace("-", "")[:16]
+        return cls(f"{task.file_name_prefix()}-{unique}", f"{suffix}.parquet", plan.random_prefix_length)
+
+    def path(self, directory: str, ordinal: int, number: int) -> str:
+        """The ``number``-th file of the ``ordinal``-th partition, whose directory is given."""
+        if self.random_prefix_length:
+            directory = ambient.uuid4().replace("-", "")[: self.random_prefix_length]
+        name = f"{self.prefix}-{ordinal:05d}-{number:03d}{self.suffix}"
+        return f"{directory}/{name}" if directory else name
+
+
+@dataclass(frozen=True, slots=True)
+class WritePlan:
+    """How the tasks of one write lay out their files.
+
+    ``memory_budget_bytes`` bounds the rows a task holds (see ``task_writer``), ``max_open_files`` the data files it
+    has open at once. ``random_prefix_length`` > 0 puts files below random directories in place of partition ones.
+    """
+
+    table: str
+    table_id: str
+    read_version: int
+    schema: Struct
+    partition_columns: tuple[str, ...]
+    configuration: dict[str, str] = field(default_factory=dict)
+    target_file_size_bytes: int = TARGET_FILE_SIZE_BYTES
+    max_records_per_file: int | None = None
+    compression: str = "snappy"
+    memory_budget_bytes: int = MEMORY_BUDGET_BYTES
+    max_open_files: int = MAX_OPEN_FILES
+    random_prefix_length: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        metadata: Metadata,
+        *,
+        table: str,
+        read_version: int = -1,
+        schema: Struct | None = None,
+        target_file_size_bytes: int | None = None,
+        max_records_per_file: int | None = None,
+        compression: str | None = None,
+        memory_budget_bytes: int | None = None,
+        max_open_files: int | None = None,
+    ) -> WritePlan:
+        """The plan for a table with this metadata; what is None is taken from its properties, else a default.
+
+        ``schema`` is the parsed ``metadata.schema_string``, where the caller has it. Zero ``max_records_per_file``
+        means no bound, as in Spark. Raises InvalidInputError, UnsupportedFeatureError.
+        """
+        properties = TableProperties.of(metadata.configuration)
+        schema = schema if schema is not None else schema_of(metadata)
+        _refuse_nested_void(schema, table)
+        return cls(
+            table=table,
+            table_id=metadata.id,
+            read_version=read_version,
+            schema=schema,
+            partition_columns=metadata.partition_columns,
+            configuration=dict(metadata.configuration),
+            target_file_size_bytes=_target_file_size(target_file_size_bytes, properties),
+            max_records_per_file=_at_least_one("max_records_per_file", max_records_per_file or None),
+            compression=_codec(compression or _codec_of_table(properties, metadata.configuration)),
+            memory_budget_bytes=_at_least_one("memory_budget_bytes", memory_budget_bytes) or MEMORY_BUDGET_BYTES,
+            max_open_files=_at_least_one("max_open_files", max_open_files) or MAX_OPEN_FILES,
+            random_prefix_length=_random_prefix_length(properties, schema),
+        )
+
+    def at(self, read_version: int) -> WritePlan:
+        """The same plan for another version of the table; `dataclasses.replace` takes four times as long over it."""
+        return WritePlan(
+            self.table,
+            self.table_id,
+            read_version,
+            self.schema,
+            self.partition_columns,
+            self.configuration,
+            self.target_file_size_bytes,
+            self.max_records_per_file,
+            self.compression,
+            self.memory_budget_bytes,
+            self.max_open_files,
+            self.random_prefix_length,
+        )
+
+    @property
+    def physical_partition_columns(self) -> tuple[str, ...]:
+        """The partition columns by the names that ``add.partitionValues`` has for them."""
+        return physical_names(self.schema, self.partition_columns)
+
+    @property
+    def physical_partition_fields(self) -> dict[str, Field]:
+        """The partition columns, by those names."""
+        return physical_fields(self.schema, self.partition_columns)
+
+
+_CODECS = {
+    "snappy": "snappy",
+    "zstd": "zstd",
+    "gzip": "gzip",
+    "lz4": "lz4",
+    "lz4_raw": "lz4",
+    "brotli": "brotli",
+    "none": "none",
+    "uncompressed": "none",
+}
+"""Parquet's codec names as Spark spells them -> pyarrow's. pyarrow's ``lz4`` is LZ4_RAW in the file."""
+
+
+def _codec_of_table(properties: TableProperties, configuration: Mapping[str, str]) -> str:
+    """PROTOCOL.md recommends zstd where the table names none; Spark writes snappy then, which is faster to write."""
+    key = "delta.parquet.compression.codec"
+    is_set = key in configuration and key not in properties.unreadable
+    return properties.parquet_compression_codec if is_set else "snappy"
+
+
+def _codec(name: str) -> str:
+    found = _CODECS.get(name.lower())
+    if found is None:
+        raise InvalidInputError(f"compression {name!r} is unknown: use one of {', '.join(sorted(_CODECS))}")
+    return found
+
+
+def _target_file_size(asked_bytes: int | None, properties: TableProperties) -> int:
+    """What the caller asked for, else the table's property, else the default."""
+    asked = _at_least_one("target_file_size_bytes", asked_bytes)
+    return asked or properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES
+
+
+def _random_prefix_length(properties: TableProperties, schema: Struct) -> int:
+    """Where columns are mapped a directory would be called by a name that means nothing; Spark has random ones too."""
+    return properties.random_prefix_length if properties.randomize_file_prefixes or is_mapped(schema) else 0
+
+
+def _at_least_one(name: str, value: int | None) -> int | None:
+    if value is not None and value < 1:
+        raise InvalidInputError(f"{name} must be at least 1, is {value}")
+    return value
+
+
+def _refuse_nested_void(schema: Struct, table: str) -> None:
+    for member in schema.fields:
+        if member.type != VOID and _holds_void(member.type):
+            raise UnsupportedFeatureError(
+                f"column {member.name} has a void type inside it, which no Parquet file can hold: drop that field",
+                table=table,
+                features=("void",),
+            )
+
+
+def _holds_void(data_type: DataType) -> bool:
+    match data_type:
+        case Struct(fields):
+            return any(_holds_void(member.type) for member in fields)
+        case Array(element):
+            return _holds_void(element)
+        case Map(key, value):
+            return _holds_void(key) or _holds_void(value)
+    return data_type == VOID
