@@ -68,7 +68,7 @@ class Snapshot:
     @property
     def delta_schema(self) -> Struct:
         """The same columns as `schema`, in Delta's own types."""
-        with TxlogError.located(self._log.table, self.version):
+        with TxlogError.located(self._log.uri, self.version):
             return self._state.schema
 
     @property
@@ -155,8 +155,8 @@ class Snapshot:
         from txlog.read.scan import Scan
 
         if isinstance(columns, str) or not isinstance(columns, Iterable | None):
-            raise InvalidInputError(f"columns are a list of names, not {described(columns)}", table=self._log.table)
-        with TxlogError.located(self._log.table, self.version):
+            raise InvalidInputError(f"columns are a list of names, not {described(columns)}", table=self._log.uri)
+        with TxlogError.located(self._log.uri, self.version):
             check_can_read(self._state.protocol, self._state.metadata)
             self._state.schema  # noqa: B018 -- parsed as it is asked for
         return Scan(self._log.store, self._state, None if columns is None else tuple(columns), predicate)
@@ -166,12 +166,12 @@ class Snapshot:
             return None
         from txlog.expressions.predicates import bind_predicate
 
-        with TxlogError.located(self._log.table, self.version):
+        with TxlogError.located(self._log.uri, self.version):
             return bind_predicate(where, self._state.schema)
 
     def __repr__(self) -> str:
         count = len(self.delta_schema.fields)
-        parts = [self._log.table, f"version={self.version}", f"{count} column{'' if count == 1 else 's'}"]
+        parts = [self._log.uri, f"version={self.version}", f"{count} column{'' if count == 1 else 's'}"]
         if self.partition_columns:
             parts.append(f"partitioned by {', '.join(self.partition_columns)}")
         return f"Snapshot({', '.join(parts)})"
@@ -180,11 +180,11 @@ class Snapshot:
 
         def __getattr__(self, name: str) -> NoReturn:
             log = self.__dict__.get("_log")
-            raise no_attribute(self, name, log and log.table)
+            raise no_attribute(self, name, log and log.uri)
 
     def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Snapshot) and (self._log.table, self.table_id, self.version) == (
-            other._log.table,
+        return isinstance(other, Snapshot) and (self._log.uri, self.table_id, self.version) == (
+            other._log.uri,
             other.table_id,
             other.version,
         )
@@ -193,7 +193,7 @@ class Snapshot:
         return _at, (self._log.store, self.version)
 
     def __hash__(self) -> int:
-        return hash((self._log.table, self.table_id, self.version))
+        return hash((self._log.uri, self.table_id, self.version))
 
 
 def _at(store: TableStore, version: int) -> Snapshot:

@@ -435,7 +435,7 @@ def _open_table(
 
 def _probe_new_location(open_table: OpenTable) -> None:
     """A store that ignores the condition would lose data at the first race: refuse it before a table is made there."""
-    if open_table.store.log.checks_predecessor or open_table.log.exists():
+    if open_table.store.log.capabilities.refuses_taken_names or open_table.log.exists():
         return
     probe_store(open_table.store).require_safe()
 

@@ -29,6 +29,7 @@ from txlog.errors import (
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import PutOutcome
+from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.table import Table
 from txlog.util import ambient
 
@@ -272,7 +273,7 @@ def test_the_first_commit_of_a_handle_puts_no_version_back_that_is_cleaned_up(
     table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any, is_disk: bool
 ) -> None:
     """A handle as old would find it, and take the place after it for free."""
-    scripted_log.inner.checks_predecessor = is_disk
+    scripted_log.inner.capabilities = LOCAL_DISK if is_disk else OBJECT_STORE
 
     def clean_up_before(real: Any, name: str, body: bytes) -> PutOutcome:
         for version in range(3):
@@ -617,7 +618,7 @@ def test_a_store_that_ignores_the_condition_is_refused_before_the_first_write(
         scripted_log.inner.put(name, body)
         return PutOutcome.WRITTEN
 
-    scripted_log.inner.checks_predecessor = False
+    scripted_log.inner.capabilities = OBJECT_STORE
     before = dict(scripted_log.inner.objects)
     scripted_log.script["put_if_absent"] = [overwrite] * 10
     with pytest.raises(UnsupportedFeatureError, match="conditional"):

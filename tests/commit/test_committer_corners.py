@@ -26,6 +26,7 @@ from txlog.log.state import Totals
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import PutOutcome
+from txlog.store.capabilities import OBJECT_STORE
 from txlog.table import Table
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
@@ -181,7 +182,7 @@ def test_a_store_that_could_not_be_tried_at_the_first_commit_is_tried_at_the_sec
     table: OpenTable, open_handle: Any, scripted_log: Any
 ) -> None:
     """In a copy that has its head as a checkpoint alone there is no commit to try it with."""
-    scripted_log.inner.checks_predecessor = False
+    scripted_log.inner.capabilities = OBJECT_STORE
     table.log.write_checkpoint(table.log.newest_state())
     del scripted_log.inner.objects[commit_name(1)]
     copy = open_handle()

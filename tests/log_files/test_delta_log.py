@@ -19,6 +19,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 
 SCHEMA = (
@@ -69,7 +70,7 @@ def body(*lines: Line) -> bytes:
 class LocalLikeLogStore(MemoryLogStore):
     """Lists as a local directory does: names can be missing from it."""
 
-    lists_itself_completely = False
+    capabilities = LOCAL_DISK
 
     def __init__(self) -> None:
         super().__init__()
@@ -300,7 +301,7 @@ def test_a_head_whose_own_commit_was_cleaned_up_is_loaded_again_where_a_look_is_
 
 
 def test_a_head_too_old_to_trust_a_missing_name_is_loaded_again(world: World, clock: Any) -> None:
-    world.log.checks_predecessor = False
+    world.log.capabilities = OBJECT_STORE
     log = _cleaned_up_under(world)
     assert log.newest_state().version == 0
     clock.sleep(3601)

@@ -13,8 +13,8 @@ import pytest
 
 from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.commit import attempt, committer, open_table, resolve
-from txlog.commit.run import CommitRun, _Seen
+from txlog.commit import attempt, open_table, resolve, run
+from txlog.commit.run import CommitRun, _Seen, raise_conflict
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log import clean_up
 from txlog.log.conflicts import Conflict, Rebase, decide
@@ -31,6 +31,7 @@ from txlog.sink.staging import Staging
 from txlog.store.base import PutOutcome
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.upkeep import log_clean_up
+from txlog.util import ambient
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 
@@ -88,7 +89,7 @@ def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> N
 def does_not_know_its_own_commit(patch: pytest.MonkeyPatch) -> None:
     """Whatever stands at the version is somebody else's, and our own transaction is not looked for in the tail."""
     patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
-    patch.setattr(committer, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
+    patch.setattr(run, "decide", lambda proposal, winners: decide(replace(proposal, txn_id="another"), winners))
 
 
 def judges_conflicts_before_looking_for_its_own_commit(patch: pytest.MonkeyPatch) -> None:
@@ -99,7 +100,7 @@ def judges_conflicts_before_looking_for_its_own_commit(patch: pytest.MonkeyPatch
         return decision if isinstance(decision, Conflict) else decide(proposal, winners)
 
     patch.setattr(CommitRun, "_read_back", _seen_as_foreign)
-    patch.setattr(committer, "decide", conflicts_first)
+    patch.setattr(run, "decide", conflicts_first)
 
 
 def deletes_its_data_files_when_the_outcome_is_unknown(patch: pytest.MonkeyPatch) -> None:
@@ -139,7 +140,7 @@ def judges_the_first_winner_only(patch: pytest.MonkeyPatch) -> None:
         decision = decide(proposal, winners[:1])
         return Rebase(winners[-1].version) if isinstance(decision, Rebase) and winners else decision
 
-    patch.setattr(committer, "decide", first_only)
+    patch.setattr(run, "decide", first_only)
 
 
 def trusts_a_list_with_a_hole(patch: pytest.MonkeyPatch) -> None:
@@ -153,7 +154,7 @@ def trusts_a_list_with_a_hole(patch: pytest.MonkeyPatch) -> None:
             winner = replace(log.read_commit(version), version=after + 1)
             decision = decide(self.proposal, [winner])
             if isinstance(decision, Conflict):
-                committer.raise_conflict(decision.reasons, log.table)
+                raise_conflict(decision.reasons, log.uri)
         self.state = log.reload()
         self.proposal = self.proposal.rebased(self.state.version)
 
@@ -167,7 +168,7 @@ def does_not_judge_what_was_read(patch: pytest.MonkeyPatch) -> None:
         actions = tuple(action for action in proposal.actions if type(action) is not RemoveFile)
         return decide(replace(proposal, read_set=ReadSet(), actions=actions), winners)
 
-    patch.setattr(committer, "decide", blind)
+    patch.setattr(run, "decide", blind)
 
 
 def takes_serializable_for_write_serializable(patch: pytest.MonkeyPatch) -> None:
@@ -176,7 +177,7 @@ def takes_serializable_for_write_serializable(patch: pytest.MonkeyPatch) -> None
     def weaker(proposal: Proposal, winners: Any) -> Any:
         return decide(replace(proposal, isolation=Isolation.WRITE_SERIALIZABLE), winners)
 
-    patch.setattr(committer, "decide", weaker)
+    patch.setattr(run, "decide", weaker)
 
 
 def commits_over_a_changed_definition(patch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sea
 import txlog
 from txlog.sink.staging import Manifest, Staging, checkpoints_of, key_of
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.capabilities import LOCAL_DISK
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
@@ -81,7 +82,7 @@ def test_a_listing_that_shows_a_seal_and_misses_the_one_before_it_is_made_again(
     scripted: TableStore, scripted_log: Any
 ) -> None:
     """As that of a directory may, into which both were put while it was read, and a third before it was read again."""
-    scripted_log.inner.lists_itself_completely = False
+    scripted_log.inner.capabilities = LOCAL_DISK
     staging = staging_of(scripted)
 
     def put(checkpoint_id: int) -> None:

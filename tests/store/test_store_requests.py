@@ -15,6 +15,7 @@ from txlog.commands.table_definition import Definition, commit_definition, new_t
 from txlog.commit.open_table import OpenTable
 from txlog.protocol.log_names import LAST_CHECKPOINT, LogFileKind, commit_name, parse_log_name
 from txlog.store.base import PutOutcome, TableStore
+from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 from txlog.upkeep.version_checksum import write_checksum
@@ -30,13 +31,11 @@ Asked = list[tuple[str, str]]
 class DirectoryLog(MemoryLogStore):
     """Answers as a local directory does: its listing may miss names, so that each has to be asked for."""
 
-    lists_itself_completely = False
-    checks_predecessor = True
+    capabilities = LOCAL_DISK
 
 
 class BucketLog(MemoryLogStore):
-    lists_itself_completely = True
-    checks_predecessor = False
+    capabilities = OBJECT_STORE
 
 
 @pytest.fixture(params=[DirectoryLog, BucketLog], ids=["directory", "bucket"])

@@ -188,7 +188,7 @@ def _show_files_summary(out: Output, uri: str, version: int, options: dict[str, 
     log = DeltaLog(open_store(uri, options))
     with out.waiting("counting files"):
         summary = summarize_files(log, log.state_at(version))
-    out.result(summary_facts(log.table, summary), *summary_shown(log.table, summary))
+    out.result(summary_facts(log.uri, summary), *summary_shown(log.uri, summary))
 
 
 @app.command()

@@ -63,7 +63,7 @@ class Committer:
         Harmless, since the bytes are equal; an older commit may be cleaned up, and put back it would make those after
         it look never taken. False where nothing was learnt.
         """
-        if (store := self.log.store.log).checks_predecessor:
+        if (store := self.log.store.log).capabilities.refuses_taken_names:
             return True
         newest = self.log.newest_state(refresh=self.log.state_age_s() > FRESH_STATE_S)
         name = commit_name(newest.version)

@@ -36,7 +36,7 @@ def unsynced_versions(log: DeltaLog, state: TableState, durable_version: int, *,
 
 
 def _may_be(log: DeltaLog, state: TableState, version: int) -> bool:
-    if version > state.newest_foreign or not log.store.log.checks_predecessor:
+    if version > state.newest_foreign or not log.store.log.capabilities.needs_sync:
         return False
     try:
         age_ms = ambient.now_ms() - log.store.log.stat(commit_name(version)).modified_ms

@@ -131,7 +131,7 @@ class CommitRun:
         settled = self._follow_winners()
         if settled is None and self.committer.hooks is not None:
             lost = LostRace(self.proposal.txn_id, version, winner, self.attempts, self.waited_s)
-            call(self.committer.hooks.on_retry, self.log.table, lost)
+            call(self.committer.hooks.on_retry, self.log.uri, lost)
         return settled
 
     def _take_turn(self) -> None:
@@ -149,7 +149,7 @@ class CommitRun:
             return None
         if self.log.state_age_s() > FRESH_STATE_S:
             newest = self.log.newest_state().version
-        elif self.store.checks_predecessor:
+        elif self.store.capabilities.has_cheap_calls:
             newest = self._newest_at_a_look()
         else:
             newest = self.log.newest_state(refresh=False).version
@@ -193,7 +193,7 @@ class CommitRun:
             if self.uncertain:
                 # A put before this one may have landed: a definite failure now does not take that back.
                 raise self._unknown(f"a later attempt failed ({error.message})") from error
-            error.table, error.version = self.log.table, self.target
+            error.table, error.version = self.log.uri, self.target
             raise
 
     def _read_back(self, body: bytes) -> _Seen:
@@ -205,7 +205,7 @@ class CommitRun:
         if found == body:
             return _Seen.MINE
         try:
-            commit = parse_commit(found, self.target, table=self.log.table, files=False)
+            commit = parse_commit(found, self.target, table=self.log.uri, files=False)
         except CorruptLogError as error:
             if body.startswith(found):
                 raise self._unknown("its version holds a torn commit that may be ours") from error
@@ -232,7 +232,7 @@ class CommitRun:
             self.proposal = self.proposal.rebased(self.target - 1)
             return None
         if isinstance(decision, Conflict):
-            raise_conflict(decision.reasons, self.log.table)
+            raise_conflict(decision.reasons, self.log.uri)
         self._make_found_commit_durable(decision.version)
         word: Outcome = "committed" if isinstance(decision, Committed) else "already_committed"
         return self._outcome(decision.version, word, None)
@@ -256,7 +256,7 @@ class CommitRun:
                 reasons.append(("ConcurrentTransactionError", f"or a later commit moved app_id {mine.app_id!r}"))
         if reasons:
             raise_conflict(
-                tuple(ConflictReason(rule, self.target, "unknown", detail) for rule, detail in reasons), self.log.table
+                tuple(ConflictReason(rule, self.target, "unknown", detail) for rule, detail in reasons), self.log.uri
             )
         self.state = after
         self.proposal = self.proposal.rebased(after.version)
@@ -268,7 +268,7 @@ class CommitRun:
             raise CommitRetriesExhaustedError(
                 f"lost {counted(self.lost_races, 'race')} in {counted(self.attempts, 'attempt')}, then the retry policy"
                 " ended. Nothing landed; run it again, or give the table handle a longer RetryPolicy",
-                table=self.log.table,
+                table=self.log.uri,
                 version=self.target,
                 attempts=self.attempts,
             )
@@ -326,7 +326,9 @@ class CommitRun:
 
     def _require_predecessor(self) -> None:
         """A commit on top of a version that is gone would be invisible to every reader."""
-        if self.state is None or not (self.store.checks_predecessor or self.log.state_age_s() > FRESH_STATE_S):
+        if self.state is None:
+            return
+        if not self.store.capabilities.has_cheap_calls and self.log.state_age_s() <= FRESH_STATE_S:
             return
         try:
             self.store.stat(commit_name(self.state.version))
@@ -366,12 +368,12 @@ class CommitRun:
         at = self.target if version is None else version
         if self.sent is None:
             return StorageError(
-                f"could not build on version {at}: {why}. Nothing landed", table=self.log.table, version=at
+                f"could not build on version {at}: {why}. Nothing landed", table=self.log.uri, version=at
             )
         return CommitStateUnknownError(
             f"commit {self.proposal.txn_id} may or may not be in the log: {why}. Do not run it again blindly:"
             f" table.resolve({self.proposal.txn_id!r}, {at}) tells which",
-            table=self.log.table,
+            table=self.log.uri,
             version=at,
             txn_id=self.proposal.txn_id,
         )
@@ -379,7 +381,7 @@ class CommitRun:
     def report_interrupted(self) -> None:
         """Ctrl-C: say whether the commit landed before the interrupt goes on its way."""
         if self.sent is None:
-            logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.table)
+            logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)
             return
         try:
             found = parse_commit(self.store.read(commit_name(self.sent)), self.sent, files=False).txn_id
@@ -387,7 +389,7 @@ class CommitRun:
             found = None
         landed = "is in the log" if found == self.proposal.txn_id else "was not seen in the log"
         logger.warning(
-            "%s: interrupted; commit %s %s at version %d", self.log.table, self.proposal.txn_id, landed, self.sent
+            "%s: interrupted; commit %s %s at version %d", self.log.uri, self.proposal.txn_id, landed, self.sent
         )
 
 

@@ -221,7 +221,7 @@ class CheckpointReader:
         return found
 
     def _parquet(self, name: str) -> CheckpointParquet:
-        is_remote = self._store.log.lists_itself_completely
+        is_remote = not self._store.log.capabilities.has_cheap_calls
         return CheckpointParquet(name, partial(self._open, name), self._limits, is_remote=is_remote)
 
     def _open(self, name: str) -> Any:

@@ -97,7 +97,7 @@ class CommitReader:
 
     def _map(self, read: Callable[[T], R], wanted: Sequence[T]) -> Iterator[R]:
         """In order; in parallel where each read is a request and there are many. A window bounds the memory."""
-        if not self._store.log.lists_itself_completely or len(wanted) < _PARALLEL_FROM:
+        if self._store.log.capabilities.has_cheap_calls or len(wanted) < _PARALLEL_FROM:
             yield from map(read, wanted)
             return
         from concurrent.futures import ThreadPoolExecutor

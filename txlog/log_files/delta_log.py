@@ -43,7 +43,7 @@ class DeltaLog:
 
     def __init__(self, store: TableStore, limits: Limits = DEFAULT_LIMITS) -> None:
         self.store = store
-        self.table = store.uri
+        self.uri = store.uri
         self._commits = CommitReader(store, limits)
         self._loader = StateLoader(store, limits)
         self._files = FileLoader(store, limits)
@@ -87,7 +87,7 @@ class DeltaLog:
             raise CorruptLogError(
                 f"the table was replaced while it was open: version {known.version} of table id {known.metadata.id}"
                 f" was known, now there is version {fresh.version} of {fresh.metadata.id}. Open it again",
-                table=self.table,
+                table=self.uri,
                 version=fresh.version,
             )
         return self._remember(fresh, asked_s)
@@ -98,7 +98,7 @@ class DeltaLog:
         Raises ``CorruptLogError`` where it is another file than it was, of another table: one that was dropped and
         made again has commits of the same names.
         """
-        if not self.store.log.checks_predecessor:
+        if not self.store.log.capabilities.has_cheap_calls:
             return True
         try:
             found = self.store.log.stat(commit_name(state.version))
@@ -120,7 +120,7 @@ class DeltaLog:
         if known is not None and known.version == version:
             return known
         if version < 0:
-            raise NotFoundError(f"version {version} does not exist; versions start at 0", table=self.table)
+            raise NotFoundError(f"version {version} does not exist; versions start at 0", table=self.uri)
         return self._loader.load_at(version)
 
     def exists(self) -> bool:
@@ -164,7 +164,7 @@ class DeltaLog:
         return state
 
     def _look_at(self, version: int) -> ObjectMeta | None:
-        if not self.store.log.checks_predecessor:
+        if not self.store.log.capabilities.has_cheap_calls:
             return None
         try:
             return self.store.log.stat(commit_name(version))
@@ -186,7 +186,7 @@ class DeltaLog:
         Raises ``NotFoundError`` where one of them was cleaned up: load the head again and start over.
         """
         found: list[Commit] = []
-        if not self.store.log.lists_itself_completely:
+        if not self.store.log.capabilities.lists_completely:
             found = self._commits.following(version, files=True, most=1_000_000)
             if found:
                 return found
@@ -269,7 +269,7 @@ class DeltaLog:
         return checkpoint_is_due(
             state,
             checkpoint_size_bytes=self._files.checkpoint_bytes(checkpoint) if checkpoint else 0,
-            reading=BY_FILE if self.store.log.checks_predecessor else BY_REQUEST,
+            reading=BY_FILE if self.store.log.capabilities.has_cheap_calls else BY_REQUEST,
         )
 
     def write_checkpoint(self, state: TableState) -> int:

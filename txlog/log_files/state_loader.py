@@ -47,7 +47,7 @@ class StateLoader:
     def load(self) -> TableState:
         """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
         hint = self.read_hint()
-        if self._store.log.lists_itself_completely:
+        if self._store.log.capabilities.lists_completely:
             state = self._load_listed(None, hint)
         else:
             state = (self._probe_from(hint) if hint else None) or self.catch_up(self._load_listed(None, hint))
@@ -61,7 +61,7 @@ class StateLoader:
 
     def catch_up(self, state: TableState) -> TableState:
         """``head`` moved to the newest version, by asking for commit after commit by name."""
-        listable = self._store.log.lists_itself_completely
+        listable = self._store.log.capabilities.lists_completely
         most = 4 if listable else _PROBED
         while True:
             following = self._commits.following(state.version, files=False, most=most)

@@ -198,7 +198,7 @@ class Staging:
             return ()
         start = "" if app_id is None else f"{key_of(app_id)}."
         found = checkpoints_of(meta for meta in self._store.list_from(start) if meta.name.startswith(start))
-        if self._store.lists_itself_completely or not any(each.is_sealed for each in found):
+        if self._store.capabilities.lists_completely or not any(each.is_sealed for each in found):
             return found
         # A directory that changes while it is listed can show a seal and miss an earlier one. By now that is there.
         shown = {each.key: each.checkpoint_id for each in found}
@@ -330,7 +330,7 @@ class Staging:
 
     def _each(self, call: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
         """The answers in order; many at once where each is a request."""
-        if not self._required().lists_itself_completely or len(items) < 4:
+        if self._required().capabilities.has_cheap_calls or len(items) < 4:
             return [call(item) for item in items]
         from concurrent.futures import ThreadPoolExecutor
 

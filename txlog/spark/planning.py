@@ -53,7 +53,7 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
         nullable = as_nullable(columns)
         assert isinstance(nullable, Struct)
         columns = nullable
-        if not open_table.store.log.checks_predecessor:  # a remote store may ignore the condition of a conditional put
+        if not open_table.store.log.capabilities.refuses_taken_names:
             probe_store(open_table.store).require_safe()
     else:
         _require_same_properties(open_table, state, options)

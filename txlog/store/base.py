@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from txlog.store.capabilities import LogCapabilities
 from txlog.store.commit_queue import OPEN, CommitQueue
 
 if TYPE_CHECKING:
@@ -49,12 +50,8 @@ class LogStore(Protocol):
     """I/O on one table's `_delta_log/`. Thread-safe; safe in a forked child or refused there, never hanging."""
 
     @property
-    def lists_itself_completely(self) -> bool:
-        """True where a listing is a consistent snapshot (object stores); a local directory listing is not."""
-
-    @property
-    def checks_predecessor(self) -> bool:
-        """True where a look at version N-1 after a put is so cheap that the committer always takes it (local)."""
+    def capabilities(self) -> LogCapabilities:
+        """What this kind of store can do beyond what is stated here."""
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         """Names >= ``start`` directly under the log, sorted bytewise; a temp file is never listed.

@@ -22,6 +22,7 @@ from txlog.errors import NotFoundError, StorageError
 from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
+from txlog.store.capabilities import LOCAL_DISK
 from txlog.store.commit_queue import LocalTurnstile
 from txlog.store.local_files import LocalFileStore, meta_of, storage_failure
 from txlog.store.round_trip import RoundTrip
@@ -58,8 +59,7 @@ _NOTHING_LANDED = frozenset(
 class LocalLogStore:
     """`LogStore` of the table at directory ``root``, or of another folder of it. The first put makes the directory."""
 
-    lists_itself_completely = False
-    checks_predecessor = True
+    capabilities = LOCAL_DISK
 
     def __init__(self, root: str, folder: str = LOG_DIRECTORY) -> None:
         self._root = root

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
+from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
 from txlog.store.round_trip import RoundTrip
@@ -47,8 +48,7 @@ _REFUSED = frozenset(
 class ObjectLogStore:
     """`LogStore` of the table at the client's location, or of another folder of it."""
 
-    lists_itself_completely = True
-    checks_predecessor = False
+    capabilities = OBJECT_STORE
 
     def __init__(self, client: ObjectClient, folder: str = _LOG) -> None:
         self._client = client

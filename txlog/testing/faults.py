@@ -19,6 +19,7 @@ from txlog.commands.table_definition import commit_definition
 from txlog.errors import InvalidInputError, StorageError
 from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
 from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
+from txlog.store.capabilities import LogCapabilities
 from txlog.util import ambient
 
 if TYPE_CHECKING:
@@ -159,12 +160,8 @@ class FaultyLogStore(_Intercepted):
         self.in_flight: list[InFlightPut] = []
 
     @property
-    def lists_itself_completely(self) -> bool:
-        return self.inner.lists_itself_completely
-
-    @property
-    def checks_predecessor(self) -> bool:
-        return self.inner.checks_predecessor
+    def capabilities(self) -> LogCapabilities:
+        return self.inner.capabilities
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         found: list[ObjectMeta] = self._call("list_from", self.inner.list_from, start)

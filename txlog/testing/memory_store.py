@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.capabilities import LogCapabilities
 from txlog.util import ambient
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["MemoryFileStore", "MemoryLogStore", "MemoryOutputFile", "memory_table_store"]
+
+_IN_MEMORY = LogCapabilities(lists_completely=True, has_cheap_calls=True, refuses_taken_names=True, needs_sync=True)
 
 
 class MemoryLogStore:
@@ -28,8 +31,7 @@ class MemoryLogStore:
     visible and the one it becomes durable; where it answers False the sync fails.
     """
 
-    lists_itself_completely = True
-    checks_predecessor = True
+    capabilities = _IN_MEMORY
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

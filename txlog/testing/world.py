@@ -20,6 +20,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import LAST_CHECKPOINT
 from txlog.store.base import TableStore
+from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.store.retry import RetryPolicy
 from txlog.table import Table
 from txlog.testing.invariants import InvariantBroken, Ledger
@@ -76,10 +77,9 @@ class World:
         log, files = MemoryLogStore(), MemoryFileStore()
         log.objects, log.durable = dict(self.log.objects), dict(self.log.durable)
         files.objects, files.durable = dict(self.files.objects), set(self.files.durable)
-        log.lists_itself_completely = self.log.lists_itself_completely
-        log.checks_predecessor = self.log.checks_predecessor
+        log.capabilities = self.log.capabilities
         staging = MemoryLogStore()
-        staging.lists_itself_completely = self.log.lists_itself_completely
+        staging.capabilities = self.log.capabilities
         return World(log, files, self.ledger.copy(log, files, staging), self.state, staging)
 
     def check_readers(self, ledger: Ledger) -> None:
@@ -105,7 +105,7 @@ class World:
     def _read(self, ledger: Ledger, objects: dict[str, tuple[bytes, int]], version: int | None) -> int:
         log = MemoryLogStore()
         log.objects = objects
-        log.lists_itself_completely = self.log.lists_itself_completely
+        log.capabilities = self.log.capabilities
         delta_log = DeltaLog(TableStore("memory://reader", log, self.files))
         try:
             state = delta_log.newest_state() if version is None else delta_log.state_at(version)
@@ -127,10 +127,7 @@ def base_world(versions: int, store: str, unseen: int = 0, properties: tuple[tup
         world = base_world(versions, store, 0, properties)
         return World(world.log, world.files, world.ledger, base_world(versions - unseen, store, 0, properties).state)
     log, files = MemoryLogStore(), MemoryFileStore()
-    if store == "object":
-        log.checks_predecessor = False
-    else:
-        log.lists_itself_completely = False
+    log.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
     with ambient.use(_Still()):
         open_table = OpenTable(TableStore("memory://table", log, files))
         open_table.post_commit._executor = _Inline()  # type: ignore[assignment]

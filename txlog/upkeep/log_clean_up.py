@@ -48,7 +48,7 @@ def clean_up_log(
     ``most`` bounds the files of versions that go in one run; the oldest go first and the rest the next time.
     Raises ``UnsupportedFeatureError`` for a table this release may not write, ``StorageError``.
     """
-    with TxlogError.located(log.table, state.version):
+    with TxlogError.located(log.uri, state.version):
         check_can_write(state.protocol, state.metadata)
     return _CleanUp(log, state).run(dry_run, most, on_progress)
 
@@ -114,7 +114,7 @@ class _CleanUp:
                 for _ in batches:
                     pass
         except (CorruptLogError, NotFoundError) as error:
-            _logger.warning("%s: the log below v%d is kept: %s", self._log.table, checkpoint.version, error)
+            _logger.warning("%s: the log below v%d is kept: %s", self._log.uri, checkpoint.version, error)
             return False
         return True
 
@@ -139,7 +139,7 @@ class _CleanUp:
         try:
             referenced = self._referenced(files, first_version)
         except (CorruptLogError, NotFoundError) as error:
-            _logger.warning("%s: sidecars are kept, since a checkpoint cannot be read: %s", self._log.table, error)
+            _logger.warning("%s: sidecars are kept, since a checkpoint cannot be read: %s", self._log.uri, error)
             return ()
         return clean_up.plan_sidecars(sidecars, referenced, now_ms=self._now_ms)
 
@@ -166,12 +166,12 @@ def _settled_listing(store: LogStore) -> tuple[list[ObjectMeta], bool]:
     checkpoint that is overlooked would lose its sidecars.
     """
     files = store.list_from("")
-    for _ in range(0 if store.lists_itself_completely else _LISTINGS_MAX):
+    for _ in range(0 if store.capabilities.lists_completely else _LISTINGS_MAX):
         before, files = _checkpoint_names(files), store.list_from("")
         if before == _checkpoint_names(files):
             break
     else:
-        return files, store.lists_itself_completely
+        return files, store.capabilities.lists_completely
     return files, True
 
 

@@ -33,7 +33,7 @@ def compact_log(log: DeltaLog, state: TableState, *, on_progress: OnRead | None 
     Raises ``UnsupportedFeatureError`` for a table this release may not write, ``NotFoundError`` where a commit was
     cleaned up, ``StorageError``.
     """
-    with TxlogError.located(log.table, state.version):
+    with TxlogError.located(log.uri, state.version):
         check_can_write(state.protocol, state.metadata)
     first, last = state.segment.first_commit, state.version
     if last <= first:
@@ -47,7 +47,7 @@ def compact_log(log: DeltaLog, state: TableState, *, on_progress: OnRead | None 
     body, actions = compacted_bytes(commits)
     name = compacted_name(first, last)
     if log.store.log.put_if_absent(name, body) not in _LANDED:
-        raise StorageError(f"the answer to the write of {name} was lost: write it again", table=log.table, path=name)
+        raise StorageError(f"the answer to the write of {name} was lost: write it again", table=log.uri, path=name)
     return LogCompaction(
         name, first, last, actions, len(body), replaced_bytes=sum(commit.size_bytes for commit in commits)
     )

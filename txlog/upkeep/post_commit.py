@@ -56,7 +56,7 @@ class PostCommit:
         try:
             self._begin(state, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
-            logger.warning("%s: nothing follows v%d, the commit stands: %s", self._log.table, state.version, error)
+            logger.warning("%s: nothing follows v%d, the commit stands: %s", self._log.uri, state.version, error)
 
     def _begin(self, state: TableState, txn_id: str | None) -> None:
         checkpoint, checksum = self._log.checkpoint_is_due(state), self._checksum_is_due(state)
@@ -101,14 +101,14 @@ class PostCommit:
         try:
             return step(state)
         except Exception as error:
-            logger.warning("%s: no %s at v%d, the commit stands: %s", self._log.table, what, state.version, error)
+            logger.warning("%s: no %s at v%d, the commit stands: %s", self._log.uri, what, state.version, error)
             return False
 
     def _checkpoint(self, state: TableState) -> bool:
         state = self._log.on_newest_checkpoint(state)
         if not self._log.checkpoint_is_due(state):
             return False  # another writer's came first
-        logger.debug("%s: checkpoint at v%d", self._log.table, self._log.write_checkpoint(state))
+        logger.debug("%s: checkpoint at v%d", self._log.uri, self._log.write_checkpoint(state))
         return True
 
     def _checksum(self, txn_id: str | None, state: TableState) -> bool:
@@ -129,7 +129,7 @@ class PostCommit:
         if done.names:
             logger.info(
                 "%s: log cleanup deleted %s (%d bytes)",
-                self._log.table,
+                self._log.uri,
                 counted(len(done.names), "file"),
                 done.size_bytes,
             )

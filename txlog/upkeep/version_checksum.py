@@ -32,7 +32,7 @@ def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
     try:
         write_checksum(log, state)
     except TxlogError as error:
-        _logger.warning("%s: no checksum file at v%d: %s", log.table, version, error)
+        _logger.warning("%s: no checksum file at v%d: %s", log.uri, version, error)
     return version
 
 

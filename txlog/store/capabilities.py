@@ -1,0 +1,34 @@
+"""What the log of one kind of store can do beyond `LogStore`, by name: callers ask for the fact they rely on.
+
+In: nothing. Out: `LogCapabilities`, with the two kinds that txlog ships. A new kind of store states each fact for
+itself; nobody asks "is it local?".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["LOCAL_DISK", "OBJECT_STORE", "LogCapabilities"]
+
+
+@dataclass(frozen=True, slots=True)
+class LogCapabilities:
+    """Facts about one kind of log store. Each one is false where it is not known to be true, except `needs_sync`."""
+
+    lists_completely: bool
+    """A listing is a consistent snapshot. A local directory listing is not: it can miss an older name."""
+
+    has_cheap_calls: bool
+    """`read` and `stat` cost microseconds and no request: look again rather than trust, and read one by one."""
+
+    refuses_taken_names: bool
+    """`put_if_absent` is refused by the kernel itself. A server may ignore the condition, so it is probed first."""
+
+    needs_sync: bool
+    """What another program made visible may not survive a power cut before `make_durable`."""
+
+
+LOCAL_DISK = LogCapabilities(lists_completely=False, has_cheap_calls=True, refuses_taken_names=True, needs_sync=True)
+OBJECT_STORE = LogCapabilities(
+    lists_completely=True, has_cheap_calls=False, refuses_taken_names=False, needs_sync=False
+)
