@@ -23,6 +23,7 @@ from txlog.log.checkpoint import v2 as checkpoint_v2
 from txlog.log.checkpoint.hint import json_checksum
 from txlog.log_files import checkpoint_parquet
 from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.actions import action_to_json
 from txlog.protocol.log_names import checkpoint_name, commit_name
 from txlog.store.base import PutOutcome, TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
@@ -195,6 +196,78 @@ def test_every_field_that_the_protocol_gives_a_file_is_in_the_checkpoint(policy:
         assert found | maps == told | {"dataChange": False}
 
 
+SMALL_ACTIONS: list[Line] = [
+    {
+        "protocol": {
+            "minReaderVersion": 3,
+            "minWriterVersion": 7,
+            "readerFeatures": ["v2Checkpoint"],
+            "writerFeatures": ["v2Checkpoint", "domainMetadata", "rowTracking"],
+        }
+    },
+    {"txn": {"appId": "dated", "version": 7, "lastUpdated": 1_700_000_000_000}},
+    {"txn": {"appId": "undated", "version": 8}},
+    {"domainMetadata": {"domain": "delta.rowTracking", "configuration": '{"rowIdHighWaterMark":41}', "removed": False}},
+    {"domainMetadata": {"domain": "mine", "configuration": "free text", "removed": False}},
+]
+
+
+def small_world(policy: str) -> tuple[World, list[Line]]:
+    """A table with a checkpoint, and the small actions that its commits leave, each with every field it can have."""
+    world = World(**{"delta.checkpointPolicy": policy})
+    metadata = world.metadata()["metaData"]
+    metadata |= {"name": "sales", "description": "all of them", "createdTime": 1_600_000_000_000}
+    metadata["format"] = {"provider": "parquet", "options": {"compression": "none"}}
+    ended = {"domainMetadata": {"domain": "ended", "configuration": "", "removed": False}}
+    world.commit({"txn": {"appId": "dated", "version": 6, "lastUpdated": 1}}, ended)
+    told = [*SMALL_ACTIONS, {"metaData": metadata}]
+    removed = {"domainMetadata": {"domain": "ended", "configuration": "", "removed": True}}
+    world.commit(*told, removed, add("f1"))
+    world.checkpoint()
+    return world, told
+
+
+def as_json(value: Any) -> Any:
+    """What one row of a classic checkpoint says, as a commit would say it: no nulls, maps as objects."""
+    if isinstance(value, dict):
+        return {key: as_json(held) for key, held in value.items() if held is not None}
+    return value
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_every_field_of_every_small_action_is_in_the_checkpoint(policy: str) -> None:
+    world, told = small_world(policy)
+    (top,) = world.names(".checkpoint.")
+    body = world.store.read(top)
+    if policy == "v2":
+        rows = [orjson.loads(line) for line in body.splitlines()]
+    else:
+        rows = [as_json(row) for row in pq.read_table(pa.BufferReader(body)).to_pylist(maps_as_pydicts="strict")]
+    small = [row for row in rows if not row.keys() & {"add", "remove", "sidecar", "checkpointMetadata"}]
+    assert sorted(small, key=str) == sorted(told, key=str)
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_the_state_that_a_checkpoint_alone_tells_is_the_state_that_the_commits_tell(policy: str) -> None:
+    world, told = small_world(policy)
+    state = world.without_commits().newest_state()
+    assert state.segment.checkpoint is not None
+    found: list[Any] = [state.protocol, state.metadata, *state.transactions.values(), *state.domains.values()]
+    assert sorted((action_to_json(action) for action in found), key=str) == sorted(told, key=str)
+
+
+def test_a_file_that_was_removed_and_added_again_leaves_no_tombstone_in_the_next_checkpoint(small: None) -> None:
+    world = World()
+    world.commit(*(add(f"f{n:02d}") for n in range(40)))
+    world.commit(remove("f00"), remove("f01"))
+    world.checkpoint()
+    world.commit(add("f00"))
+    world.checkpoint()
+    assert set(world.sidecars(2)) & set(world.sidecars(3)), "the second checkpoint was not incremental"
+    fresh = world.without_commits()
+    assert (gone(fresh), len(paths(fresh))) == (["f01"], 39)
+
+
 def test_an_empty_table_has_a_v2_checkpoint_too() -> None:
     world = World()
     world.checkpoint()
@@ -336,6 +409,12 @@ def test_expired_tombstones_leave_with_the_next_checkpoint(small: None) -> None:
     assert (gone(fresh), len(paths(fresh))) == (["f1"], 14)
 
 
+def key_of(line: Line) -> tuple[str, str | None]:
+    """The path of a file action, and the deletion vector that is part of its key."""
+    ((_, fields),) = line.items()
+    return fields["path"], fields.get("deletionVector", {}).get("pathOrInlineDv")
+
+
 ACTIONS = st.lists(st.tuples(st.sampled_from(["add", "remove", "vector"]), st.integers(0, 60)), max_size=25)
 
 
@@ -348,6 +427,7 @@ def test_whatever_was_committed_the_checkpoint_alone_says_what_the_commits_say(
         world = World()
         live: dict[str, str | None] = {}
         removed: set[str] = set()
+        newest: dict[tuple[str, str | None], str] = {}
         for actions, with_checkpoint in commits:
             lines = {}
             for kind, number in actions:
@@ -380,9 +460,12 @@ def test_whatever_was_committed_the_checkpoint_alone_says_what_the_commits_say(
                     held = line["add"].get("deletionVector")
                     live[path] = held and held["pathOrInlineDv"]
             world.commit(*pairs)
+            newest |= {key_of(line): next(iter(line)) for line in pairs}
             if with_checkpoint:
                 world.checkpoint()
         world.checkpoint()
+        tombstones = sorted(path for (path, _), kind in newest.items() if kind == "remove")
+        assert gone(world.without_commits()) == tombstones
         by_commits = DeltaLog(TableStore("memory://t", world.store, MemoryFileStore()))
         assert paths(world.without_commits()) == paths(by_commits) == sorted(live)
         counts = [pq.read_metadata(pa.BufferReader(world.store.read(name))).num_rows for name in world.sidecars()]
