@@ -6,23 +6,22 @@ is committed later. It is an Arrow stream itself, so polars, duckdb, pandas and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 
-from txlog.errors import InvalidInputError, TxlogError
+from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Protocol
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.util.api_hints import explains_calls, no_attribute
-from txlog.util.arguments import described
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
-    from txlog.read.scan import Scan
+    from txlog.read.scan_plan import ScanPlan
     from txlog.store.base import TableStore
 
 __all__ = ["Snapshot"]
@@ -120,8 +119,7 @@ class Snapshot:
         ``where`` keeps the files that may hold a matching row, judged by partition values and statistics.
         Raises ``InvalidInputError`` for a predicate that does not fit the table.
         """
-        predicate = self._predicate(where)
-        return self._files if predicate is None else self._log.matching_files(self._state, predicate)
+        return self._matching(self._predicate(where))
 
     # --- rows -------------------------------------------------------------------------------------------------
 
@@ -135,31 +133,26 @@ class Snapshot:
         column or condition that does not fit, ``NotFoundError`` for a data file that is gone, ``CorruptLogError`` for
         one that is damaged, ``StorageError``.
         """
-        predicate = self._predicate(where)
-        return self._scan(columns, predicate).batches(self.files(predicate))
+        return self._plan(columns, self._predicate(where)).batches(self._log.store)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
         """The rows as one Arrow table; arguments and errors as for `to_batches`."""
-        predicate = self._predicate(where)
-        scan = self._scan(columns, predicate)
-        return pa.Table.from_batches(scan.batches(self.files(predicate)), schema=scan.schema())
+        return self._plan(columns, self._predicate(where)).to_arrow(self._log.store)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow PyCapsule interface: ``pl.DataFrame(snapshot)``, ``duckdb.from_arrow``, ``pa.table(snapshot)``."""
-        scan = self._scan(None, None)
-        reader = pa.RecordBatchReader.from_batches(scan.schema(), scan.batches(self._files))
+        plan = self._plan(None, None)
+        reader = pa.RecordBatchReader.from_batches(plan.selection.arrow_schema(), plan.batches(self._log.store))
         return reader.__arrow_c_stream__(requested_schema)
 
-    def _scan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> Scan:
-        from txlog.protocol.features import check_can_read
-        from txlog.read.scan import Scan
+    def _plan(self, columns: Sequence[str] | None, predicate: Predicate | None) -> ScanPlan:
+        from txlog.read.scan_plan import ScanPlan, select
 
-        if isinstance(columns, str) or not isinstance(columns, Iterable | None):
-            raise InvalidInputError(f"columns are a list of names, not {described(columns)}", table=self._log.uri)
-        with TxlogError.located(self._log.uri, self.version):
-            check_can_read(self._state.protocol, self._state.metadata)
-            self._state.schema  # noqa: B018 -- parsed as it is asked for
-        return Scan(self._log.store, self._state, None if columns is None else tuple(columns), predicate)
+        selection = select(self._log.uri, self._state, columns, predicate)
+        return ScanPlan(selection, self._matching(predicate))
+
+    def _matching(self, predicate: Predicate | None) -> pa.Table:
+        return self._files if predicate is None else self._log.matching_files(self._state, predicate)
 
     def _predicate(self, where: str | Predicate | None) -> Predicate | None:
         if where is None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from txlog.commands.write_planning import WriteOptions, check_app_id, plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
 from txlog.log.files import add_files_of
 from txlog.log.proposal import Isolation, Proposal, ReadSet, check_text, operation_parameters
 from txlog.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
@@ -85,13 +85,17 @@ class Transaction:
         self._require_open()
         if where is None:
             self._whole_table = True
-        else:
-            from txlog.expressions.predicates import bind_predicate
+            return self.snapshot.to_arrow(columns)
+        from txlog.expressions.predicates import bind_predicate
+        from txlog.read.scan_plan import ScanPlan, select
 
-            where = bind_predicate(where, self._state.schema)
-            self._predicates.append(where)
-            self._read_files.update(self.snapshot.files(where).column("path").to_pylist())
-        return self.snapshot.to_arrow(columns, where)
+        log, state = self._open_table.log, self._state
+        with TxlogError.located(self._open_table.uri, state.version):
+            predicate = bind_predicate(where, state.schema)
+        plan = ScanPlan(select(log.uri, state, columns, predicate), log.matching_files(state, predicate))
+        self._predicates.append(predicate)
+        self._read_files.update(plan.files.column("path").to_pylist())
+        return plan.to_arrow(log.store)
 
     # --- writes -------------------------------------------------------------------------------------------------
 

@@ -26,7 +26,7 @@ from txlog.protocol.schema import Array, DataType, Decimal, Map, Primitive, Stru
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-__all__ = ["FileLeaf", "FileStatistics", "StatisticsPolicy", "check_statistics_columns", "row_group_statistics"]
+__all__ = ["FileLeaf", "FileStatistics", "StatisticsPolicy", "check_statistics_columns", "file_leaves"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -68,7 +68,7 @@ class StatisticsPolicy:
 
     def leaves_in(self, schema: pa.Schema) -> tuple[FileLeaf, ...]:
         """Those of the columns that a file of this schema (of the types that Parquet gives back) has."""
-        found = dict(_file_leaves(schema))
+        found = dict(file_leaves(schema))
         return tuple(
             FileLeaf(path, found[path][0], _codec_of(data_type, found[path][1], self.string_prefix_length))
             for path, data_type in self.leaves
@@ -156,17 +156,6 @@ class FileStatistics:
         return _NEGATIVE_ZERO if seen.negative_zero else _POSITIVE_ZERO
 
 
-def row_group_statistics(policy: StatisticsPolicy, metadata: pq.FileMetaData) -> list[str]:
-    """The text that ``add.stats`` would have for each row group of a file, if it were a file of its own.
-
-    Columns are looked for by the paths of ``policy``; of one that the file has not, or in another type, nothing is
-    claimed, nor of floats, whose footers leave NaN out.
-    """
-    leaves, nothing_seen = policy.leaves_in(metadata.schema.to_arrow_schema()), FileStatistics(policy)
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    return [nothing_seen._text(leaves, [group], group.num_rows) for group in groups]
-
-
 # --- what no footer tells -----------------------------------------------------------------------------------------
 
 
@@ -237,7 +226,7 @@ def _chunks(data: pa.RecordBatch | pa.Table, name: str) -> list[pa.Array]:
 # --- the footer ---------------------------------------------------------------------------------------------------
 
 
-def _file_leaves(schema: pa.Schema) -> Iterator[tuple[ColumnPath, tuple[int, pa.DataType]]]:
+def file_leaves(schema: pa.Schema) -> Iterator[tuple[ColumnPath, tuple[int, pa.DataType]]]:
     """Each leaf by its path, with the index of its (first) Parquet column.
 
     From the Arrow form of the Parquet schema, since Parquet's dotted column paths are ambiguous.

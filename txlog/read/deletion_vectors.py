@@ -6,7 +6,6 @@ What they mean, and every check of them, is in ``protocol/deletion_vector``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, UnsupportedFeatureError
@@ -41,13 +40,12 @@ class DeletionVectorReader:
         self._store = store
         self._version = version
 
-    def dead_rows(self, vector: Mapping[str, Any], num_rows: int) -> NDArray[np.uint64]:
+    def dead_rows(self, descriptor: DeletionVectorDescriptor, num_rows: int) -> NDArray[np.uint64]:
         """The positions, ascending from 0, of the dead rows in a data file of ``num_rows`` rows.
 
-        ``vector`` is the descriptor as the log has it. Raises CorruptLogError naming the vector's file where it is
-        absent or cannot be believed, UnsupportedFeatureError where it lies outside of the table, StorageError.
+        Raises CorruptLogError naming the vector's file where it is absent or cannot be believed,
+        UnsupportedFeatureError where it lies outside of the table, StorageError.
         """
-        descriptor = DeletionVectorDescriptor.from_json(dict(vector))
         path: str | None = None
         try:
             found = vector_path(descriptor)

@@ -26,7 +26,6 @@ from txlog.expressions.predicates import (
     Path,
     Predicate,
     StartsWith,
-    bind,
     paths_of,
     type_of,
     with_paths,
@@ -58,16 +57,15 @@ _Possible: TypeAlias = tuple[bool, bool]
 
 
 class Pruner:
-    """One predicate ready to be asked about one file after the other; for many at once there is ``file_pruning``.
+    """One predicate ready to be asked about one file after the other; for many at once there is ``many_files``.
 
-    Each combination of partition values is judged once. ``schema`` and ``paths`` have the names of the log.
-
-    Raises ``InvalidInputError`` where the predicate does not fit the schema.
+    The predicate must be bound to the schema. Each combination of partition values is judged once. ``schema`` and
+    ``paths`` have the names of the log.
     """
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
         # The log knows columns by the names they have in the files, and so does everything from here on.
-        self.predicate = with_paths(bind(predicate, schema), functools.partial(physical_path, schema))
+        self.predicate = with_paths(predicate, functools.partial(physical_path, schema))
         partition_columns = physical_names(schema, partition_columns)
         self.schema = schema = physical_schema(schema)
         self.paths = paths_of(self.predicate)

@@ -1,34 +1,48 @@
 """Which row groups of a Parquet file may hold a row that a predicate keeps, by the statistics in its footer.
 
-In: a bound predicate and footers. Out: row group numbers. A footer's bounds are turned into the form that the log
-keeps of a whole file and judged by the same rules, so that there is one place that decides what can be skipped.
+In: a bound predicate and footers. Out: row group numbers. What a footer says of a column becomes the same `Facts` that
+the log's statistics of a whole file become, and the rule for one file judges them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+import decimal
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pyarrow as pa
 
 from txlog.arrow.parquet_footer import check_footer
-from txlog.expressions.predicates import Predicate, paths_of, type_of
-from txlog.protocol.column_mapping import physical_path
-from txlog.protocol.schema import Struct
-from txlog.protocol.statistics import StatisticsPolicy, row_group_statistics
-from txlog.skipping.one_file import Pruner
+from txlog.expressions.predicates import Path, Predicate
+from txlog.expressions.values import Ordered
+from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, leaf_paths
+from txlog.protocol.statistics import file_leaves
+from txlog.skipping.one_file import Facts, Pruner, possible
 
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 __all__ = ["RowGroupPruner"]
 
+_Bound: TypeAlias = Callable[[Any], Ordered]
+"""Makes a raw footer value an ordered one. Raises ValueError where it cannot be trusted."""
+
+_INTEGERS = ("byte", "short", "integer", "long")
+_TICKS_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
+_WIDE = decimal.Context(prec=100)
+
 
 class RowGroupPruner:
-    """One predicate for the files of one table. Every doubt keeps a row group."""
+    """One predicate, bound to the table's schema, for the files of one table. Every doubt keeps a row group."""
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
         self._pruner = Pruner(predicate, schema, partition_columns)
-        paths = [path for path in paths_of(predicate) if path[0] not in partition_columns]
-        self._policy = StatisticsPolicy(tuple((physical_path(schema, path), type_of(path, schema)) for path in paths))
+        stored = self._pruner.paths - {(name,) for name in self._pruner.partition_columns}
+        self._leaves = {
+            path: data_type
+            for path, data_type in leaf_paths(self._pruner.schema)
+            if path in stored and isinstance(data_type, Primitive | Decimal)
+        }
 
     def matching(
         self, metadata: pq.FileMetaData, footer: bytes, partition_values: Mapping[str, str | None]
@@ -37,8 +51,83 @@ class RowGroupPruner:
 
         Raises ``pa.ArrowInvalid`` where ``footer``, of which ``metadata`` was made, is damaged.
         """
-        if metadata.num_row_groups < 2 or not self._policy.leaves:
-            return list(range(metadata.num_row_groups))
+        groups = range(metadata.num_row_groups)
+        if len(groups) < 2 or not self._leaves:
+            return list(groups)
         check_footer(footer, metadata)
-        texts = row_group_statistics(self._policy, metadata)
-        return [group for group, text in enumerate(texts) if self._pruner.may_match(partition_values, text)]
+        # A column that the file lacks, or has in another type, is unknown.
+        in_file = dict(file_leaves(metadata.schema.to_arrow_schema()))
+        columns = [
+            (path, in_file[path][0], *_bounds(data_type, in_file[path][1]))
+            for path, data_type in self._leaves.items()
+            if path in in_file and not pa.types.is_nested(in_file[path][1])
+        ]
+        known = self._pruner.partition_facts(partition_values)
+        return [group for group in groups if self._may_match(metadata.row_group(group), columns, known)]
+
+    def _may_match(
+        self,
+        group: Any,
+        columns: Iterable[tuple[Path, int, _Bound | None, _Bound | None]],
+        known: Mapping[Path, Facts],
+    ) -> bool:
+        if group.num_rows == 0:
+            return False
+        facts = {path: _facts(group, index, minimum, maximum) for path, index, minimum, maximum in columns}
+        return possible(self._pruner.predicate, {**known, **facts})[0]
+
+
+def _facts(group: Any, index: int, minimum: _Bound | None, maximum: _Bound | None) -> Facts:
+    """What the footer says of one column of one row group."""
+    statistics = group.column(index).statistics
+    if statistics is None:
+        return Facts()
+    nulls = statistics.null_count if statistics.has_null_count else None
+    if nulls is not None and nulls > group.num_rows:
+        nulls = None
+    low = high = None
+    if statistics.has_min_max and minimum is not None and maximum is not None:
+        try:
+            low, high = minimum(statistics.min_raw), maximum(statistics.max_raw)
+        except ValueError:
+            low = high = None
+    return Facts(low, high, nulls is None or nulls > 0, nulls is None or nulls < group.num_rows)
+
+
+def _bounds(data_type: DataType, file_type: pa.DataType) -> tuple[_Bound | None, _Bound | None]:
+    """How raw minima and maxima of a column become ordered values; None where they cannot.
+
+    Floats have none: footers leave NaN out of their bounds, and NaN is greater than every number.
+    """
+    types = pa.types
+    name = data_type.name if isinstance(data_type, Primitive) else ""
+    as_it_is = (
+        (name in _INTEGERS and types.is_signed_integer(file_type))
+        or (name == "boolean" and types.is_boolean(file_type))
+        or (name == "date" and types.is_date32(file_type))
+    )
+    if as_it_is:
+        return _same, _same
+    if name == "string" and types.is_string(file_type):
+        return bytes.decode, bytes.decode
+    if isinstance(data_type, Decimal) and types.is_decimal(file_type) and file_type.scale == data_type.scale:
+        decimals = _decimals(data_type.scale)
+        return decimals, decimals
+    is_moment = name in ("timestamp", "timestamp_ntz") and types.is_timestamp(file_type)
+    if is_moment and (file_type.tz is None) == (name == "timestamp_ntz") and file_type.unit in _TICKS_PER_MS:
+        ticks = _TICKS_PER_MS[file_type.unit]
+        # Nanoseconds are cut to microseconds as they are read: the bounds are moved outwards.
+        return lambda raw: raw * 1_000 // ticks, lambda raw: -(-raw * 1_000 // ticks)
+    return None, None
+
+
+def _same(raw: Any) -> Any:
+    return raw
+
+
+def _decimals(scale: int) -> _Bound:
+    def bound(raw: int | bytes) -> decimal.Decimal:
+        unscaled = raw if isinstance(raw, int) else int.from_bytes(raw, "big", signed=True)
+        return decimal.Decimal(unscaled).scaleb(-scale, context=_WIDE)
+
+    return bound

@@ -1,0 +1,137 @@
+"""Planning a scan: from a table version and its live files to one task for each file.
+
+In: a `TableState`, the files that may hold matching rows (pruned by the caller, once), the columns wanted and a bound
+predicate. Out: a `ScanPlan`: tasks to send to workers, or their batches, read here one file after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError, InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.expressions.predicates import Predicate
+from txlog.log.state import TableState
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.features import check_can_read
+from txlog.protocol.paths import path_below, resolve_data_path
+from txlog.protocol.schema import Field
+from txlog.protocol.wire import ActionError
+from txlog.read.scan_task import ScanTask, Selection, TaskReader
+from txlog.store.base import TableStore
+from txlog.util.arguments import described
+
+__all__ = ["ScanPlan", "select"]
+
+_TASKS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ScanPlan:
+    """What to read, and of which files: rows of ``DeltaLog.files`` or ``DeltaLog.matching_files``."""
+
+    selection: Selection
+    files: pa.Table
+
+    def tasks(self) -> Iterator[ScanTask]:
+        """A task for each file, in the order of the files.
+
+        Raises:
+            UnsupportedFeatureError: A file lies outside of the table's directory.
+            CorruptLogError: The log's entry of a file cannot be understood.
+        """
+        columns = self.files.select(["path", "size", "partitionValues", "deletionVector"])
+        for batch in columns.to_batches(max_chunksize=_TASKS_AT_ONCE):
+            for row in batch.to_pylist():
+                yield _task(self.selection, row)
+
+    def batches(self, store: TableStore) -> Iterator[pa.RecordBatch]:
+        """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise."""
+        reader = TaskReader(store, self.selection)
+        for task in self.tasks():
+            yield from reader.batches(task)
+
+    def to_arrow(self, store: TableStore) -> pa.Table:
+        """The rows of all tasks as one table. Raises as `batches`."""
+        return pa.Table.from_batches(self.batches(store), schema=self.selection.arrow_schema())
+
+
+def select(
+    uri: str,
+    state: TableState,
+    columns: Sequence[str] | None = None,
+    predicate: Predicate | None = None,
+    *,
+    file_column: str | None = None,
+    position_column: str | None = None,
+) -> Selection:
+    """Which columns and rows of a table version to read.
+
+    Args:
+        uri: The table, for errors.
+        state: The version to read.
+        columns: Names in the order wanted, in any case; None means all, in the table's order.
+        predicate: Which rows, bound to the table's schema; None means all.
+        file_column: Add the path of each row's file under this name.
+        position_column: Add each row's number in its file under this name.
+
+    Raises:
+        InvalidInputError: A column does not exist, is asked for twice, or the table has one of an extra column's name.
+        UnsupportedFeatureError: The table needs a reader feature that this release lacks.
+    """
+    if isinstance(columns, str) or not isinstance(columns, Iterable | None):
+        raise InvalidInputError(f"columns must be a list of names, not {described(columns)}", table=uri)
+    with TxlogError.located(uri, state.version):
+        check_can_read(state.protocol, state.metadata)
+        fields = _fields(state, columns)
+        extra = [name for name in (file_column, position_column) if name is not None]
+        for name in extra:
+            if state.schema.find(name) is not None or extra.count(name) > 1:
+                raise InvalidInputError(f"there is a column {name!r} already: choose another name for the extra one")
+        return Selection(
+            uri,
+            state.version,
+            fields,
+            predicate,
+            state.schema,
+            state.partition_columns,
+            state.properties.column_mapping_mode,
+            file_column,
+            position_column,
+        )
+
+
+def _fields(state: TableState, columns: Sequence[str] | None) -> tuple[Field, ...]:
+    if columns is None:
+        return state.schema.fields
+    wanted = tuple(_field(state, name) for name in columns)
+    if len({field.name for field in wanted}) < len(wanted):
+        raise InvalidInputError(f"a column is asked for twice: {', '.join(columns)}")
+    return wanted
+
+
+def _field(state: TableState, name: Any) -> Field:
+    found = state.schema.find(name) if isinstance(name, str) else None
+    if found is None:
+        raise InvalidInputError(f"there is no column {name!r}; the table has {', '.join(state.schema.names)}")
+    return found
+
+
+def _task(selection: Selection, row: dict[str, Any]) -> ScanTask:
+    uri, log_path = selection.uri, row["path"]
+    with TxlogError.located(uri, selection.version):
+        path = path_below(uri, resolve_data_path(log_path))
+        if path is None:
+            raise UnsupportedFeatureError(
+                "a file lies outside of the table's directory (a shallow clone?), which this release does not read",
+                features=("absolute paths",),
+                path=log_path,
+            )
+        try:
+            vector = row["deletionVector"] and DeletionVectorDescriptor.from_json(row["deletionVector"])
+        except ActionError as error:
+            raise CorruptLogError(f"the log's entry of a file is damaged: {error}", path=log_path) from error
+        return ScanTask(path, log_path, row["size"], selection, dict(row["partitionValues"] or ()), vector)

@@ -1,0 +1,289 @@
+"""A scan task: what to read of one data file, as plain data that runs wherever it is sent.
+
+In: a `ScanTask` (made by ``scan_plan``) and a table's store. Out: Arrow batches in the selection's schema, a bounded
+piece of the file at a time: row groups that cannot match are not read, rows that a deletion vector marks are left out,
+columns have the table's names and types, and partition columns come from the log, which is the truth about them;
+directory names are never read. On request each row says which file it is in and at which position.
+PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mapping".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.expressions.predicates import Predicate
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.column_mapping import physical_name
+from txlog.protocol.partition_values import decode
+from txlog.protocol.schema import Field, Struct, fold_name, to_arrow, type_to_arrow
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.read.parquet_columns import ParquetColumns
+from txlog.store.base import TableStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from txlog.skipping.row_groups import RowGroupPruner
+
+__all__ = ["ScanTask", "Selection", "TaskReader"]
+
+BATCH_ROWS = 131_072
+
+_REPAIR = (
+    "Put its copy back, or take it out of the table, by txn.remove(path) in a table.transaction(), and write its rows"
+    " again; `txlog verify` lists all that are gone or have another size"
+)
+
+# Equal values cost a file next to nothing, so only a bound far beyond honest files tells a false claim.
+_ROWS_MIN = 1_000_000_000
+_ROWS_PER_BYTE = 1_000
+
+_FILE_TYPE = pa.dictionary(pa.int32(), pa.string())
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which columns and rows of every file of one table version are read. All tasks of a scan share it.
+
+    Attributes:
+        uri: The table, for errors.
+        version: The table version, for errors.
+        fields: The columns wanted, in this order, with the table's names and types.
+        predicate: Which rows are wanted, bound to the table's schema; None means all.
+        schema: All columns of the table.
+        partition_columns: The names of the table's partition columns.
+        column_mapping_mode: The table's ``delta.columnMapping.mode``.
+        file_column: The name of an extra column: the path of the row's file, as ``add.path`` writes it.
+        position_column: The name of an extra column: the row's physical number in its file, from 0, counted before
+            deletion vectors are applied (int64).
+    """
+
+    uri: str
+    version: int
+    fields: tuple[Field, ...]
+    predicate: Predicate | None
+    schema: Struct
+    partition_columns: tuple[str, ...] = ()
+    column_mapping_mode: str = "none"
+    file_column: str | None = None
+    position_column: str | None = None
+
+    def arrow_schema(self) -> pa.Schema:
+        """The schema of every batch: the columns wanted, then the file column, then the position column."""
+        schema = to_arrow(Struct(self.fields))
+        if self.file_column is not None:
+            schema = schema.append(pa.field(self.file_column, _FILE_TYPE, nullable=False))
+        if self.position_column is not None:
+            schema = schema.append(pa.field(self.position_column, pa.int64(), nullable=False))
+        return schema
+
+    def needed(self) -> list[Field]:
+        """The columns wanted, then those that only the predicate looks at."""
+        names = {each.name for each in self.fields}
+        extra = sorted(self.predicate.columns() - names) if self.predicate is not None else []
+        return [*self.fields, *(each for each in self.schema.fields if each.name in extra)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTask:
+    """What to read of one data file. Plain data: it pickles to any worker, without credentials.
+
+    Attributes:
+        path: The file, relative to the table's root, decoded.
+        log_path: The same file as ``add.path`` names it.
+        size_bytes: The size of the file according to the log.
+        selection: The columns and rows wanted.
+        partition_values: ``add.partitionValues``.
+        deletion_vector: Which rows of the file are deleted; None where none is.
+        row_groups: The numbers of the row groups to read, ascending; None means every one that may match.
+    """
+
+    path: str
+    log_path: str
+    size_bytes: int
+    selection: Selection
+    partition_values: Mapping[str, str | None] = field(default_factory=dict)
+    deletion_vector: DeletionVectorDescriptor | None = None
+    row_groups: tuple[int, ...] | None = None
+
+    def batches(self, store: TableStore) -> Iterator[pa.RecordBatch]:
+        """The live rows that the selection wants, as ``selection.arrow_schema()``, in the order of the file.
+
+        Raises:
+            NotFoundError: The file is gone.
+            CorruptLogError: It is no readable Parquet file, or its deletion vector is absent or damaged.
+            StorageError: The store failed, or memory ran out.
+        """
+        return TaskReader(store, self.selection).batches(self)
+
+
+class TaskReader:
+    """Reads tasks of one selection: what they share is worked out once. Thread-safe."""
+
+    def __init__(self, store: TableStore, selection: Selection) -> None:
+        self._store = store
+        self._selection = selection
+        self._schema = selection.arrow_schema()
+        self._needed = selection.needed()
+        self._vectors = DeletionVectorReader(store, selection.version)
+        partition_columns = {fold_name(name) for name in selection.partition_columns}
+        self._constants = [each for each in self._needed if fold_name(each.name) in partition_columns]
+        self._pruner = _row_group_pruner(selection)
+        self._row_filter = None if selection.predicate is None else selection.predicate.to_arrow_expression()
+
+    def batches(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
+        """The rows of one task; see `ScanTask.batches`."""
+        names = self._schema.names
+        for batch in self._opened(task):
+            if self._row_filter is not None:
+                batch = batch.filter(self._row_filter)
+            if batch.num_rows:
+                columns = [batch.column(name) for name in names]
+                # Only a selection of nothing keeps the number of rows.
+                yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch.select([])
+
+    def _opened(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
+        """The live rows of the row groups that may match, as the columns that the selection needs."""
+        import pyarrow.parquet as pq
+
+        from txlog.arrow.parquet_footer import read_footer
+
+        at: dict[str, Any] = {"table": self._selection.uri, "version": self._selection.version, "path": task.path}
+        try:
+            with self._store.files.open(task.path) as source:
+                footer = None if self._pruner is None else read_footer(source)
+                metadata = None if footer is None else pq.ParquetFile(pa.BufferReader(footer)).metadata
+                with pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us") as parquet:
+                    _check_rows(parquet.metadata.num_rows, source.size())
+                    yield from self._read(task, parquet, footer)
+        except MemoryError as error:
+            message = f"there is no memory for the rows of a data file ({error}): read fewer columns, or by to_batches"
+            raise StorageError(message, **at) from error
+        except (FileNotFoundError, NotFoundError) as error:
+            raise NotFoundError(
+                f"the log names {task.path}, which is gone: vacuumed, or removed by hand. {_REPAIR}", **at
+            ) from error
+        except CorruptLogError as error:
+            if error.table is None:
+                raise CorruptLogError(error.message, repair=_REPAIR, **at) from error
+            raise
+        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise StorageError(f"a data file could not be read: {error}", **at) from error
+            # For a damaged header or page Arrow raises an OSError without a number; its names may be no UTF-8.
+            why = " ".join(str(error).split()).rstrip(".")
+            raise CorruptLogError(f"a data file cannot be read: {why}", repair=_REPAIR, **at) from error
+
+    def _read(self, task: ScanTask, parquet: Any, footer: bytes | None) -> Iterator[pa.RecordBatch]:
+        selection = self._selection
+        constants = {each.name: _constant(each, task.partition_values) for each in self._constants}
+        stored = [each for each in self._needed if each.name not in constants]
+        columns = ParquetColumns(parquet.schema_arrow, stored, selection.column_mapping_mode)
+        vector = task.deletion_vector
+        dead = None if vector is None else self._vectors.dead_rows(vector, parquet.metadata.num_rows)
+        names = [each.name for each in self._needed]
+        names += [name for name in (selection.file_column, selection.position_column) if name is not None]
+        for first_row, batch in _raw_batches(parquet, columns.names, self._row_groups(task, parquet, footer)):
+            live = None if dead is None else _live_rows(batch.num_rows, dead, first_row)
+            rows = batch.num_rows
+            if live is not None:
+                batch = batch.filter(pa.array(live))
+            arrays = [
+                pa.repeat(constants[each.name], batch.num_rows)
+                if each.name in constants
+                else columns.array(batch, each)
+                for each in self._needed
+            ]
+            if selection.file_column is not None:
+                indices = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
+                arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array([task.log_path], pa.string())))
+            if selection.position_column is not None:
+                arrays.append(_positions(first_row, rows, live))
+            yield pa.RecordBatch.from_arrays(arrays, names=names) if names else batch.select([])
+
+    def _row_groups(self, task: ScanTask, parquet: Any, footer: bytes | None) -> list[int] | None:
+        asked = None if task.row_groups is None else [*task.row_groups]
+        if self._pruner is None or footer is None:
+            return asked
+        matching = self._pruner.matching(parquet.metadata, footer, task.partition_values)
+        return matching if asked is None else [group for group in asked if group in set(matching)]
+
+
+def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
+    """Says which row groups may hold a row that the predicate keeps; None where nobody can say.
+
+    Where columns are known by their ids a file may have them under any names, also under each other's.
+    """
+    if selection.predicate is None or selection.column_mapping_mode == "id":
+        return None
+    from txlog.skipping.row_groups import RowGroupPruner
+
+    return RowGroupPruner(selection.predicate, selection.schema, selection.partition_columns)
+
+
+def _check_rows(rows: int, size_bytes: int) -> None:
+    """Where no column of the file is read, its rows are only counted out, however many its footer claims."""
+    rows_max = _ROWS_MIN + _ROWS_PER_BYTE * size_bytes
+    if not 0 <= rows <= rows_max:
+        raise CorruptLogError(
+            f"a data file of {size_bytes} bytes claims {rows} rows, more than the limit of {rows_max}"
+        )
+
+
+def _constant(column: Field, partition_values: Mapping[str, str | None]) -> pa.Scalar:
+    """A partition column: one value of the log for all rows."""
+    name = physical_name(column)
+    key = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
+    return pa.scalar(decode(partition_values.get(key), column.type), type_to_arrow(column.type))
+
+
+# --- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _raw_batches(parquet: Any, names: list[str], groups: list[int] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Batches of these columns, each with the position of its first row in the file; ``groups`` None means all."""
+    metadata = parquet.metadata
+    for run, row, rows in _runs(metadata, range(metadata.num_row_groups) if groups is None else groups):
+        if names:
+            for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=names, row_groups=run):
+                yield row, batch
+                row += batch.num_rows
+        else:
+            # Nothing of the file itself is wanted (partition columns, or columns it predates): only its row count.
+            for start in range(0, rows, BATCH_ROWS):
+                yield row + start, pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], names=[""])
+
+
+def _runs(metadata: Any, groups: Iterable[int]) -> Iterator[tuple[list[int], int, int]]:
+    """Row groups that lie one after the other, the position of their first row, and how many rows they have."""
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    run: list[int] = []
+    for group in [*groups, len(sizes) + 1]:
+        if run and group != run[-1] + 1:
+            yield run, sum(sizes[: run[0]]), sum(sizes[run[0] : run[-1] + 1])
+            run = []
+        run.append(group)
+
+
+def _live_rows(rows: int, dead: NDArray[np.uint64], first_row: int) -> NDArray[np.bool_] | None:
+    """Which rows of a batch that begins at ``first_row`` of its file are live; None where all are."""
+    import numpy as np
+
+    start, end = np.searchsorted(dead, np.array([first_row, first_row + rows], dtype=np.uint64))
+    if start == end:
+        return None
+    live = np.ones(rows, dtype=bool)
+    live[dead[start:end] - np.uint64(first_row)] = False
+    return live
+
+
+def _positions(first_row: int, rows: int, live: NDArray[np.bool_] | None) -> pa.Array:
+    import numpy as np
+
+    return pa.array(first_row + (np.arange(rows) if live is None else np.flatnonzero(live)), pa.int64())
