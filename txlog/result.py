@@ -18,6 +18,11 @@ class WriteMetrics:
     ``lost_races`` counts foreign commits that took a version this write tried for and that it was
     rebased over, and ``lost_to`` the same by the winners' operations (``{"WRITE": 2, "OPTIMIZE": 1}``);
     ``waited_s`` is the time spent backing off.
+
+    A change of rows says besides how many it inserted, updated and deleted; ``rows_copied`` are those that stayed as
+    they were in files that were rewritten, ``vectors`` the deletion vectors written, ``dead_fraction`` the largest
+    part of a file's rows that one of them marks, and ``reexecutions`` how often it was executed again on a newer
+    version. A file whose rows are not counted in the log, and that went as a whole, adds nothing to ``rows_deleted``.
     """
 
     rows: int = 0
@@ -27,6 +32,13 @@ class WriteMetrics:
     lost_races: int = 0
     waited_s: float = 0.0
     lost_to: Mapping[str, int] = field(default_factory=dict)
+    rows_inserted: int = 0
+    rows_updated: int = 0
+    rows_deleted: int = 0
+    rows_copied: int = 0
+    vectors: int = 0
+    dead_fraction: float = 0.0
+    reexecutions: int = 0
 
     def operation_metrics(self) -> dict[str, str]:
         """``commitInfo.operationMetrics`` of a WRITE as Spark names them: every value a string."""

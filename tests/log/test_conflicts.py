@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from txlog import errors
 from txlog.expressions.predicates import bind, col
-from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, decide, find_conflicts
+from txlog.log.conflicts import AlreadyCommitted, Committed, Conflict, Rebase, Reexecute, decide, find_conflicts
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.protocol.actions import (
     Action,
@@ -347,3 +347,43 @@ def test_under_serializable_a_rebase_leaves_what_was_read_unchanged(
         assert read(state) == read(table)
     one_by_one = [reason for winner in tail for reason in find_conflicts(proposal, winner)]
     assert (list(decision.reasons) if isinstance(decision, Conflict) else []) == one_by_one
+
+
+PLAN_OVER = [
+    ((add("w", "mon"),), Reexecute(6)),
+    ((add("w", "mon", data_change=False), remove("f1", "mon", data_change=False)), Reexecute(6)),
+    ((remove("f1", "mon"),), Reexecute(6)),
+    ((SetTransaction("clicks", 6, 1),), Rebase(6)),
+    ((), Rebase(6)),
+    ((DOMAIN,), Rebase(6)),
+]
+
+
+@pytest.mark.parametrize(("actions", "decision"), PLAN_OVER)
+@pytest.mark.parametrize("is_blind", [True, False, None])
+def test_a_plan_is_executed_again_over_every_commit_that_changes_files_also_those_it_removes(
+    actions: tuple[Action, ...], decision: Any, is_blind: bool | None
+) -> None:
+    proposal = propose(remove("f1", "mon"), NEW, read=READ_ALL, is_reexecutable=True)
+    assert decide(proposal, [commit(*actions, blind=is_blind)]) == decision
+    both = [commit(*actions, blind=is_blind), commit(version=7)]
+    assert decide(proposal, both) == type(decision)(7)
+
+
+@pytest.mark.parametrize(
+    ("actions", "rule"),
+    [((METADATA,), "MetadataChangedError"), ((PROTOCOL,), "ProtocolChangedError"), ((ORDERS,), None)],
+)
+def test_a_plan_still_conflicts_with_a_definition_and_with_its_own_application(
+    actions: tuple[Action, ...], rule: str | None
+) -> None:
+    proposal = propose(remove("f1", "mon"), SetTransaction("orders", 5, 1), read=READ_ALL, is_reexecutable=True)
+    decision = decide(proposal, [commit(*actions, add("w", "mon"))])
+    assert isinstance(decision, Conflict)
+    assert decision.reasons[0].rule == (rule or "ConcurrentTransactionError")
+
+
+def test_of_a_plan_too_the_tail_is_searched_for_its_own_commit_first() -> None:
+    proposal = propose(remove("f1", "mon"), read=READ_ALL, is_reexecutable=True)
+    tail = [commit(add("w", "mon")), commit(version=7, txnId="ours"), commit(METADATA, version=8)]
+    assert decide(proposal, tail) == Committed(7)

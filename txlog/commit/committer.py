@@ -5,7 +5,9 @@ In: a ``Proposal`` and the ``TableState`` it was planned on. Out: a ``CommitOutc
 
 from __future__ import annotations
 
-from txlog.commit.run import FRESH_STATE_S, CommitOutcome, CommitRun
+from txlog.commit.outcome import CommitOutcome
+from txlog.commit.plan import Plan
+from txlog.commit.run import FRESH_STATE_S, CommitRun
 from txlog.errors import (
     NotFoundError,
 )
@@ -33,15 +35,16 @@ class Committer:
         self._probed_table_id: str | None = None
         self._durable_version = -1  # a hint: lower versions were synced by whoever built on them
 
-    def commit(self, proposal: Proposal, state: TableState | None) -> CommitOutcome:
+    def commit(self, proposal: Proposal, state: TableState | None, plan: Plan | None = None) -> CommitOutcome:
         """Commit, or raise: nothing landed (``ConflictError``, ``CommitRetriesExhaustedError``, ``StorageError``),
         or it may have (``CommitStateUnknownError``, which names version and ``txn_id``).
 
         ``head`` is the table as the proposal was planned on it; None creates the table at version 0.
+        ``plan`` made the proposal, and makes another where commits that change files come first.
         """
         if state is not None and self._probed_table_id != state.metadata.id and self._refuses_newest_commit():
             self._probed_table_id = state.metadata.id
-        run = CommitRun(self, proposal, state)
+        run = CommitRun(self, proposal, state, plan)
         try:
             return run.run()
         except KeyboardInterrupt:

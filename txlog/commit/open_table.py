@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from txlog import __version__
 from txlog.commit.committer import Committer
+from txlog.commit.plan import Plan
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call
 from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
@@ -114,7 +115,14 @@ class OpenTable:
         except NotFoundError:
             return False
 
-    def commit(self, proposal: Proposal, state: TableState | None, metrics: WriteMetrics | None = None) -> WriteResult:
+    def commit(
+        self,
+        proposal: Proposal,
+        state: TableState | None,
+        metrics: WriteMetrics | None = None,
+        *,
+        plan: Plan | None = None,
+    ) -> WriteResult:
         """Commit ``proposal``, planned on ``head`` (None: it creates the table); ``metrics`` are what it wrote.
 
         Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.commit`` raises.
@@ -122,17 +130,32 @@ class OpenTable:
         with TxlogError.located(self.uri, state.version if state else None):
             validate_proposal(proposal, append_only=state.properties.append_only if state else False)
         try:
-            outcome = self._committer.commit(proposal, state)
+            outcome = self._committer.commit(proposal, state, plan)
         except ConflictError as error:
             self.tell_conflict(error)
             raise
-        result = outcome.told(proposal.txn_id, metrics)
+        result = outcome.told(proposal.txn_id, metrics if plan is None else plan.metrics)
         self._log(proposal, result)
         if outcome.state is not None:
             self.post_commit.after(outcome.state, proposal.txn_id)
         if self._hooks is not None:
             call(self._hooks.on_commit, self.uri, result)
         return result
+
+    def commit_plan(self, plan: Plan, state: TableState) -> WriteResult:
+        """Execute ``plan`` on ``state`` and commit it, executed again as often as others change files first.
+
+        Raises what ``Plan.execute`` and `commit` raise. After the first put no file of the plan may be deleted.
+        """
+        try:
+            proposal = plan.execute(state)
+        except NotFoundError:  # vacuumed, or cleaned up: an error only where the newest version still needs it
+            newest = self.log.reload()
+            definition = (state.protocol, state.metadata)
+            if newest.version == state.version or (newest.protocol, newest.metadata) != definition:
+                raise
+            state, proposal = newest, plan.execute(newest)
+        return self.commit(proposal, state, plan=plan)
 
     def make_version_durable(self, version: int) -> None:
         """As ``Committer.make_version_durable``."""

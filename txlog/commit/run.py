@@ -8,18 +8,23 @@ so that no put of ours still in flight can ever land there). Until one of the tw
 same N again; version N+1 is never tried before a foreign commit was seen at N. A foreign winner makes the pure
 decision (``log/conflicts``) look at the whole tail: committed after all, a replay, a conflict, or a rebase. A retry
 re-sends one small JSON body; data files are never touched here, and nothing here ever deletes one.
+
+A change of rows comes with its `Plan`. Where the tail changed files, the plan is executed again on the newest version:
+never while it is unknown what a put of ours did, and outside of the commit queue's turn until little work is left, so
+that a long look-up holds nobody up.
 """
 
 from __future__ import annotations
 
 import enum
 import logging
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn
 
 from txlog import errors
 from txlog.commit.attempt import Attempt, encode_attempt
 from txlog.commit.durability import unsynced_versions
+from txlog.commit.outcome import CommitOutcome
+from txlog.commit.plan import LITTLE_WORK_S, Plan
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
@@ -31,12 +36,12 @@ from txlog.errors import (
     TxlogError,
 )
 from txlog.hooks import LostRace, call
-from txlog.log.conflicts import Committed, Conflict, Rebase, decide
-from txlog.log.proposal import Proposal
+from txlog.log.conflicts import Committed, Conflict, Rebase, Reexecute, decide
+from txlog.log.proposal import Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import commit_name
-from txlog.result import Outcome, WriteMetrics, WriteResult, counted
+from txlog.result import Outcome, counted
 from txlog.store.base import PutOutcome
 from txlog.store.commit_queue import Turn
 from txlog.util import ambient
@@ -44,7 +49,7 @@ from txlog.util import ambient
 if TYPE_CHECKING:
     from txlog.commit.committer import Committer
 
-__all__ = ["FRESH_STATE_S", "CommitOutcome", "CommitRun", "raise_conflict"]
+__all__ = ["FRESH_STATE_S", "CommitRun", "raise_conflict"]
 
 logger = logging.getLogger("txlog")
 
@@ -53,37 +58,29 @@ FRESH_STATE_S = 60.0
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation, which its writer chose and our commit repeats
 
 
-@dataclass(frozen=True, slots=True)
-class CommitOutcome:
-    """``outcome`` is "committed" or "already_committed"; ``head`` is the table after our commit where it is known."""
-
-    version: int | None
-    outcome: Outcome
-    attempts: int
-    lost_races: int
-    waited_s: float
-    lost_to: dict[str, int]
-    state: TableState | None
-
-    def told(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
-        """The acknowledgement of a write that did ``metrics``; a replay that was dropped did nothing."""
-        did = metrics if metrics is not None and self.outcome == "committed" else WriteMetrics()
-        races = self.lost_races, self.waited_s, self.lost_to
-        did = WriteMetrics(did.rows, did.files, did.bytes, did.files_removed, *races)
-        return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)
-
-
 class _Seen(enum.Enum):
     MINE = "mine"
     FOREIGN = "foreign"
     NOTHING = "nothing readable"
 
 
+class _Next(enum.Enum):
+    """What follows a round that settled nothing."""
+
+    WAIT = "a race was lost, and what is proposed is valid, or its plan is to be executed"
+    EXECUTE = "the plan is behind by more work than its turn is for"
+
+
 class CommitRun:
     """One commit on its way: where it aims, what it has sent, how long it may still try."""
 
-    def __init__(self, committer: Committer, proposal: Proposal, state: TableState | None) -> None:
+    def __init__(
+        self, committer: Committer, proposal: Proposal, state: TableState | None, plan: Plan | None = None
+    ) -> None:
         self.committer = committer
+        self.plan = plan
+        self.is_behind = False  # files changed since the plan was executed
+        self.reexecutions = 0
         self.log = committer.log
         self.store = committer.log.store.log
         self.proposal = proposal
@@ -106,20 +103,29 @@ class CommitRun:
 
     def run(self) -> CommitOutcome:
         while True:
-            self._take_turn()
-            try:
-                settled = self._round()
-            finally:
-                self.turn.end()
-            if settled is not None:
+            settled: CommitOutcome | _Next | None = self._execute_outside_turn()
+            if settled is None:
+                self._take_turn()
+                try:
+                    settled = self._round()
+                finally:
+                    self.turn.end()
+            if isinstance(settled, CommitOutcome):
                 return settled
-            self._wait_after_lost_race()
+            if settled is _Next.WAIT:
+                self._wait_after_lost_race()
 
-    def _round(self) -> CommitOutcome | None:
-        """One version tried; None after a lost race that leaves the proposal valid."""
+    def _round(self) -> CommitOutcome | _Next:
+        """One version tried."""
         settled = self._catch_up()
         if settled is not None:
             return settled
+        if self.is_behind:
+            if self._remaining_work_s() > LITTLE_WORK_S:
+                return _Next.EXECUTE
+            self._execute()
+            if self.is_behind:
+                return _Next.EXECUTE
         self._make_predecessor_durable()
         attempt = self._encode_attempt()
         if self._take(attempt.data) is _Seen.MINE:
@@ -132,7 +138,44 @@ class CommitRun:
         if settled is None and self.committer.hooks is not None:
             lost = LostRace(self.proposal.txn_id, version, winner, self.attempts, self.waited_s)
             call(self.committer.hooks.on_retry, self.log.uri, lost)
-        return settled
+        return settled or _Next.WAIT
+
+    # --- plans ----------------------------------------------------------------------------------------------
+
+    def _execute_outside_turn(self) -> CommitOutcome | None:
+        """Bring the plan to the newest version, and to what landed while it was executed, until little is left."""
+        while self.is_behind and self._remaining_work_s() > LITTLE_WORK_S:
+            self._execute()
+            if self.pacing.is_over():
+                raise self._exhausted()
+            settled = self._catch_up()
+            if settled is not None:
+                return settled
+        return None
+
+    def _execute(self) -> None:
+        """No put of ours is open: each version that was tried holds a foreign commit. The plan may stay behind."""
+        assert self.plan is not None
+        assert self.state is not None
+        assert not self.uncertain
+        try:
+            proposal = self.plan.execute(self.state)
+        except NotFoundError:  # vacuumed, or cleaned up: an error only where the newest version still needs it
+            if self.log.reload().version == self.state.version:
+                raise
+            return
+        assert proposal.txn_id == self.proposal.txn_id
+        assert proposal.base_version == self.state.version
+        with TxlogError.located(self.log.uri, self.state.version):
+            validate_proposal(proposal, append_only=self.state.properties.append_only)
+        self.proposal = proposal
+        self.is_behind = False
+        self.reexecutions += 1
+
+    def _remaining_work_s(self) -> float:
+        assert self.plan is not None
+        assert self.state is not None
+        return self.plan.remaining_work_s(self.state)
 
     def _take_turn(self) -> None:
         """Among the writers of this machine, where they queue; a race is lost to others only."""
@@ -226,10 +269,11 @@ class CommitRun:
         except NotFoundError:
             return self._step_over_cleaned_up()
         decision = decide(self.proposal, winners)
-        if isinstance(decision, Rebase):
+        if isinstance(decision, Rebase | Reexecute):
             for winner in winners:
                 self.state = self.log.advance(self.state, winner)
             self.proposal = self.proposal.rebased(self.target - 1)
+            self.is_behind |= isinstance(decision, Reexecute)
             return None
         if isinstance(decision, Conflict):
             raise_conflict(decision.reasons, self.log.uri)
@@ -242,7 +286,7 @@ class CommitRun:
         before, after = self.state, self.log.reload()
         reasons = []
         rule = "ConcurrentDeleteReadError"
-        if not self.proposal.is_blind_append:
+        if not self.proposal.is_blind_append and self.plan is None:
             reasons.append((rule, "and later commits were cleaned up from the log before this one could look at them"))
         if before is None or before.protocol != after.protocol:
             reasons.append(("ProtocolChangedError", "or a later, cleaned-up commit changed the protocol"))
@@ -260,18 +304,22 @@ class CommitRun:
             )
         self.state = after
         self.proposal = self.proposal.rebased(after.version)
+        self.is_behind = self.plan is not None
         return None
 
     def _wait_after_lost_race(self) -> None:
-        # A blind append never stops being valid, so only time bounds its races.
-        if not self._pause(bounded_by_count=not self.proposal.is_blind_append):
-            raise CommitRetriesExhaustedError(
-                f"lost {counted(self.lost_races, 'race')} in {counted(self.attempts, 'attempt')}, then the retry policy"
-                " ended. Nothing landed; run it again, or give the table handle a longer RetryPolicy",
-                table=self.log.uri,
-                version=self.target,
-                attempts=self.attempts,
-            )
+        # A blind append never stops being valid, nor does a plan, so only time bounds their races.
+        if not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None):
+            raise self._exhausted()
+
+    def _exhausted(self) -> CommitRetriesExhaustedError:
+        return CommitRetriesExhaustedError(
+            f"lost {counted(self.lost_races, 'race')} in {counted(self.attempts, 'attempt')}, then the retry policy"
+            " ended. Nothing landed; run it again, or give the table handle a longer RetryPolicy",
+            table=self.log.uri,
+            version=self.target,
+            attempts=self.attempts,
+        )
 
     def _pause(self, *, bounded_by_count: bool = True) -> bool:
         self.turn.end()
@@ -360,7 +408,8 @@ class CommitRun:
         return self._outcome(version, "committed", state)
 
     def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:
-        return CommitOutcome(version, outcome, self.attempts, self.lost_races, self.waited_s, self.lost_to, state)
+        races = self.lost_races, self.waited_s, self.lost_to
+        return CommitOutcome(version, outcome, self.attempts, *races, state, self.reexecutions)
 
     # --- refusals -------------------------------------------------------------------------------------------
 

@@ -1,9 +1,11 @@
-"""The heart: (read set, my actions, winning commits, isolation) -> Rebase | Conflict | Committed | AlreadyCommitted.
+"""The heart: (read set, actions, winning commits, isolation) -> Rebase | Reexecute | Conflict | (Already)Committed.
 
 A proposal was planned on one version; others have committed since. `find_conflicts` is the detector: it lists
 every way in which one winner invalidates what the proposal read or wrote, under the proposal's isolation level.
 `decide` is the policy over the whole tail: first our own ``txnId`` anywhere in it (our put landed, its answer was
 lost), then our own ``app_id`` (a twin of ours committed the same work), only then conflicts. No store, no clock.
+
+A proposal that a plan made is not judged by its files: where a winner changed files, the plan is executed again.
 
 The rules, in order, are those of Delta's ConflictChecker, stricter in one point: any winning protocol or
 metadata change conflicts, without its list of changes that are allowed through.
@@ -25,12 +27,19 @@ from txlog.protocol.paths import canonical_path
 if TYPE_CHECKING:
     from txlog.skipping.one_file import Pruner
 
-__all__ = ["AlreadyCommitted", "Committed", "Conflict", "Decision", "Rebase", "decide", "find_conflicts"]
+__all__ = ["AlreadyCommitted", "Committed", "Conflict", "Decision", "Rebase", "Reexecute", "decide", "find_conflicts"]
 
 
 @dataclass(frozen=True, slots=True)
 class Rebase:
     """Nothing conflicts up to ``version``: propose ``version + 1`` (see `Proposal.rebased`)."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reexecute:
+    """Nothing conflicts up to ``version``, but files changed: let the plan make a proposal for ``version + 1``."""
 
     version: int
 
@@ -49,7 +58,7 @@ class Conflict:
     reasons: tuple[ConflictReason, ...]
 
 
-Decision: TypeAlias = Rebase | Conflict | Committed | AlreadyCommitted
+Decision: TypeAlias = Rebase | Reexecute | Conflict | Committed | AlreadyCommitted
 
 
 def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
@@ -69,7 +78,12 @@ def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
             return AlreadyCommitted(winner.version)
     pruners = _pruners(proposal)
     reasons = [reason for winner in winners for reason in _conflicts(proposal, winner, pruners)]
-    return Conflict(tuple(reasons)) if reasons else Rebase(first - 1 + len(winners))
+    if reasons:
+        return Conflict(tuple(reasons))
+    newest = first - 1 + len(winners)
+    if proposal.is_reexecutable and any(map(_changes_files, winners)):
+        return Reexecute(newest)
+    return Rebase(newest)
 
 
 def find_conflicts(proposal: Proposal, winner: Commit) -> list[ConflictReason]:
@@ -87,6 +101,8 @@ def _conflicts(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) ->
     if not proposal.needs_winning_files:
         return
     assert not winner.files_skipped, f"v{winner.version} was parsed without the files that this proposal depends on"
+    if proposal.is_reexecutable:
+        return
     yield from _added_files(proposal, winner, pruners)
     removes = [action for action in winner.actions if type(action) is RemoveFile]
     if removes:
@@ -210,6 +226,11 @@ def _holds_our_work(proposal: Proposal, winner: Commit) -> bool:
         return False
     theirs = {(action.app_id, action.version) for action in winner.actions if type(action) is SetTransaction}
     return ours <= theirs
+
+
+def _changes_files(winner: Commit) -> bool:
+    """Also one that only moved rows: the positions that were found are those of files that are gone."""
+    return any(type(action) is AddFile or type(action) is RemoveFile for action in winner.actions)
 
 
 def _is_blind(winner: Commit) -> bool:

@@ -99,7 +99,8 @@ class Proposal:
     ``isolation`` is the table's level, or the one asked for. ``operation_parameters`` are texts as Spark's
     history shows them (`operation_parameters` makes them), ``operation_metrics`` are numbers as texts.
     ``checked_version`` is the last version known not to conflict; `rebased` moves it. ``adds_are_new`` says that no
-    added file can be in the table already: each was written for this transaction alone.
+    added file can be in the table already: each was written for this transaction alone. ``is_reexecutable`` says that a
+    plan made it, which makes another one for a newer version: commits that change files then never conflict with it.
     """
 
     txn_id: str
@@ -116,6 +117,7 @@ class Proposal:
     fingerprint: str | None = None
     checked_version: int | None = None
     adds_are_new: bool = True
+    is_reexecutable: bool = False
 
     @property
     def base_version(self) -> int:
@@ -333,6 +335,8 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
     _check_unique("metadata of domain", [action.domain for action in proposal.domains])
     _check_files(proposal, append_only)
     _check_isolation(proposal)
+    if proposal.is_reexecutable and proposal.read_set.is_blind:
+        raise InvalidInputError(f"a {proposal.operation} reads rows, so its commit must not say that it is blind")
     for name, texts in (("parameter", proposal.operation_parameters), ("metric", proposal.operation_metrics)):
         for key, value in texts.items():
             if type(value) is not str:

@@ -112,11 +112,15 @@ class Pacing:
         self.attempts += 1
         return True
 
+    def is_over(self) -> bool:
+        """Whether the policy's time has passed."""
+        return self.elapsed_s() >= self._policy.total_timeout
+
     def _has_ended(self, _: tenacity.RetryCallState) -> bool:
         limit = self._policy.max_attempts
         if limit is not None and self._bounded_by_count and self.attempts >= limit:
             return True
-        return self.elapsed_s() >= self._policy.total_timeout
+        return self.is_over()
 
     def _wait_s(self, _: tenacity.RetryCallState) -> float:
         window_s = self._policy.window_s(self.attempts, self._round_trip_s())

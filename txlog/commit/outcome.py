@@ -1,0 +1,39 @@
+"""What a commit came to: `CommitOutcome`, from the commit loop to the acknowledgement that a caller gets.
+
+In: what a run of the loop counted. Out: a ``WriteResult``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from txlog.log.state import TableState
+from txlog.result import Outcome, WriteMetrics, WriteResult
+
+__all__ = ["CommitOutcome"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOutcome:
+    """``outcome`` is "committed" or "already_committed"; ``head`` is the table after our commit where it is known."""
+
+    version: int | None
+    outcome: Outcome
+    attempts: int
+    lost_races: int
+    waited_s: float
+    lost_to: dict[str, int]
+    state: TableState | None
+    reexecutions: int = 0
+
+    def told(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
+        """The acknowledgement of a write that did ``metrics``; a replay that was dropped did nothing."""
+        did = metrics if metrics is not None and self.outcome == "committed" else WriteMetrics()
+        did = replace(
+            did,
+            lost_races=self.lost_races,
+            waited_s=self.waited_s,
+            lost_to=self.lost_to,
+            reexecutions=self.reexecutions,
+        )
+        return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)

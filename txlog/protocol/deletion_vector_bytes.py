@@ -1,0 +1,88 @@
+"""Deletion vectors, written: the positions of dead rows as the bytes of a file that holds many vectors.
+
+In: for each data file the positions of its dead rows. Out: the bytes of ``deletion_vector_<uuid>.bin`` files, where in
+them each vector lies, and the descriptor that an ``add`` names it by. The other direction is in ``deletion_vector``.
+PROTOCOL.md, "Deletion Vectors", "Deletion Vector File Storage Format", "Deletion Vector Format".
+"""
+
+from __future__ import annotations
+
+import array
+import base64
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import FILE_FORMAT_VERSION
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["FILE_SIZE_MAX_BYTES", "PackedVectors", "bitmap_bytes", "pack_vectors", "vector_file_name"]
+
+FILE_SIZE_MAX_BYTES = 64 << 20
+"""A file of vectors ends before it grows beyond this: offsets are 32-bit integers."""
+
+_MAGIC = (1681511377).to_bytes(4, "little")
+_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_TO_Z85 = bytes.maketrans(_B85, _Z85)
+
+
+@dataclass(frozen=True, slots=True)
+class PackedVectors:
+    """The bytes of one file, and for each vector in it (offset, size, cardinality); sizes in bytes."""
+
+    body: bytes
+    places: tuple[tuple[int, int, int], ...]
+
+    def descriptors(self, uuid: str, prefix: str = "") -> list[DeletionVectorDescriptor]:
+        """How ``add`` actions name these vectors, once the bytes are the file ``vector_file_name(uuid, prefix)``."""
+        name = prefix + _z85(bytes.fromhex(uuid.replace("-", "")))
+        return [
+            DeletionVectorDescriptor("u", name, offset, size_bytes, cardinality)
+            for offset, size_bytes, cardinality in self.places
+        ]
+
+
+def vector_file_name(uuid: str, prefix: str = "") -> str:
+    """The path of a file of vectors below the table's root; ``prefix`` is the random directory it lies in."""
+    name = f"deletion_vector_{uuid}.bin"
+    return f"{prefix}/{name}" if prefix else name
+
+
+def bitmap_bytes(dead: NDArray[np.uint64]) -> bytes:
+    """The positions as a roaring bitmap in the portable 64-bit format, its magic number in front."""
+    from pyroaring import BitMap64
+
+    bitmap = BitMap64(array.array("Q", dead.tobytes()))
+    bitmap.run_optimize()
+    return bytes(_MAGIC + bitmap.serialize())
+
+
+def pack_vectors(
+    vectors: Iterable[NDArray[np.uint64]], *, file_size_max_bytes: int = FILE_SIZE_MAX_BYTES
+) -> Iterator[PackedVectors]:
+    """The vectors, in order, as the bytes of as few files as the size limit allows. A vector is never split.
+
+    Each of ``vectors`` holds distinct positions, at least one.
+    """
+    body = bytearray((FILE_FORMAT_VERSION,))
+    places: list[tuple[int, int, int]] = []
+    for dead in vectors:
+        bitmap = bitmap_bytes(dead)
+        block = len(bitmap).to_bytes(4, "big") + bitmap + zlib.crc32(bitmap).to_bytes(4, "big")
+        if places and len(body) + len(block) > file_size_max_bytes:
+            yield PackedVectors(bytes(body), tuple(places))
+            body, places = bytearray((FILE_FORMAT_VERSION,)), []
+        places.append((len(body), len(bitmap), len(dead)))
+        body += block
+    if places:
+        yield PackedVectors(bytes(body), tuple(places))
+
+
+def _z85(number: bytes) -> str:
+    return base64.b85encode(number).translate(_TO_Z85).decode()

@@ -1,0 +1,69 @@
+"""The statistics of a data file of which rows were marked dead: bounds that are still true, and say that they are wide.
+
+In: the JSON text of ``add.stats`` as it was, and how many rows the file has. Out: the text for the new ``add``. No row
+is read: bounds stay as they are, and a null count says only "none", "all" or "some" from now on.
+PROTOCOL.md, "Per-file Statistics" (``tightBounds``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+__all__ = ["wide_statistics"]
+
+_INT64_MAX = 2**63 - 1
+
+
+def wide_statistics(stats: str | None, *, num_records: int, dead_before: int = 0) -> str:
+    """The statistics for an ``add`` whose deletion vector grows.
+
+    Args:
+        stats: The JSON text of the ``add`` before; None, or text that is no JSON object, counts as no statistics.
+        num_records: All rows of the file, those that are dead included.
+        dead_before: How many rows the vector before marked, which tight null counts leave out.
+    """
+    document = _load(stats)
+    counts = document.get("nullCount")
+    if isinstance(counts, Mapping):
+        is_tight = document.get("tightBounds") is not False
+        live_before = num_records - dead_before
+        document["nullCount"] = _null_counts(counts, live_before if is_tight else num_records, num_records)
+    document["numRecords"] = num_records
+    document["tightBounds"] = False
+    try:
+        return orjson.dumps(document).decode()
+    except TypeError:  # text that UTF-8 cannot hold: its bounds help nobody
+        return orjson.dumps({"numRecords": num_records, "tightBounds": False}).decode()
+
+
+def _null_counts(counts: Mapping[str, Any], all_null: int, num_records: int) -> dict[str, Any]:
+    """0 stays 0; "all" is told by the count of all rows; a column without a count keeps none."""
+    return {
+        name: _null_counts(value, all_null, num_records)
+        if isinstance(value, Mapping)
+        else (num_records if value == all_null and value != 0 else value)
+        for name, value in counts.items()
+    }
+
+
+def _load(stats: str | None) -> dict[str, Any]:
+    """Numbers other than small integers keep their digits: a bound that was rounded could exclude a row."""
+    if stats is None:
+        return {}
+    try:
+        found = json.loads(stats, parse_float=_as_written, parse_int=_integer, parse_constant=_as_written)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _as_written(text: str) -> Any:
+    return orjson.Fragment(text)
+
+
+def _integer(text: str) -> Any:
+    return int(text) if len(text) < 19 and abs(int(text)) <= _INT64_MAX else _as_written(text)

@@ -1,0 +1,69 @@
+"""The deletion vectors of a table's live files, each read and checked: a vector that is damaged stops every reader.
+
+In: a table's stores. Out: what is wrong, by data file: a vector's file that is gone, a size, checksum or count that
+does not agree, a position that the data file lacks, or a vector whose data file does not count its rows.
+"""
+
+from __future__ import annotations
+
+import contextvars
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.compute as pc
+
+from txlog.errors import CorruptLogError, TxlogError, UnsupportedFeatureError
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.statistics_read import num_records
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.store.base import TableStore
+
+__all__ = ["VectorProblem", "check_vectors"]
+
+_PARALLEL = 16
+
+
+@dataclass(frozen=True, slots=True)
+class VectorProblem:
+    """What is wrong with the vector of one data file; ``path`` is the vector's own file where it has one."""
+
+    rule: str
+    message: str
+    path: str
+    is_warning: bool = False
+
+
+def check_vectors(store: TableStore) -> Iterator[VectorProblem]:
+    """Read every vector of the newest version. A log that cannot be read is reported elsewhere: nothing is yielded."""
+    try:
+        log = DeltaLog(store)
+        state = log.newest_state()
+        files = log.files(state).select(["path", "stats", "deletionVector"])
+    except TxlogError:
+        return
+    reader = DeletionVectorReader(store, state.version)
+    with ThreadPoolExecutor(_PARALLEL, thread_name_prefix="txlog-verify") as pool:
+        for batch in files.filter(pc.is_valid(files.column("deletionVector"))).to_batches(max_chunksize=1024):
+            tasks = [pool.submit(contextvars.copy_context().run, _problem, reader, row) for row in batch.to_pylist()]
+            yield from (found for task in tasks if (found := task.result()) is not None)
+
+
+def _problem(reader: DeletionVectorReader, row: dict[str, Any]) -> VectorProblem | None:
+    rows = num_records(row["stats"])
+    vector = row["deletionVector"]
+    at = f"at offset {vector['offset']}" if vector["offset"] is not None else "inline"
+    if rows is None:
+        message = f"has a deletion vector ({at}), and no numRecords in its statistics, which writers must keep"
+        return VectorProblem("uncounted-vector", message, row["path"])
+    try:
+        reader.dead_rows(vector, rows)
+    except CorruptLogError as error:
+        return VectorProblem("bad-vector", f"{error.message}, {at}, for {row['path']}", error.path or row["path"])
+    except UnsupportedFeatureError as error:
+        return VectorProblem("vector-not-checked", error.message, error.path or row["path"], is_warning=True)
+    except TxlogError as error:
+        message = f"the deletion vector of {row['path']}, {at}, cannot be looked at: {error.message}"
+        return VectorProblem("unreachable-vector", message, error.path or row["path"])
+    return None

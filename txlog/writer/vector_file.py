@@ -1,0 +1,45 @@
+"""Files of deletion vectors, written beside the data files: durable before a commit may name them.
+
+In: a table's files and, for each data file, the positions of its dead rows. Out: the descriptors for their ``add``
+actions. One file for all vectors of an attempt, rolled where it gets large; names are new each time, so that what a
+lost attempt wrote is never read and never overwritten: vacuum removes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.deletion_vector_bytes import pack_vectors, vector_file_name
+from txlog.store.base import FileStore
+from txlog.util import ambient
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["write_vectors"]
+
+
+def write_vectors(
+    files: FileStore, dead: Sequence[NDArray[np.uint64]], *, random_prefix_length: int = 0
+) -> tuple[list[DeletionVectorDescriptor], int]:
+    """Write one vector for each element of ``dead``; their descriptors in the same order, and the bytes written.
+
+    ``random_prefix_length`` > 0 puts the files below random directories (``delta.randomizeFilePrefixes``).
+    Raises ``StorageError``; nothing names the files by then.
+    """
+    descriptors: list[DeletionVectorDescriptor] = []
+    paths: list[str] = []
+    size_bytes = 0
+    for packed in pack_vectors(dead):
+        uuid = ambient.uuid4()
+        prefix = ambient.uuid4().replace("-", "")[:random_prefix_length]
+        path = vector_file_name(uuid, prefix)
+        size_bytes += files.write(path, packed.body).size
+        paths.append(path)
+        descriptors += packed.descriptors(uuid, prefix)
+    if paths:
+        files.make_durable(paths)
+    return descriptors, size_bytes
