@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 __all__ = ["CommitSummary", "DeltaLog"]
 
 _STATE_AGE_MAX_MS = 60 * 60 * 1000
+_LONG_TAIL_COMMITS = 10
+"""Reading so many commits costs more than to read the hint, which may name a newer checkpoint."""
+_FAR_COMMITS = 64
+"""Reading so many commits costs more than a listing, which shows a checkpoint that the hint does not name."""
 
 
 class DeltaLog:
@@ -46,7 +50,7 @@ class DeltaLog:
         self.uri = store.uri
         self._commits = CommitReader(store, limits)
         self._loader = StateLoader(store, limits)
-        self._files = FileLoader(store, limits)
+        self._files = FileLoader(store, limits, self._adopt)
         self._limits = limits
         self._times = CommitTimes(store, self._commits)
         self._lock = threading.Lock()
@@ -73,10 +77,16 @@ class DeltaLog:
         if self.state_age_s() * 1000 > min(_STATE_AGE_MAX_MS, known.properties.log_retention_ms // 4):
             return self.reload()
         asked_s = ambient.monotonic_s()
-        newest = self._loader.catch_up(known)
+        try:
+            newest = self._loader.catch_up(known)
+        except NotFoundError:  # cleaned up while it was read
+            return self.reload()
         if not self.still_has(known) and newest is known:
             return self.reload()
-        return self._remember(newest, asked_s)
+        self._remember(newest, asked_s)
+        if newest is not known and self._tip is None and self.store.log.capabilities.has_cheap_calls:
+            return self.reload()  # its own commit went while those after it were asked for
+        return newest
 
     def reload(self) -> TableState:
         """Forget what is known and load the newest version. Raises as `head`; ``CorruptLogError`` for a new table."""
@@ -205,7 +215,7 @@ class DeltaLog:
         """
         version, table = self._held_files(state)
         if table is None:
-            live = self._files.files(state)
+            live = self._files.files(self._on_short_tail(state))
         elif version == state.version:
             return table
         else:
@@ -222,7 +232,7 @@ class DeltaLog:
 
         judged_by = (predicate, state.schema, state.partition_columns)
         if self._held_files(state)[1] is None:
-            return self._files.files(state, FilePruner(*judged_by))
+            return self._files.files(self._on_short_tail(state), FilePruner(*judged_by))
         live = self.files(state)
         return live.filter(prune_files(live, *judged_by))
 
@@ -235,7 +245,22 @@ class DeltaLog:
         """The live files, and every removed one the log still tells of, as ``log.files.TOMBSTONES_SCHEMA``, by one
         reading of the log. Raises as `files`.
         """
-        return self._files.files_and_tombstones(state)
+        return self._files.files_and_tombstones(self._on_short_tail(state))
+
+    def _on_short_tail(self, state: TableState) -> TableState:
+        """``state`` on the newest checkpoint up to it, looked for where more commits follow its own than that costs.
+
+        A handle that stays open follows the log commit by commit, while others write the checkpoints.
+        """
+        if state.version - state.segment.first_commit < _LONG_TAIL_COMMITS:
+            return state
+        known = self._state
+        newer = known.segment.checkpoint if known is not None else None
+        if newer is not None and state.segment.first_commit <= newer.version <= state.version:
+            state = replace(state, segment=state.segment.checkpointed(newer))
+        if state.version - state.segment.first_commit < _LONG_TAIL_COMMITS:
+            return state
+        return self.on_newest_checkpoint(state)
 
     # --- time --------------------------------------------------------------------------------------------
 
@@ -296,20 +321,31 @@ class DeltaLog:
             self.store.log.make_durable(commit_name(state.version))
 
     def on_newest_checkpoint(self, state: TableState) -> TableState:
-        """``head`` on the checkpoint that ``_last_checkpoint`` names, where another writer wrote a newer one.
+        """``state`` on the newest checkpoint up to it, where another writer wrote one since.
 
-        The known head, and those that follow it, start from it too. Raises ``StorageError``.
+        The hint ``_last_checkpoint`` tells; where it cannot be true or is far behind, a listing does. The known state,
+        and those that follow it, start from it too. Raises ``StorageError``.
         """
+        known = state.segment.checkpoint
         hint = self._loader.read_hint()
-        if hint is None or hint.files is None or not state.segment.first_commit <= hint.version <= state.version:
+        is_far = state.version - state.segment.first_commit >= _FAR_COMMITS
+        if hint is not None and known is not None and hint.version == known.version and not is_far:
             return state
+        newest = hint.files if hint is not None and hint.version <= state.version else None
+        if newest is None or newest.version < state.segment.first_commit or not self._has(newest):
+            newest = self._files.newest_checkpoint(state)
+        if newest is None or newest.version < state.segment.first_commit:
+            return state
+        self._adopt(newest)
+        return replace(state, segment=state.segment.checkpointed(newest))
+
+    def _has(self, checkpoint: CheckpointFiles) -> bool:
         try:
-            for name in hint.files.names:
+            for name in checkpoint.names:
                 self.store.log.stat(name)
         except NotFoundError:
-            return state  # a hint may be stale, and would then keep everybody from writing the next one
-        self._adopt(hint.files)
-        return replace(state, segment=state.segment.checkpointed(hint.files))
+            return False  # a hint may be stale, and would then keep everybody from writing the next one
+        return True
 
     def _adopt(self, checkpoint: CheckpointFiles) -> None:
         """Let the known head, and those that follow it, start from the new checkpoint."""

@@ -1,8 +1,8 @@
 """The files of one version from the store: the checkpoint's, then what the commits after it say of them.
 
 In: a ``TableState``. Out: its live files and tombstones as Arrow tables; with a predicate only the files that may
-match, of which only what is needed is read. A checkpoint that fails is replaced by an older one, with a warning.
-PROTOCOL.md, "Action Reconciliation".
+match, of which only what is needed is read. Where the checkpoint or a commit after it is damaged or was cleaned up, the
+newest other checkpoint that the log has takes its place. PROTOCOL.md, "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pyarrow as pa
 from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError
 from txlog.log.files import Newest, coalesced, fold_commits, reconcile, reconcile_tombstones, with_added
-from txlog.log.segment import CheckpointFiles, LogSegment, choose_segment, read_listing
+from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.commits import CommitReader
@@ -36,13 +36,19 @@ T = TypeVar("T")
 
 
 class FileLoader:
-    """Loads the files of versions of one table. Thread-safe."""
+    """Loads the files of versions of one table. Thread-safe.
 
-    def __init__(self, store: TableStore, limits: Limits) -> None:
+    ``found`` is called with a checkpoint that had to take the place of another one, for whoever reads next.
+    """
+
+    def __init__(
+        self, store: TableStore, limits: Limits, found: Callable[[CheckpointFiles], None] = lambda _: None
+    ) -> None:
         self._store = store
         self._table = store.uri
         self._commits = CommitReader(store, limits)
         self._checkpoints = CheckpointReader(store, limits)
+        self._found = found
         self._looked_up: tuple[tuple[str, ...], int] = ((), 0)
 
     def files(self, state: TableState, pruner: FilePruner | None = None) -> pa.Table:
@@ -69,12 +75,15 @@ class FileLoader:
         return self._read(state, read)
 
     def files_from(self, known: pa.Table, version: int, state: TableState) -> pa.Table:
-        """The live files of ``head``, given those of an older ``version``: only the commits since are read.
+        """The live files of ``state``, given those of an older ``version``: only the commits since are read.
 
-        Raises as `files`.
+        Where one of those was cleaned up, all is loaded again. Raises as `files`.
         """
-        commits = self._commits.read_range(version + 1, state.version, files=True)
-        return coalesced(reconcile(known.to_batches(), fold_commits(commits)))
+        try:
+            newest = fold_commits(self._commits.read_range(version + 1, state.version, files=True))
+        except NotFoundError:
+            return self.files(state)
+        return coalesced(reconcile(known.to_batches(), newest))
 
     def newest_checkpoint(self, state: TableState) -> CheckpointFiles | None:
         """The newest checkpoint up to ``head`` that the log has, whoever wrote it. Raises ``StorageError``."""
@@ -94,36 +103,69 @@ class FileLoader:
         return self._looked_up[1]
 
     def newest_after(self, state: TableState, checkpoint: CheckpointFiles) -> Newest:
-        """What the commits from ``checkpoint`` to ``head`` say of files. Raises as `files`."""
-        return self._fold_tail(state, LogSegment(state.version, checkpoint))
+        """What the commits from ``checkpoint`` to ``state`` say of files. Raises as `files`."""
+        return self._fold_tail(LogSegment(state.version, checkpoint))
 
     def _read(self, state: TableState, read: Callable[[CheckpointFiles | None, Newest], T]) -> T:
-        """``read`` of the checkpoint and of what the commits after it say, of an older one where that fails."""
+        """``read`` of the checkpoint and of what the commits after it say; of another checkpoint where that fails."""
         segment = state.segment
-        excluded: frozenset[tuple[str, ...]] = frozenset()
+        replacement = _Replacement(state)
         while True:
-            newest = self._fold_tail(state, segment)
             try:
-                with small_pages():
-                    return read(segment.checkpoint, newest)
-            except (CorruptLogError, NotFoundError) as error:
-                if segment.checkpoint is None:
+                newest = self._fold_tail(segment)
+                try:
+                    with small_pages():
+                        found = read(segment.checkpoint, newest)
+                except (CorruptLogError, NotFoundError) as error:
+                    replacement.exclude(segment.checkpoint, error)
                     raise
-                _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
-                excluded |= {segment.checkpoint.names}
+            except (CorruptLogError, NotFoundError) as error:
                 listing = read_listing(self._store.log.list_from(version_prefix(0)))
-                older = choose_segment(listing, target=state.version, excluded=excluded)
-                if older is None or (older.checkpoint is None and 0 not in listing.commits):
-                    raise as_corrupt(error, segment.checkpoint) from error
-                segment = older
+                failed, segment = segment, replacement.choose(listing, segment, error)
+                if isinstance(error, CorruptLogError) or segment.first_commit <= failed.first_commit:
+                    _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
+                continue  # a log that was cleaned up starts at a newer checkpoint, which is no cause for alarm
+            if segment is not state.segment and segment.checkpoint is not None:
+                self._found(segment.checkpoint)
+            return found
 
-    def _fold_tail(self, state: TableState, segment: LogSegment) -> Newest:
-        try:
-            return fold_commits(self._commits.read_plan(segment, files=True))
-        except NotFoundError as error:
-            raise NotFoundError(
-                f"the files of version {state.version} are no longer in the log: {error.message}. Load it again",
-                table=self._table,
-                version=state.version,
-                path=error.path,
-            ) from error
+    def _fold_tail(self, segment: LogSegment) -> Newest:
+        return fold_commits(self._commits.read_plan(segment, files=True))
+
+
+class _Replacement:
+    """Which segment of ``state`` to read after another one failed; each of them at most once."""
+
+    def __init__(self, state: TableState) -> None:
+        self._state = state
+        self._excluded: frozenset[tuple[str, ...]] = frozenset()
+        self._first: tuple[CheckpointFiles, CorruptLogError | NotFoundError] | None = None
+
+    def exclude(self, checkpoint: CheckpointFiles | None, error: CorruptLogError | NotFoundError) -> None:
+        """Do not choose ``checkpoint``, which cannot be read, again."""
+        if checkpoint is not None:
+            self._excluded |= {checkpoint.names}
+            self._first = self._first or (checkpoint, error)
+
+    def choose(self, listing: LogListing, failed: LogSegment, error: CorruptLogError | NotFoundError) -> LogSegment:
+        """The best segment that ``listing`` shows and that was not tried. Raises what stands in the way."""
+        segment = choose_segment(listing, target=self._state.version, excluded=self._excluded)
+        if segment is None or (segment.checkpoint is None and 0 not in listing.commits):
+            raise self._failure(listing, error) from error
+        checkpoint_failed = failed.checkpoint is not None and failed.checkpoint.names in self._excluded
+        if not checkpoint_failed and segment.first_commit <= failed.first_commit:
+            raise self._failure(listing, error) from error  # the same commits would fail again
+        return segment
+
+    def _failure(self, listing: LogListing, error: CorruptLogError | NotFoundError) -> CorruptLogError | NotFoundError:
+        checkpoint, cause = self._first or (None, error)
+        was_cleaned_up = any(later.version > self._state.version for later in listing.checkpoints)
+        if isinstance(cause, CorruptLogError) or not (checkpoint is None or was_cleaned_up):
+            return as_corrupt(cause, checkpoint) if checkpoint else cause
+        version = self._state.version
+        return NotFoundError(
+            f"the files of version {version} are no longer in the log: {cause.message}. Load a newer version",
+            table=cause.table,
+            version=version,
+            path=cause.path,
+        )
