@@ -15,7 +15,7 @@ UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check format integration simulate fuzz bench clean
+.PHONY: help install demo test check docs format integration simulate fuzz bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -31,7 +31,7 @@ $(INSTALLED): pyproject.toml
 demo: $(INSTALLED)  ## three processes append real flights to one table at once; the result is checked
 	$(SPARK_ENV) $(BIN)/python integration/demo.py
 
-test: check integration  ## what CI runs
+test: check docs integration  ## what CI runs
 
 check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a minute
 	$(BIN)/ruff format --check .
@@ -53,8 +53,11 @@ fuzz: $(INSTALLED)  ## new damage to logs and files, new examples of every prope
 	TXLOG_FUZZ_SEED=random TXLOG_FUZZ_S=$(SECONDS) $(BIN)/python -m pytest -n 2 --timeout 0 $(wildcard integration/test_hostile_*.py)
 	TXLOG_FUZZ_SEED=random TXLOG_EXAMPLES=$(SECONDS) $(BIN)/python -m pytest -n auto --dist worksteal --timeout 0 tests -m hypothesis
 
-bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (integration/benchmarks/README.md); takes long
+bench: $(INSTALLED)  ## the benchmarks beside deltalake and Spark (docs/benchmarks.md); takes long
 	PYTHONPATH=integration $(BIN)/python -m benchmarks
+
+docs: $(INSTALLED)  ## the site of docs/, built into build/site; a broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 format: $(INSTALLED)  ## format and fix the code
 	$(BIN)/ruff check --fix .

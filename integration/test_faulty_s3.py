@@ -14,7 +14,6 @@ import txlog
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.store.base import PutOutcome, TableStore
 from txlog.store.open import open_store
-from txlog.testing import faulty_s3
 from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
 
 ROWS = pa.table({"id": [1, 2]})
@@ -225,10 +224,10 @@ def test_closing_the_server_ends_every_wait(tmp_path: Path) -> None:
 # --- as users read of it --------------------------------------------------------------------------------------------
 
 
-def test_the_example_in_the_readme_holds() -> None:
-    text = (Path(faulty_s3.__file__).parent / "README.md").read_text()
+def test_the_example_on_the_testing_page_holds() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "testing.md").read_text()
     section = text.partition("\n## A scripted S3 server\n")[2].partition("\n## ")[0]
     (example,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    exec(compile(example, "README.md", "exec"), {})
+    exec(compile(example, "testing.md", "exec"), {})
     for fault in (*Fault, *ListFault):
         assert fault.name == "NONE" or f"`{fault.name}`" in section

@@ -17,8 +17,8 @@ import pytest
 import txlog
 
 ROOT = Path(__file__).parent.parent
-PAGES = ("README.md", "txlog/spark/README.md", "txlog/store/README.md", "txlog/testing/README.md")
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PAGES = ("README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")))
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # not those in tabs, which repeat others
 
 # What the text around a block speaks of.
 GIVEN = """

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGE = (ROOT / "txlog" / "testing" / "GUARANTEES.md").read_text()
+PAGE = (ROOT / "docs" / "guarantees.md").read_text()
 NAMED = re.compile(r"`((?:tests|integration)/[\w/]+\.py)::(\w+)`")
 
 

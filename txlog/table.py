@@ -174,7 +174,7 @@ class Table:
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
-        ``storage_options`` are those of the store, by the keys that deltalake takes (txlog/store/README.md lists them);
+        ``storage_options`` are those of the store, by the keys that deltalake takes (docs/storage.md lists them);
         ``credential_provider`` is one of ``obstore.auth``. ``retry`` says how long a commit keeps trying;
         ``hooks`` (see `CommitHooks`) are told of each commit, lost race and conflict of this handle.
 

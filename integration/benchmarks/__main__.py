@@ -1,8 +1,8 @@
-"""The runner: all benchmarks or those named, their tables to the terminal and into README.md.
+"""The runner: all benchmarks or those named, their tables to the terminal and into docs/benchmarks.md.
 
 make bench                                         everything, at full scale
 PYTHONPATH=integration python -m benchmarks append bulk
-PYTHONPATH=integration python -m benchmarks --quick     tiny scales: does it run? README.md stays as it is
+PYTHONPATH=integration python -m benchmarks --quick     tiny scales: does it run? The page stays as it is
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BENCHMARKS = (
     *("append", "opening", "writers", "bulk", "spark_write", "spark_append"),
     *("stream", "stream_growth", "sustained", "log_scale"),
 )
-README = Path(__file__).with_name("README.md")
+PAGE = ROOT / "docs" / "benchmarks.md"
 OUTPUT = ROOT / ".benchmarks"
 
 
@@ -48,7 +48,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks", description="txlog beside deltalake, pyarrow and Spark")
     parser.add_argument("names", nargs="*", metavar="name", help=f"which to run, of {', '.join(BENCHMARKS)}; else all")
     parser.add_argument(
-        "--quick", action="store_true", help="tiny scales, to see that it runs; README.md is not touched"
+        "--quick", action="store_true", help="tiny scales, to see that it runs; docs/benchmarks.md is not touched"
     )
     parser.add_argument(
         "--scratch", type=Path, help="a folder on the disk to measure; else one beside the checkout's files"
@@ -68,14 +68,14 @@ def _scratch(parent: Path | None) -> Iterator[Path]:
 
 
 def _publish(name: str, text: str) -> None:
-    """Put ``text`` between the benchmark's markers in README.md."""
+    """Put ``text`` between the benchmark's markers in docs/benchmarks.md."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    readme = README.read_text()
+    page = PAGE.read_text()
     between = re.compile(f"{re.escape(begin)}.*{re.escape(end)}", re.DOTALL)
-    readme, found = between.subn(lambda _: f"{begin}\n{text}\n{end}", readme)
+    page, found = between.subn(lambda _: f"{begin}\n{text}\n{end}", page)
     if found != 1:
-        raise RuntimeError(f"{README} has {found} places for the results of {name}")
-    README.write_text(readme)
+        raise RuntimeError(f"{PAGE} has {found} places for the results of {name}")
+    PAGE.write_text(page)
 
 
 if __name__ == "__main__":

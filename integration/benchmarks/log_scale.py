@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from benchmarks.measure import Bench, fresh_process, markdown_table, timed, times
+from benchmarks.measure import ROOT, Bench, fresh_process, markdown_table, timed, times
 from benchmarks.tables import ONE_ROW
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ OPERATIONS = {
     "checkpoint": "checkpoint",
 }
 CONTESTANTS = ("txlog", "txlog on deltalake's", "deltalake")
-PLOT = Path(__file__).with_name("log_scale.png")
+PLOT = ROOT / "docs" / "images" / "log_scale.png"
 
 Key: TypeAlias = tuple[str, int, str, str]
 """``"files"`` or ``"versions"``, how many, the operation, the contestant."""

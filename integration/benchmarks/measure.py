@@ -1,6 +1,6 @@
 """What every benchmark needs: a place to work, a place for raw samples, medians, and fresh processes.
 
-In: samples. Out: JSON lines in the ignored folder `.benchmarks/`, and Markdown for README.md.
+In: samples. Out: JSON lines in the ignored folder `.benchmarks/`, and Markdown for docs/benchmarks.md.
 """
 
 from __future__ import annotations

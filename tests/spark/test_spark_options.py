@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-import txlog.spark
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation
 from txlog.spark.options import KNOWN, KNOWN_OF_STREAMS, WriteOptions, parse_stream_options, parse_write_options
@@ -237,5 +236,5 @@ def test_a_fingerprint_belongs_to_a_named_batch() -> None:
 
 @pytest.mark.parametrize("name", [*KNOWN, *KNOWN_OF_STREAMS])
 def test_every_option_stands_on_the_page_of_options(name: str) -> None:
-    page = (Path(txlog.spark.__file__).parent / "README.md").read_text()
+    page = (Path(__file__).parent.parent.parent / "docs" / "spark.md").read_text()
     assert f"`{name}`" in page[page.index("## Every option") :]

@@ -120,7 +120,7 @@ class ObjectClient:
         if _INSTANCE_ROLE.search(str(error)):
             return (
                 ". No credentials were given, so the machine's own were asked for, in vain: give some in the"
-                " environment or in storage_options (txlog/store/README.md), or a credential_provider."
+                " environment or in storage_options (docs/storage.md), or a credential_provider."
             )
         if "builder error" in str(error) or "InvalidUri" in str(error):
             return (
@@ -171,7 +171,7 @@ class ObjectClient:
                 raise
             shown = self.shown(error)
         raise InvalidInputError(
-            f"storage_options do not make a working client: {shown}. txlog/store/README.md says which keys it takes",
+            f"storage_options do not make a working client: {shown}. docs/storage.md says which keys it takes",
             table=self.location.uri,
         )
 

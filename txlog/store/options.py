@@ -267,7 +267,7 @@ _ELSEWHERE = {
 }
 
 
-_PAGE = "txlog/store/README.md"
+_PAGE = "docs/storage.md"
 
 
 def _refuse_by_name(name: str, key: str, value: Any) -> None:

@@ -3,7 +3,7 @@
 In: a `LogStore`, `FileStore` or `TableStore`, and which calls shall fail how: as one line of text
 (``"put_if_absent#2=fail_after list_from#1=hole"``), as steps in a script, or decided call by call. Out: the same
 interface, a record of every call, and the line that makes the same faults happen again (`FaultyLogStore.line`).
-What each fault does is in `FAULTS`; README.md beside this file shows a job run under them.
+What each fault does is in `FAULTS`; docs/testing.md shows a job run under them.
 """
 
 from __future__ import annotations

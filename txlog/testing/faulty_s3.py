@@ -2,7 +2,7 @@
 
 In: requests of any S3 client, and scripts of faults for the conditional PUTs and the pages of lists to come. Out:
 what S3 would answer, and a record of every request. Conditional creation is atomic under one lock, so it can be
-raced; signatures are not checked. It listens on loopback only. README.md beside this file shows it in use.
+raced; signatures are not checked. It listens on loopback only. docs/testing.md shows it in use.
 """
 
 from __future__ import annotations
