@@ -30,6 +30,7 @@ import pyarrow as pa
 import txlog
 import txlog.spark
 table = txlog.Table.open("t")
+sink = txlog.Sink(table, "app")
 path = uri = checkpoints = "t"
 app_id, checkpoint_id, task_id, attempt, offset, topic, partition = "app", 1, 0, 0, 0, "orders", 0
 df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any

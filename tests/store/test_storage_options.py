@@ -246,7 +246,7 @@ def test_a_file_uri_is_decoded_and_a_plain_path_is_not() -> None:
 def test_every_key_stands_on_the_page_that_an_error_names() -> None:
     with pytest.raises(InvalidInputError) as caught:
         parse_options({"nothing_like_it": "x"}, Cloud.LOCAL)
-    page = re.search(r"txlog/\S+\.md", caught.value.message)
+    page = re.search(r"docs/\S+\.md", caught.value.message)
     assert page is not None
     told = set(re.findall(r"`([a-z0-9_]+)`", (ROOT / page[0]).read_text()))
     keys = {name for each in options._CONFIG.values() for name in each} | options._CLIENT | options._RETRY
