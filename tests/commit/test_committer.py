@@ -233,6 +233,21 @@ def test_resolve_tells_that_a_lost_commit_landed(table: OpenTable, scripted_log:
     assert Table(table).resolve(raised.value.txn_id, raised.value.version or 0) is True
 
 
+def test_resolve_has_a_commit_on_disk_before_it_says_that_it_landed(table: OpenTable, scripted_log: Any) -> None:
+    def land_unsynced(real: Any, name: str, body: bytes) -> PutOutcome:
+        scripted_log.inner.put(name, body)
+        return PutOutcome.UNKNOWN
+
+    scripted_log.script["put_if_absent"] = [land_unsynced] + [claim_it_exists] * 200
+    scripted_log.script["read"] = [unreadable_once_sent(scripted_log)] * 200
+    with pytest.raises(CommitStateUnknownError) as raised:
+        append(table)
+    scripted_log.script.clear()
+    assert commit_name(2) not in scripted_log.inner.durable
+    assert Table(table).resolve(raised.value.txn_id, 2) is True
+    assert commit_name(2) in scripted_log.inner.durable
+
+
 def test_resolve_fences_a_version_that_nobody_took(table: OpenTable, scripted_log: Any) -> None:
     in_flight: list[Any] = []
 

@@ -386,6 +386,58 @@ def test_a_sidecar_that_is_gone_or_cut_does_not_serve_again(
     assert paths(world.without_commits()) == sorted([*(f"f{n:02d}" for n in range(24)), "new"])
 
 
+def test_a_sidecar_that_was_replaced_does_not_serve_again_under_its_old_size(small: None) -> None:
+    world = World()
+    world.commit(*(add(f"f{n:02d}") for n in range(24)))
+    world.checkpoint()
+    replaced = world.sidecars()[0]
+    rows = pq.read_table(pa.BufferReader(world.store.read(replaced)))
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="none", store_schema=False)
+    world.store.put(replaced, sink.getvalue().to_pybytes())
+    world.commit(add("new"))
+    world.checkpoint()
+    assert replaced not in world.sidecars()
+    assert len(set(world.sidecars(1)) & set(world.sidecars(2))) == 2
+    assert len(paths(world.without_commits())) == 25
+
+
+def test_a_sidecar_that_holds_tombstones_too_does_not_serve_again(small: None) -> None:
+    """Another writer may mix them; tombstones expire, so that what holds one cannot be kept as it is."""
+    world = World()
+    world.commit(*(add(f"f{n:02d}") for n in range(25)))
+    world.commit(remove("f24"))
+    world.checkpoint()
+    tables = {name: pq.read_table(pa.BufferReader(world.store.read(name))) for name in world.sidecars()}
+    (tombstones,) = (name for name, table in tables.items() if len(table) == 1)
+    mixed = next(name for name in tables if name != tombstones)
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.concat_tables([tables[mixed], tables[tombstones]]), sink, store_schema=False)
+    world.store.put(mixed, sink.getvalue().to_pybytes())
+    (top,) = world.names(".checkpoint.")
+    lines = [orjson.loads(line) for line in world.store.read(top).splitlines()]
+    kept = [line for line in lines if line.get("sidecar", {}).get("path") != tombstones.split("/")[1]]
+    for line in kept:
+        if line.get("sidecar", {}).get("path") == mixed.split("/")[1]:
+            line["sidecar"]["sizeInBytes"] = len(world.store.read(mixed))
+    world.store.put(top, b"".join(orjson.dumps(line) + b"\n" for line in kept))
+    world.commit(add("new"))
+    world.checkpoint()
+    assert mixed not in world.sidecars()
+    assert set(world.sidecars(2)) & set(world.sidecars(3))
+    fresh = world.without_commits()
+    assert (gone(fresh), len(paths(fresh))) == (["f24"], 25)
+
+
+def test_checkpoints_after_small_commits_do_not_pile_up_small_sidecars(small: None) -> None:
+    world = World()
+    for number in range(40):
+        world.commit(add(f"f{number:02d}"))
+        world.checkpoint()
+    assert len(world.sidecars()) <= 40 // 8 + 3
+    assert len(paths(world.without_commits())) == 40
+
+
 def test_what_another_schema_of_checkpoints_was_written_with_is_written_again(small: None) -> None:
     world = World()
     world.commit(*(add(f"f{n}") for n in range(16)))
@@ -602,6 +654,23 @@ def test_a_checkpoint_that_may_not_survive_a_power_cut_is_not_pointed_at(policy:
         world.checkpoint()
     assert "_last_checkpoint" not in world.store.objects
     assert paths(world.open()) == ["f"]
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_a_checkpoint_whose_write_got_no_answer_is_on_disk_before_it_is_pointed_at(
+    policy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(**{"delta.checkpointPolicy": policy})
+    world.commit(add("f"))
+
+    def land_unsynced(name: str, body: bytes) -> PutOutcome:
+        world.store.put(name, body)
+        return PutOutcome.UNKNOWN
+
+    monkeypatch.setattr(world.store, "put_if_absent", land_unsynced)
+    world.checkpoint()
+    assert "_last_checkpoint" in world.store.objects
+    assert {*world.names(".checkpoint."), *world.names("_sidecars/")} <= world.store.durable.keys()
 
 
 def test_a_sidecar_whose_write_got_no_answer_and_did_not_land_leaves_no_checkpoint(

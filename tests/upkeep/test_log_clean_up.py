@@ -170,6 +170,33 @@ def test_a_checkpoint_that_cannot_be_read_takes_nothing_along(caplog: pytest.Log
     assert world.state(9)[0] == [f"f{version}" for version in range(10)]
 
 
+def test_a_checkpoint_whose_tombstones_cannot_be_read_takes_nothing_along(caplog: pytest.LogCaptureFixture) -> None:
+    world = World(retention_days=3)
+    with ambient.use(At(NOW_MS)):
+        for version in range(10):
+            world.commit(9 - version, add(f"f{version}"), *([remove("f3")] if version == 4 else []))
+            if version in (2, 5):
+                world.checkpoint(9 - version)
+    body = bytearray(world.log.objects[checkpoint_name(5)][0])
+    metadata = pq.read_metadata(pa.BufferReader(bytes(body)))
+    leaves = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    chunk = metadata.row_group(metadata.num_row_groups - 1).column(leaves.index("remove.path"))
+    assert chunk.num_values == 1
+    body[chunk.data_page_offset : chunk.data_page_offset + 20] = bytes(20)
+    world.put(checkpoint_name(5), bytes(body), NOW_MS - 4 * DAY_MS)
+    assert world.clean_up().first_version == 2
+    assert "the log below v5 is kept" in caplog.text
+
+
+def test_a_checkpoint_that_tells_no_schema_takes_nothing_along(caplog: pytest.LogCaptureFixture) -> None:
+    world = daily(10, checkpoints=())
+    without_metadata = lines({"checkpointMetadata": {"version": 5}}, world._first[0])
+    world.put(v2_checkpoint_name(5, UUIDS[0], "json"), without_metadata, NOW_MS - 4 * DAY_MS)
+    assert world.clean_up().names == ()
+    assert "the log below v5 is kept" in caplog.text
+    assert world.state(9)[0] == [f"f{version}" for version in range(10)]
+
+
 def test_times_that_stand_still_or_go_back_count_as_going_forward() -> None:
     world = World(retention_days=3)
     for age_days in (10, 2, 9, 9, 9, 1):  # version 2 and later are at least as young as version 1
