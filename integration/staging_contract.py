@@ -15,6 +15,7 @@ from txlog.sink.staging import Manifest, SealedTask, Staging
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.writer.committable import Committable, PendingFile
+from txlog.writer.write_intent import APPEND
 
 __all__ = ["AWKWARD_APP_IDS", "STAGING_CONTRACT", "committable", "sealed", "staging_of"]
 
@@ -46,7 +47,7 @@ def sealed(*tasks: Committable, fingerprint: str | None = None) -> Manifest:
     found = tuple(SealedTask.of(task, task.to_bytes()) for task in tasks)
     assert tasks[0].app_id is not None
     assert tasks[0].checkpoint_id is not None
-    return Manifest(tasks[0].app_id, tasks[0].checkpoint_id, "table", "append", fingerprint, found)
+    return Manifest(tasks[0].app_id, tasks[0].checkpoint_id, "table", APPEND, fingerprint, found)
 
 
 def what_is_staged_and_sealed_is_read_back_by_another(store: TableStore) -> None:

@@ -17,8 +17,9 @@ from txlog.commands.write_planning import WriteOptions, check_app_id, plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
 from txlog.log.files import add_files_of
-from txlog.log.proposal import Isolation, Proposal, ReadSet, check_text, operation_parameters
-from txlog.protocol.actions import Action, AddFile, RemoveFile, SetTransaction
+from txlog.log.proposal import Isolation, check_text, operation_parameters
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import resolve_data_path
@@ -64,11 +65,8 @@ class Transaction:
         self._state = open_table.writable_state()
         self.snapshot = Snapshot(open_table.log, self._state)
         """The version that everything in this transaction sees."""
-        self._whole_table = False
-        self._predicates: list[Predicate] = []
-        self._read_files: set[str] = set()
-        self._actions: list[Action] = []
-        self._adds_are_new = True
+        self._builder = ProposalBuilder(self._state, data_change=data_change)
+        self._applications: list[tuple[str, int]] = []
         self._written: list[str] = []
         self._rows = 0
         self._is_open = self._is_over = False
@@ -84,7 +82,7 @@ class Transaction:
         """
         self._require_open()
         if where is None:
-            self._whole_table = True
+            self._builder.read_table()
             return self.snapshot.to_arrow(columns)
         from txlog.expressions.predicates import bind_predicate
         from txlog.read.scan_plan import ScanPlan, select
@@ -93,8 +91,7 @@ class Transaction:
         with TxlogError.located(self._open_table.uri, state.version):
             predicate = bind_predicate(where, state.schema)
         plan = ScanPlan(select(log.uri, state, columns, predicate), log.matching_files(state, predicate))
-        self._predicates.append(predicate)
-        self._read_files.update(plan.files.column("path").to_pylist())
+        self._builder.read_where(predicate, plan.files.column("path").to_pylist())
         return plan.to_arrow(log.store)
 
     # --- writes -------------------------------------------------------------------------------------------------
@@ -106,7 +103,7 @@ class Transaction:
         job = plan_write(self._open_table, stream.schema, WriteOptions())
         committable = write_task(self._open_table.store.files, job.plan, job.task(), stream)
         self._written += [file.path for file in committable.files]
-        self._actions += committable.adds(data_change=self._data_change)
+        self._builder.add(*committable.adds(data_change=self._data_change))
         self._rows += committable.num_rows
 
     def add(self, *files: AddFile) -> None:
@@ -141,8 +138,7 @@ class Transaction:
             if problem is not None:
                 raise InvalidInputError(f"{path} {problem}", table=self._open_table.uri, path=path)
             self._open_table.store.files.make_durable([path])
-            self._adds_are_new = False
-            self._actions.append(file)
+            self._builder.add(file, are_new=False)
             self._rows += num_records(file.stats) or 0
 
     def _path_of(self, file: AddFile) -> str:
@@ -178,17 +174,15 @@ class Transaction:
                     version=self._state.version,
                     path=path,
                 )
-            self._read_files.add(path)
-            self._actions.append(
-                found[path].removed(deletion_timestamp=ambient.now_ms(), data_change=self._data_change)
-            )
+            self._builder.remove(found[path])
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the last version of an application (a ``txn`` action): the commit then happens at most once."""
         self._require_open()
         number = whole_number("version", version, table=self._open_table.uri)
         check_app_id(app_id)
-        self._actions.append(SetTransaction(app_id, number, ambient.now_ms()))
+        self._applications.append((app_id, number))
+        self._builder.set_transaction(app_id, number)
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -200,7 +194,7 @@ class Transaction:
         return self._result
 
     def __repr__(self) -> str:
-        added, removed = (sum(isinstance(each, kind) for each in self._actions) for kind in (AddFile, RemoveFile))
+        added, removed = len(self._builder.adds), len(self._builder.removes)
         state = "open" if self._is_open else "ended without a commit" if self._is_over else "not begun"
         return (
             f"Transaction({self._open_table.uri}, on version {self._state.version}, {added} files added,"
@@ -253,29 +247,25 @@ class Transaction:
         committed: dict[str, int | None] = {}
         told: dict[str, str] = {}
         refusals: list[InvalidInputError] = []
-        for txn in (action for action in self._actions if isinstance(action, SetTransaction)):
-            last = self._state.transaction_version(txn.app_id)
+        for app_id, version in self._applications:
+            last = self._state.transaction_version(app_id)
             try:
-                replay = self._open_table.replay_of(self._state, txn.app_id, txn.version)
+                replay = self._open_table.replay_of(self._state, app_id, version)
             except InvalidInputError as error:
                 refusals.append(error)
-                told[txn.app_id] = f"is behind {last}, and no retained commit holds it"
+                told[app_id] = f"is behind {last}, and no retained commit holds it"
                 continue
             if replay is None:
-                told[txn.app_id] = f"is new (the last one is {last})" if last is not None else "is the first"
+                told[app_id] = f"is new (the last one is {last})" if last is not None else "is the first"
             else:
-                committed[txn.app_id] = replay.version
-                told[txn.app_id] = f"is in v{replay.version} already" if replay.version is not None else "is committed"
+                committed[app_id] = replay.version
+                told[app_id] = f"is in v{replay.version} already" if replay.version is not None else "is committed"
         if len(told) == 1 and refusals:
             raise refusals[0]
         if not committed and not refusals:
             return None
         if len(committed) < len(told):
-            each = "; ".join(
-                f"{txn.version} of {txn.app_id!r} {told[txn.app_id]}"
-                for txn in self._actions
-                if isinstance(txn, SetTransaction)
-            )
+            each = "; ".join(f"{version} of {app_id!r} {told[app_id]}" for app_id, version in self._applications)
             raise InvalidInputError(
                 f"of this transaction's applications some have committed already and some have not: {each}. Commit them"
                 " apart: the rows of those that are in the table must not be written again",
@@ -285,35 +275,23 @@ class Transaction:
         versions = [version for version in committed.values() if version is not None]
         return WriteResult(max(versions, default=None), "already_committed", 0, ambient.uuid4())
 
-    def _parameters(self) -> dict[str, str]:
-        removes = any(isinstance(action, RemoveFile) for action in self._actions)
-        mode = ("Overwrite" if removes else "Append") if self._operation == "WRITE" else None
-        return operation_parameters(mode=mode)
-
     def _commit(self) -> WriteResult:
-        if not self._actions:
+        if self._builder.is_empty:
             # All it read is of one version, so there is nothing that a commit could make wrong or right.
             return WriteResult(self._state.version, "committed", 0, "")
-        adds = [action for action in self._actions if isinstance(action, AddFile)]
+        adds, removes = self._builder.adds, self._builder.removes
         metrics = WriteMetrics(
-            rows=self._rows,
-            files=len(adds),
-            bytes=sum(add.size for add in adds),
-            files_removed=sum(isinstance(action, RemoveFile) for action in self._actions),
+            rows=self._rows, files=len(adds), bytes=sum(add.size for add in adds), files_removed=len(removes)
         )
-        proposal = Proposal(
+        mode = ("Overwrite" if removes else "Append") if self._operation == "WRITE" else None
+        proposal = self._builder.build(
             txn_id=ambient.uuid4(),
-            read_version=self._state.version,
-            actions=tuple(self._actions),
-            read_set=ReadSet(self._whole_table, tuple(self._predicates), frozenset(self._read_files)),
+            now_ms=ambient.now_ms(),
             isolation=self._open_table.isolation(self._state, self._isolation),
             operation=self._operation,
-            schema=self._state.schema,
-            partition_columns=self._state.partition_columns,
-            operation_parameters=self._parameters(),
-            operation_metrics=metrics.operation_metrics(),
+            parameters=operation_parameters(mode=mode),
+            metrics=metrics.operation_metrics(),
             user_metadata=self._user_metadata,
-            adds_are_new=self._adds_are_new,
         )
         return self._open_table.commit(proposal, self._state, metrics)
 

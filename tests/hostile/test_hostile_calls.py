@@ -172,11 +172,12 @@ HOSTILE_BODIES = (
 )  # fmt: skip
 
 
+@pytest.mark.parametrize("version", [b"1", b"2"])
 @pytest.mark.parametrize("body", HOSTILE_BODIES)
-def test_a_committable_with_a_right_checksum_and_wrong_fields_is_refused(body: bytes) -> None:
+def test_a_committable_with_a_right_checksum_and_wrong_fields_is_refused(body: bytes, version: bytes) -> None:
     checksum = hashlib.sha256(body).hexdigest().encode()
     with pytest.raises(txlog.InvalidInputError, match="not a committable"):
-        txlog.Committable.from_bytes(b"txlog-committable 1 " + checksum + b"\n" + body)
+        txlog.Committable.from_bytes(b"txlog-committable " + version + b" " + checksum + b"\n" + body)
 
 
 @pytest.mark.parametrize("kind", [txlog.Committable, Manifest])
@@ -202,7 +203,7 @@ def test_whatever_a_task_sends_is_refused_or_can_be_read_once_it_is_committed(tm
         body = hostile_log._edited(json.loads(json.dumps(sent)), place, value).encode("utf-8", "surrogatepass")
         checksum = hashlib.sha256(body).hexdigest().encode()
         try:
-            committable = txlog.Committable.from_bytes(b"txlog-committable 1 " + checksum + b"\n" + body)
+            committable = txlog.Committable.from_bytes(b"txlog-committable 2 " + checksum + b"\n" + body)
             txlog.Sink(txlog.Table.open(table.uri), "app").commit(1, [committable])
         except txlog.TxlogError:
             refused += 1

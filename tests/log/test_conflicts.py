@@ -5,6 +5,7 @@ Which operation survives which other is the table of test_conflict_outcomes.py; 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -27,7 +28,7 @@ from txlog.protocol.actions import (
     SetTransaction,
 )
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.schema import LONG, STRING, Field, Struct
+from txlog.protocol.schema import LONG, STRING, Field, Primitive, Struct
 
 SCHEMA = Struct((Field("day", STRING), Field("id", LONG)))
 MONDAY = bind(col("day") == "mon", SCHEMA)
@@ -387,3 +388,43 @@ def test_of_a_plan_too_the_tail_is_searched_for_its_own_commit_first() -> None:
     proposal = propose(remove("f1", "mon"), read=READ_ALL, is_reexecutable=True)
     tail = [commit(add("w", "mon")), commit(version=7, txnId="ours"), commit(METADATA, version=8)]
     assert decide(proposal, tail) == Committed(7)
+
+
+# --- partitions that were read whole ---------------------------------------------------------------------------------
+
+
+MONDAYS = ReadSet(partitions=frozenset({("mon",)}), files=frozenset({"f1"}))
+UNTOLD = RemoveFile("f9", True, 1)
+
+
+@pytest.mark.parametrize(
+    ("winner", "isolation", "rules"),
+    [
+        (commit(add("w", "mon")), SERIALIZABLE, ["ConcurrentAppendError"]),
+        (commit(add("w", "mon")), WRITE_SERIALIZABLE, ["ConcurrentAppendError"]),
+        (commit(add("w", "mon"), blind=True), SERIALIZABLE, ["ConcurrentAppendError"]),
+        (commit(add("w", "mon"), blind=True), WRITE_SERIALIZABLE, []),
+        (commit(add("w", "tue")), SERIALIZABLE, []),
+        (commit(remove("f2", "mon")), SERIALIZABLE, ["ConcurrentDeleteReadError"]),
+        (commit(remove("f2", "tue")), SERIALIZABLE, []),
+        (commit(UNTOLD), SERIALIZABLE, ["ConcurrentDeleteReadError"]),
+    ],
+)
+def test_what_happens_in_a_partition_that_was_read_whole_conflicts(
+    winner: Commit, isolation: Isolation, rules: list[str]
+) -> None:
+    found = find_conflicts(propose(NEW, read=MONDAYS, isolation=isolation), winner)
+    assert [reason.rule for reason in found] == rules
+
+
+def test_a_partition_is_one_whatever_the_spelling_of_its_values() -> None:
+    schema = Struct((Field("day", Primitive("timestamp")),))
+    read = ReadSet(partitions=frozenset({("2026-11-20T10:00:00.000000Z",)}))
+    proposal = dataclasses.replace(propose(NEW, read=read), schema=schema)
+    for spelling, rules in (
+        ("2026-11-20 10:00:00", ["ConcurrentAppendError"]),
+        ("2026-11-20T12:00:00+02:00", ["ConcurrentAppendError"]),
+        ("2026-11-20 10:00:01", []),
+        ("not a time", []),
+    ):
+        assert [reason.rule for reason in find_conflicts(proposal, commit(add("w", spelling)))] == rules, spelling

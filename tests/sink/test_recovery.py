@@ -20,6 +20,7 @@ from txlog.sink.recovery import (
     stale,
 )
 from txlog.sink.staging import StagedCheckpoint
+from txlog.writer.write_intent import OVERWRITE
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -79,7 +80,7 @@ OURS = sealed(committable(task_id=0), committable(task_id=1), fingerprint="0-10"
         (sealed(committable(task_id=0), fingerprint="0-10"), "with task 0, not tasks 0, 1"),
         (sealed(committable(task_id=0), committable(task_id=1, attempt=1), fingerprint="0-10"), "attempts of task 1"),
         (dataclasses.replace(OURS, table_id="another"), "table another"),
-        (dataclasses.replace(OURS, mode="overwrite"), "to overwrite, not to append"),
+        (dataclasses.replace(OURS, intent=OVERWRITE), "to overwrite, not to append"),
         (dataclasses.replace(OURS, app_id="another"), "'another'"),
     ],
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from staging_contract import AWKWARD_APP_IDS, STAGING_CONTRACT, committable, sealed, staging_of
 
@@ -17,6 +18,8 @@ from txlog.store.capabilities import LOCAL_DISK
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore, memory_table_store
+from txlog.writer import sealed_json
+from txlog.writer.write_intent import APPEND, OVERWRITE, OVERWRITE_PARTITIONS, WriteIntent
 
 
 @pytest.fixture(params=["memory", "local"])
@@ -181,7 +184,6 @@ def test_a_manifest_comes_back_from_its_bytes() -> None:
         {"checkpoint_id": -1},
         {"app_id": 5},
         {"fingerprint": 5},
-        {"mode": "upsert"},
     ],
     ids=[
         "task twice",
@@ -189,7 +191,6 @@ def test_a_manifest_comes_back_from_its_bytes() -> None:
         "negative checkpoint",
         "app_id no text",
         "fingerprint no text",
-        "mode unknown",
     ],
 )
 def test_a_manifest_with_a_good_checksum_is_still_looked_at(change: dict[str, Any]) -> None:
@@ -199,5 +200,53 @@ def test_a_manifest_with_a_good_checksum_is_still_looked_at(change: dict[str, An
 
 
 def test_a_manifest_of_a_newer_release_is_named_as_such() -> None:
-    with pytest.raises(txlog.UnsupportedFeatureError, match="format 2"):
-        Manifest.from_bytes(sealed(committable()).to_bytes().replace(b"manifest 1 ", b"manifest 2 ", 1))
+    with pytest.raises(txlog.UnsupportedFeatureError, match="format 3"):
+        Manifest.from_bytes(sealed(committable()).to_bytes().replace(b"manifest 2 ", b"manifest 3 ", 1))
+
+
+def of_format_1(manifest: Manifest, **changes: Any) -> bytes:
+    """The manifest as the first release wrote it: a mode, and tasks that only add files."""
+    body = orjson.loads(manifest.to_bytes().partition(b"\n")[2])
+    body["mode"] = body.pop("intent")["kind"]
+    for task in body["tasks"]:
+        del task["num_replaced"]
+    text = orjson.dumps({**body, **changes})
+    return b"txlog-manifest 1 %s\n%s" % (sealed_json.checksum(text).encode(), text)
+
+
+@pytest.mark.parametrize("intent", [APPEND, OVERWRITE], ids=str)
+def test_a_manifest_of_the_first_format_is_read_with_the_intent_that_its_mode_meant(intent: WriteIntent) -> None:
+    manifest = dataclasses.replace(sealed(committable(task_id=1), committable(task_id=2)), intent=intent)
+    assert Manifest.from_bytes(of_format_1(manifest)) == manifest
+
+
+@pytest.mark.parametrize("changes", [{"mode": "overwrite_where"}, {"mode": None}, {"intent": {"kind": "append"}}])
+def test_a_manifest_of_the_first_format_that_it_never_had_is_refused(changes: dict[str, Any]) -> None:
+    data = of_format_1(sealed(committable()), **changes)
+    if "intent" in changes:
+        data = data.replace(b'"mode":"append",', b"")
+    with pytest.raises(txlog.InvalidInputError, match="manifest"):
+        Manifest.from_bytes(data)
+
+
+@pytest.mark.parametrize(
+    "intent",
+    [
+        {"kind": "upsert", "where": None},
+        {"kind": "append", "where": "a = 1"},
+        {"kind": "overwrite_where", "where": None},
+        {"kind": "overwrite_where", "where": 5},
+        {"kind": "append"},
+        "append",
+    ],
+)
+def test_an_intent_that_does_not_exist_is_refused(intent: Any) -> None:
+    manifest = dataclasses.replace(sealed(committable()), intent=intent)
+    with pytest.raises(txlog.InvalidInputError, match="not a manifest"):
+        Manifest.from_bytes(manifest.to_bytes())
+
+
+def test_every_intent_comes_back_from_the_bytes_of_a_manifest() -> None:
+    for intent in (APPEND, OVERWRITE, OVERWRITE_PARTITIONS, WriteIntent("overwrite_where", "day = 'ü'")):
+        manifest = dataclasses.replace(sealed(committable()), intent=intent)
+        assert Manifest.from_bytes(manifest.to_bytes()).intent == intent

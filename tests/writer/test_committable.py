@@ -6,25 +6,42 @@ import dataclasses
 import pickle
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
-from txlog.protocol.actions import AddFile, action_to_json
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, action_to_json
+from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import STRING, Field
 from txlog.testing.memory_store import MemoryFileStore
-from txlog.writer.committable import Committable, PendingFile, validate_committables
+from txlog.writer import sealed_json
+from txlog.writer.committable import ChangeFile, Committable, PendingFile, ReplacedFile
+from txlog.writer.committable_checks import validate_committables
+from txlog.writer.write_intent import OVERWRITE, WriteIntent
 
 FILE = PendingFile("day=a/part-0.parquet", 5, 3, 1_700_000_000_000, {"day": "a"}, '{"numRecords":3}')
 SEALED = Committable("orders", 17, "job-1", 3, 0, "table-id", 11, (FILE,))
 
 texts = st.text(st.characters(codec="utf-8"), max_size=20)
 counts = st.integers(0, 2**63 - 1)
-pending_files = st.builds(
-    PendingFile, texts, counts, counts, counts, st.dictionaries(texts, st.none() | texts, max_size=3), st.none() | texts
+vectors = st.builds(
+    DeletionVectorDescriptor,
+    texts,
+    texts,
+    st.none() | st.integers(0, 2**31 - 1),
+    st.integers(0, 2**31 - 1),
+    counts,
+    st.none() | counts,
 )
+partition_values = st.dictionaries(texts, st.none() | texts, max_size=3)
+pending_files = st.builds(
+    PendingFile, texts, counts, counts, counts, partition_values, st.none() | texts, st.none() | vectors
+)
+replaced_files = st.builds(ReplacedFile, texts, st.none() | texts, st.none() | vectors)
+change_files = st.builds(ChangeFile, texts, counts, counts, partition_values)
 committables = st.builds(
     Committable,
     st.none() | texts,
@@ -35,6 +52,8 @@ committables = st.builds(
     texts,
     st.integers(-1, 2**63 - 1),
     st.lists(pending_files, max_size=3).map(tuple),
+    st.lists(replaced_files, max_size=2).map(tuple),
+    st.lists(change_files, max_size=2).map(tuple),
 )
 
 
@@ -61,9 +80,41 @@ def test_any_changed_or_lost_byte_is_noticed(data: st.DataObject) -> None:
         Committable.from_bytes(changed)
 
 
+def of_format_1(committable: Committable, **changes: Any) -> bytes:
+    """The committable as the first release wrote it: new files alone."""
+    body = orjson.loads(committable.to_bytes().partition(b"\n")[2])
+    del body["replaced"], body["changes"]
+    for file in body["files"]:
+        del file["deletion_vector"]
+    text = orjson.dumps({**body, **changes})
+    return b"txlog-committable 1 %s\n%s" % (sealed_json.checksum(text).encode(), text)
+
+
+def test_a_committable_of_the_first_format_is_read() -> None:
+    assert Committable.from_bytes(of_format_1(SEALED)) == SEALED
+
+
+def test_a_committable_of_the_first_format_with_fields_of_the_second_is_refused() -> None:
+    vector = {"deletion_vector": None}
+    files = orjson.loads(of_format_1(SEALED).partition(b"\n")[2])["files"]
+    for changes in ({"replaced": []}, {"changes": []}, {"files": [file | vector for file in files]}):
+        with pytest.raises(InvalidInputError, match="not a committable"):
+            Committable.from_bytes(of_format_1(SEALED, **changes))
+
+
+def test_a_committable_of_the_second_format_without_its_fields_is_refused() -> None:
+    body = SEALED.to_bytes().partition(b"\n")[2]
+    for name in ("replaced", "changes"):
+        value = orjson.loads(body)
+        del value[name]
+        text = orjson.dumps(value)
+        with pytest.raises(InvalidInputError, match="not a committable"):
+            Committable.from_bytes(b"txlog-committable 2 %s\n%s" % (sealed_json.checksum(text).encode(), text))
+
+
 def test_a_newer_format_is_named_as_such() -> None:
-    newer = SEALED.to_bytes().replace(b"txlog-committable 1 ", b"txlog-committable 2 ", 1)
-    with pytest.raises(UnsupportedFeatureError, match="format 2"):
+    newer = SEALED.to_bytes().replace(b"txlog-committable 2 ", b"txlog-committable 3 ", 1)
+    with pytest.raises(UnsupportedFeatureError, match="format 3"):
         Committable.from_bytes(newer)
 
 
@@ -152,6 +203,72 @@ def test_what_no_honest_task_sends_is_refused(found: list[Committable], reason: 
 def test_a_scheme_in_a_path_is_only_a_name_below_the_table() -> None:
     check(sealed(1, "s3:/a"))
     assert resolve_data_path(sealed(1, "s3:/a").adds()[0].path).is_relative
+
+
+VECTOR = DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 4, 40, 6)
+CHANGE_ROWS = WriteIntent("change_rows")
+
+
+def changed(*replaced: ReplacedFile, changes: tuple[ChangeFile, ...] = (), **more: Any) -> Committable:
+    return dataclasses.replace(SEALED, replaced=replaced, changes=changes, **more)
+
+
+def test_a_write_that_changes_rows_may_replace_files_and_name_change_data() -> None:
+    change = ChangeFile("_change_data/cdc-0.parquet", 5, 1, {"day": "a"})
+    check(
+        changed(ReplacedFile("day=a/x"), ReplacedFile("day=a/y", "uold@1", VECTOR), changes=(change,)),
+        sealed(4, "day=a/z"),
+        intent=CHANGE_ROWS,
+    )
+    add = dataclasses.replace(FILE, deletion_vector=VECTOR).to_add()
+    assert (add.deletion_vector, change.to_cdc().data_change) == (VECTOR, False)
+
+
+@pytest.mark.parametrize(
+    ("committable", "intent", "reason"),
+    [
+        (changed(ReplacedFile("a")), WriteIntent("append"), "intent is to append"),
+        (changed(ReplacedFile("a")), OVERWRITE, "intent is to overwrite"),
+        (changed(changes=(ChangeFile("_change_data/c", 1, 1, {"day": "a"}),)), OVERWRITE, "intent is to overwrite"),
+        (changed(ReplacedFile("a b"), ReplacedFile("a%20b")), CHANGE_ROWS, "named twice"),
+        (changed(ReplacedFile("../a")), CHANGE_ROWS, "no file of the table"),
+        (changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, cardinality=0))), CHANGE_ROWS, "without a row"),
+        (changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, storage_type="i"))), CHANGE_ROWS, "in no file"),
+        (changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, size_in_bytes=0))), CHANGE_ROWS, "nobody can"),
+        (changed(changes=(ChangeFile("c", 1, 1, {"day": "a"}),)), CHANGE_ROWS, "wrong side of _change_data"),
+        (changed(files=(dataclasses.replace(FILE, path="_change_data/x"),)), CHANGE_ROWS, "wrong side of _change_data"),
+        (
+            changed(files=(dataclasses.replace(FILE, deletion_vector=dataclasses.replace(VECTOR, cardinality=0)),)),
+            CHANGE_ROWS,
+            "without a row",
+        ),
+    ],
+)
+def test_a_replacement_that_no_honest_task_sends_is_refused(
+    committable: Committable, intent: WriteIntent, reason: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        check(committable, intent=intent)
+
+
+def test_the_files_of_deletion_vectors_and_change_data_are_looked_up_too() -> None:
+    found = changed(
+        ReplacedFile("x", None, VECTOR),
+        changes=(ChangeFile("_change_data/c", 5, 1, {"day": "a"}),),
+        files=(),
+    )
+    path = vector_path(VECTOR)
+    assert path is not None
+    files = MemoryFileStore()
+    files.publish("_change_data/c", b"12345")
+    with pytest.raises(NotFoundError):
+        check(found, intent=CHANGE_ROWS, files=files)
+    files.publish(path.path, b"x" * (4 + 4 + 40 + 3))
+    with pytest.raises(InvalidInputError, match="has 51 bytes, its task counted 52"):
+        check(found, intent=CHANGE_ROWS, files=files)
+    files.delete(path.path)
+    files.publish(path.path, b"x" * 100)
+    check(found, intent=CHANGE_ROWS, files=files)
 
 
 @pytest.mark.parametrize("count", [1, 9])

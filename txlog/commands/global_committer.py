@@ -29,16 +29,18 @@ from txlog.errors import (
     ProtocolChangedError,
     TableExistsError,
 )
-from txlog.log.files import add_files_of
-from txlog.log.proposal import Isolation, Proposal, ReadSet, operation_parameters
+from txlog.log.files import add_files_of, live_files
+from txlog.log.proposal import Isolation, operation_parameters
+from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import Action, AddFile, SetTransaction
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.features import check_can_write
+from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema_merge import reads
 from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
-from txlog.writer.committable import Committable, validate_committables
+from txlog.writer.committable import Committable
+from txlog.writer.committable_checks import validate_committables
 from txlog.writer.write_job import WriteJob
 
 __all__ = ["GlobalCommitter"]
@@ -80,6 +82,7 @@ class GlobalCommitter:
         validate_committables(
             committables,
             partition_fields=job.plan.physical_partition_fields,
+            intent=job.intent,
             table=self._open_table.uri,
             table_id=job.plan.table_id,
             app_id=job.app_id,
@@ -158,7 +161,7 @@ class GlobalCommitter:
             self._conflict("MetadataChangedError", state, "is another table: this one was dropped and created again")
         if state.version == job.read_version:
             return state
-        if job.mode == "append" and job.new_metadata is None:
+        if job.intent.is_append and job.new_metadata is None:
             self._require_same_definition(job, state)
             return state
         try:
@@ -208,39 +211,52 @@ class GlobalCommitter:
 
     def _commit_on(self, job: WriteJob, state: TableState | None, committables: Sequence[Committable]) -> WriteResult:
         files = [file for committable in committables for file in committable.files]
-        adds = [file.to_add() for file in files]
-        overwrites = state is not None and job.mode == "overwrite"
-        replaced = add_files_of(self._open_table.log.files(state)) if state and overwrites else []
+        builder = ProposalBuilder(state)
+        builder.define(job.new_metadata, job.new_protocol)
+        if job.app_id is not None and job.checkpoint_id is not None:
+            builder.set_transaction(job.app_id, job.checkpoint_id)
+        removed = 0
+        if state is not None and not job.intent.is_append:
+            builder.read_table()
+            removed = self._replace(builder, job, state, committables)
+        builder.add(*[file.to_add() for file in files])
+        builder.change_data(*[file.to_cdc() for committable in committables for file in committable.changes])
         metrics = WriteMetrics(
             rows=sum([file.num_rows for file in files]),
-            files=len(adds),
+            files=len(files),
             bytes=sum([file.size_bytes for file in files]),
-            files_removed=len(replaced),
+            files_removed=removed,
         )
         asked = Isolation(job.isolation) if job.isolation else None
-        proposal = Proposal(
+        proposal = builder.build(
             txn_id=ambient.uuid4(),
-            read_version=state.version if state else -1,
-            actions=self._actions(job, adds, replaced),
-            read_set=ReadSet(whole_table=overwrites),
+            now_ms=ambient.now_ms(),
             isolation=self._open_table.isolation(state, asked) if state else asked or Isolation.WRITE_SERIALIZABLE,
             operation="WRITE",
-            schema=state.schema if state else job.plan.schema,
-            partition_columns=job.plan.partition_columns,
-            operation_parameters=operation_parameters(
-                mode=job.mode.capitalize(), partitionBy=list(job.plan.partition_columns)
-            ),
-            operation_metrics=metrics.operation_metrics(),
+            parameters=operation_parameters(mode=job.intent.mode, partitionBy=list(job.plan.partition_columns)),
+            metrics=metrics.operation_metrics(),
             user_metadata=job.user_metadata,
             fingerprint=job.fingerprint,
         )
         return self._open_table.commit(proposal, state, metrics)
 
-    @staticmethod
-    def _actions(job: WriteJob, adds: Sequence[AddFile], replaced: Sequence[AddFile]) -> tuple[Action, ...]:
-        now_ms = ambient.now_ms()
-        actions: list[Action] = [action for action in (job.new_protocol, job.new_metadata) if action is not None]
-        if job.app_id is not None and job.checkpoint_id is not None:
-            actions.append(SetTransaction(job.app_id, job.checkpoint_id, now_ms))
-        actions += [add.removed(deletion_timestamp=now_ms, data_change=True) for add in replaced]
-        return (*actions, *adds)
+    def _replace(
+        self, builder: ProposalBuilder, job: WriteJob, state: TableState, committables: Sequence[Committable]
+    ) -> int:
+        """Take out what the write replaces; returns how many files go."""
+        live = self._open_table.log.files(state)
+        if job.intent.kind == "overwrite":
+            builder.remove(*add_files_of(live))
+            return int(live.num_rows)
+        replaced = [each for committable in committables for each in committable.replaced]
+        found = {canonical_path(add.path): add for add in live_files(live, [each.path for each in replaced])}
+        for each in replaced:
+            file = found.get(canonical_path(each.path))
+            if file is None or file.key[1] != each.vector_id:
+                detail = f"or a later one changed {each.path}, which this write replaces"
+                self._conflict("ConcurrentDeleteDeleteError", state, detail)
+            if each.deletion_vector is None:
+                builder.remove(file)
+            else:
+                builder.replace_vector(file, each.deletion_vector)
+        return sum(each.deletion_vector is None for each in replaced)

@@ -12,7 +12,8 @@ from typing import Any
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
-from txlog.log.proposal import Isolation, Proposal, ReadSet
+from txlog.log.proposal import Isolation
+from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.column_mapping import (
@@ -50,10 +51,6 @@ class Definition:
 
     metadata: Metadata
     protocol: Protocol | None = None
-
-    @property
-    def actions(self) -> tuple[Protocol | Metadata, ...]:
-        return (self.metadata,) if self.protocol is None else (self.protocol, self.metadata)
 
 
 def new_table(
@@ -149,16 +146,14 @@ def commit_definition(
     if definition is None:
         assert state is not None
         return WriteResult(state.version, "committed", 0, "")
-    proposal = Proposal(
+    builder = ProposalBuilder(state)
+    builder.define(definition.metadata, definition.protocol)
+    proposal = builder.build(
         txn_id=ambient.uuid4(),
-        read_version=state.version if state else -1,
-        actions=definition.actions,
-        read_set=ReadSet(),
+        now_ms=ambient.now_ms(),
         isolation=open_table.isolation(state) if state else Isolation.WRITE_SERIALIZABLE,
         operation=operation,
-        schema=state.schema if state else parse_schema(definition.metadata.schema_string),
-        partition_columns=definition.metadata.partition_columns,
-        operation_parameters=parameters,
+        parameters=parameters,
         user_metadata=user_metadata,
     )
     return open_table.commit(proposal, state)

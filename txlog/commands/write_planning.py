@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
 from txlog.util.arguments import described, whole_number
 from txlog.writer.conform import conformer_for
+from txlog.writer.write_intent import IntentKind, WriteIntent
 from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import WritePlan
 
@@ -143,7 +144,7 @@ def _job(
     plan = plan or _plan(open_table, options, state, definition)
     return WriteJob(
         job_id=ambient.uuid4(),
-        mode=options.mode,
+        intent=WriteIntent(cast(IntentKind, options.mode)),
         plan=plan,
         read_version=plan.read_version,
         base_metadata=state.metadata if state else None,

@@ -10,7 +10,8 @@ from txlog import __version__
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, StorageError
 from txlog.log.in_commit_timestamps import next_timestamp_ms
-from txlog.log.proposal import Isolation, Proposal, ReadSet, check_text, commit_bytes
+from txlog.log.proposal import Isolation, check_text, commit_bytes
+from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.log_names import commit_name
 from txlog.util import ambient
 from txlog.util.arguments import whole_number
@@ -33,16 +34,12 @@ def resolve(open_table: OpenTable, txn_id: str, version: int) -> bool:
         return _stands_at(open_table, txn_id, version)
     now_ms = ambient.now_ms()
     body = commit_bytes(
-        Proposal(
+        ProposalBuilder(state).build(
             txn_id=ambient.uuid4(),
-            read_version=state.version,
-            actions=(),
-            read_set=ReadSet(),
+            now_ms=now_ms,
             isolation=Isolation.WRITE_SERIALIZABLE,
             operation="FENCE",
-            schema=state.schema,
-            partition_columns=state.partition_columns,
-            operation_parameters={"txnId": txn_id},
+            parameters={"txnId": txn_id},
         ),
         timestamp_ms=now_ms,
         in_commit_timestamp=(

@@ -21,7 +21,9 @@ from txlog.errors import ConflictReason
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
 from txlog.log.proposal import Isolation, Proposal
 from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
+from txlog.protocol.column_mapping import physical_fields
 from txlog.protocol.commit_file import Commit
+from txlog.protocol.partition_values import partition_key
 from txlog.protocol.paths import canonical_path
 
 if TYPE_CHECKING:
@@ -178,6 +180,10 @@ def _added_files(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) 
         if matching:
             detail = f"added {_files(matching)} that may match {predicate}, which this {proposal.operation} read"
             yield _reason(winner, "ConcurrentAppendError", detail)
+    inside = [add for add in adds if _is_in_partitions(proposal, add)]
+    if inside:
+        detail = f"added {_files(inside)} to a partition that this {proposal.operation} read"
+        yield _reason(winner, "ConcurrentAppendError", detail)
 
 
 def _removed_files_read(
@@ -190,7 +196,12 @@ def _removed_files_read(
             "ConcurrentDeleteReadError",
             f"removed {_files(removes)} of the table, which this {proposal.operation} read whole",
         )
-    elif read.files is not None:
+        return
+    inside = [remove for remove in removes if _is_in_partitions(proposal, remove)]
+    if inside:
+        detail = f"removed {_files(inside)} of a partition that this {proposal.operation} read"
+        yield _reason(winner, "ConcurrentDeleteReadError", detail)
+    if read.files is not None:
         paths = {canonical_path(path) for path in read.files}
         gone = [remove for remove in removes if canonical_path(remove.path) in paths]
         if gone:
@@ -214,6 +225,17 @@ def _removed_files_removed(
     if gone:
         detail = f"removed {_files(gone)}, which this {proposal.operation} removes too"
         yield _reason(winner, "ConcurrentDeleteDeleteError", detail)
+
+
+def _is_in_partitions(proposal: Proposal, action: AddFile | RemoveFile) -> bool:
+    """Whether a file belongs to a partition that was read whole; a remove that does not tell may."""
+    partitions = proposal.read_set.partitions
+    if partitions is None:
+        return False
+    if action.partition_values is None:
+        return True
+    fields = physical_fields(proposal.schema, proposal.partition_columns)
+    return partition_key(action.partition_values, fields) in partitions
 
 
 # --- helpers ------------------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ __all__ = [
     "coalesced",
     "fold_commits",
     "left_after",
+    "live_files",
     "mentions",
     "partition_column",
     "reconcile",
@@ -152,6 +153,17 @@ def _batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
 def add_files_of(files: pa.Table) -> list[AddFile]:
     """Rows of a live table back to actions. For the few rows an operation touches, not for a whole table."""
     return [AddFile.from_json(row) for row in files.to_pylist()]
+
+
+def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
+    """Those of the live ``files`` that are named by ``paths``, in whatever spelling of a path."""
+    import pyarrow.compute as pc
+
+    wanted = array_of(list({canonical_path(path) for path in paths}), pa.string())
+    if not len(wanted):
+        return []
+    masks = [pc.is_in(_comparable_paths(batch.column("path")), value_set=wanted) for batch in files.to_batches()]
+    return add_files_of(files.filter(pa.chunked_array(masks, pa.bool_())))
 
 
 # --- checkpoint batches -------------------------------------------------------------------------------

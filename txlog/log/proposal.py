@@ -75,20 +75,22 @@ class ReadSet:
 
     ``predicates`` are bound to the schema. ``files`` are the paths, as the log writes them, of every file that
     the reads looked into. None: not listed, so that each concurrent remove that may match a predicate counts
-    as one of a file that was read. ``app_ids`` and ``domains`` are those read but not written; what the
+    as one of a file that was read. ``partitions`` are those read whole, as ``partition_values.partition_key`` names
+    them; None: no read went by partitions. ``app_ids`` and ``domains`` are those read but not written; what the
     transaction writes counts as read.
     """
 
     whole_table: bool = False
     predicates: tuple[Predicate, ...] = ()
     files: frozenset[str] | None = None
+    partitions: frozenset[tuple[str | None, ...]] | None = None
     app_ids: frozenset[str] = frozenset()
     domains: frozenset[str] = frozenset()
 
     @property
     def is_blind(self) -> bool:
         """True where no row of the table was read."""
-        return not (self.whole_table or self.predicates or self.files)
+        return not (self.whole_table or self.predicates or self.files) and self.partitions is None
 
 
 @dataclass(frozen=True)

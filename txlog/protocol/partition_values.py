@@ -20,7 +20,7 @@ from txlog.arrow.arrays import array_of
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Field, Primitive, type_name, type_to_arrow
 
-__all__ = ["decode", "decode_array", "encode", "encode_array", "problem_of"]
+__all__ = ["decode", "decode_array", "encode", "encode_array", "partition_key", "problem_of"]
 
 _DAYS = (-719_162, 2_932_896)
 """0001-01-01 and 9999-12-31, days since the epoch: outside, no two engines agree on the text."""
@@ -187,6 +187,25 @@ def decode(
     raise CorruptLogError(f"{column} is a {type_name(data_type)}, but a partition value is {text[:60]!r}")
 
 
+def partition_key(values: Mapping[str, str | None], fields: Mapping[str, Field]) -> tuple[str | None, ...]:
+    """A partition's name: its values in the order of ``fields``, each in the one spelling that txlog and Spark write.
+
+    Other writers may spell a value otherwise, such as a timestamp without a zone. ``fields`` are the table's partition
+    columns by the names that the log has for them; a value that is not there is null.
+    """
+    return tuple(canonical_text(values.get(name), field.type) for name, field in fields.items())
+
+
+def canonical_text(text: str | None, data_type: DataType) -> str | None:
+    """A partition value's text in the one spelling that `encode` gives; one that nobody can read stays as it is."""
+    if not text or data_type in _SPELLED_ONE_WAY:
+        return text or None
+    try:
+        return encode(decode(text, data_type), data_type)
+    except (CorruptLogError, InvalidInputError):
+        return text
+
+
 def problem_of(values: Mapping[str, str | None], fields: Mapping[str, Field]) -> str | None:
     """Why a file cannot have these ``partitionValues``, worded to follow the file's name; None where it can.
 
@@ -216,6 +235,8 @@ def decode_array(
     target = type_to_arrow(data_type, column)
     return _each_distinct(strings, lambda text: decode(text, data_type, zone=zone, column=column), target)
 
+
+_SPELLED_ONE_WAY = (Primitive("string"), Primitive("binary"))
 
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})", re.ASCII)
 _CLOCK = r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?"

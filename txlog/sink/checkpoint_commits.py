@@ -17,6 +17,7 @@ from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.util import ambient
 from txlog.writer.committable import Committable
+from txlog.writer.write_intent import WriteIntent
 from txlog.writer.write_job import WriteJob
 
 __all__ = ["CheckpointCommits"]
@@ -48,13 +49,13 @@ class CheckpointCommits:
         self._empty_in_a_row = 0
         self._written: tuple[int, frozenset[str]] | None = None
 
-    def job(self, checkpoint_id: int, fingerprint: str | None = None, mode: str | None = None) -> WriteJob:
-        """The plan of a checkpoint for the table as it is now; ``mode`` is the sink's, where a seal says no other."""
+    def job(self, checkpoint_id: int, fingerprint: str | None = None, intent: WriteIntent | None = None) -> WriteJob:
+        """The plan of a checkpoint for the table as it is now; ``intent`` is the sink's, where a seal says no other."""
         from txlog.protocol.schema import to_arrow
 
         schema = to_arrow(self._open_table.writable_state().schema)
         options = WriteOptions(
-            mode=mode or self._mode,
+            mode=intent.kind if intent else self._mode,
             app_id=self._app_id,
             checkpoint_id=checkpoint_id,
             fingerprint=fingerprint,
@@ -88,13 +89,13 @@ class CheckpointCommits:
         """
         try:
             manifest = self.staging.manifest(mine)
-            job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.mode)
+            job = self.job(mine.checkpoint_id, manifest.fingerprint, manifest.intent)
             replayed = self.committer.replay_of(job)
             if replayed is not None:
                 return replayed
             if self.last_seal is not None and self.last_seal[0] == manifest:
                 committables = self.last_seal[1]
-            elif manifest.num_files:
+            elif not manifest.is_empty:
                 committables = self.staging.committables(mine, manifest)
             else:
                 committables = []  # the table does not tell that it was ended: a removal cut short may have left this
@@ -149,7 +150,7 @@ class CheckpointCommits:
     def _ended(self, checkpoint_id: int) -> WriteResult:
         """The answer for a checkpoint whose seal went while we were about to commit it."""
         sealed = self.last_seal[0] if self.last_seal else None
-        if sealed and sealed.checkpoint_id == checkpoint_id and not sealed.num_files:
+        if sealed and sealed.checkpoint_id == checkpoint_id and sealed.is_empty:
             return WriteResult(self._open_table.log.newest_state(refresh=False).version, "empty", 0, "")
         raise InvalidInputError(
             f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed no longer: another process has discarded it, or"
@@ -176,8 +177,9 @@ class CheckpointCommits:
         self.committer.validate(job, committables, since_ms)
         self.committer.require_readable(job, committables)
         paths = frozenset(file.path for each in committables for file in each.files)
-        self._empty_in_a_row = 0 if paths else self._empty_in_a_row + 1
-        if not paths and job.mode == "append" and self._empty_in_a_row < self._max_continuous_empty_commits:
+        is_empty = all(each.is_empty for each in committables)
+        self._empty_in_a_row = self._empty_in_a_row + 1 if is_empty else 0
+        if is_empty and job.intent.is_append and self._empty_in_a_row < self._max_continuous_empty_commits:
             return WriteResult(job.read_version, "empty", 0, job.job_id)
         result = self.committer.commit(job, committables)
         self._empty_in_a_row = 0

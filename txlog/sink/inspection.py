@@ -133,7 +133,7 @@ def _state(staging: Staging, staged: StagedCheckpoint, state: TableState) -> Sta
     try:
         if is_sealed:
             manifest = staging.manifest(staged)
-            app_id, mode, tasks = manifest.app_id, manifest.mode, len(manifest.tasks)
+            app_id, mode, tasks = manifest.app_id, manifest.intent.kind, len(manifest.tasks)
             rows, files, size_bytes = manifest.num_rows, manifest.num_files, manifest.size_bytes
         elif staged.attempts:
             task_id, attempts = next(iter(staged.attempts.items()))

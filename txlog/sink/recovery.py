@@ -78,8 +78,8 @@ def seal_difference(ours: Manifest, theirs: Manifest) -> str | None:
         return None
     if ours.app_id != theirs.app_id or ours.table_id != theirs.table_id:
         return f"for table {theirs.table_id} and {theirs.app_id!r}"
-    if ours.mode != theirs.mode:
-        return f"to {theirs.mode}, not to {ours.mode}"
+    if ours.intent != theirs.intent:
+        return f"to {theirs.intent}, not to {ours.intent}"
     if ours.fingerprint != theirs.fingerprint:
         return f"made from other input (fingerprint {theirs.fingerprint!r} there, {ours.fingerprint!r} here)"
     if ours.attempts.keys() != theirs.attempts.keys():

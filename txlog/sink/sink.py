@@ -141,7 +141,7 @@ class Sink:
             self._commits.committer.validate(job, committables)
             self._commits.committer.make_bases_durable(job, committables)
             tasks_found = tuple(task for task, _ in found)
-            ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, self._mode, fingerprint, tasks_found)
+            ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, job.intent, fingerprint, tasks_found)
             sealed = self._staging.seal(ours)
             self._staging.check_sealed(sealed)
         except (InvalidInputError, NotFoundError):  # another committer may have committed and removed it meanwhile

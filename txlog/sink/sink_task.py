@@ -12,7 +12,7 @@ from txlog.errors import InvalidInputError
 from txlog.store.base import FileStore
 from txlog.util.api_hints import no_attribute
 from txlog.writer.committable import Committable
-from txlog.writer.task_committer import TaskCommitter
+from txlog.writer.task_committer import seal_written
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_job import WriteJob
 
@@ -23,8 +23,9 @@ class SinkTask:
     """One task of one checkpoint: a context manager. Leaving it cleanly seals the files; an exception aborts them."""
 
     def __init__(self, files: FileStore, job: WriteJob, task_id: int, attempt: int) -> None:
+        self._files = files
+        self._plan = job.plan
         self._task = job.task(task_id, attempt)
-        self._committer = TaskCommitter(files, job.plan)
         self._writer = TaskWriter(files, job.plan, self._task)
         self._committable: Committable | None = None
         self._is_over = False
@@ -65,8 +66,4 @@ class SinkTask:
         if kind is not None:
             self._writer.abort()
             return
-        try:
-            self._committable = self._committer.seal(self._task, self._writer.close())
-        except BaseException:
-            self._writer.abort()
-            raise
+        self._committable = seal_written(self._files, self._plan, self._task, self._writer)

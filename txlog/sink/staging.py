@@ -15,9 +15,9 @@ opens with its format and checksum. It is never changed, only deleted.
 Who writes what, when. A task writes its data files and makes them durable, then stages its committable. The
 coordinator, told that all tasks are done, seals: the manifest lists the tasks that the checkpoint has, and for each
 the one attempt that counts, with the checksum of what that attempt staged, and whether they are added to the table or
-replace it. From then on only this may be committed
-as that checkpoint, and it can be committed by anybody. The committer commits it, then deletes first the manifest,
-then the tasks' committables. Data files are never deleted here: which of them are orphans only a vacuum can tell.
+replace it. From then on only this may be committed as that checkpoint, and it can be committed by anybody. The
+committer commits it, then deletes first the manifest, then the tasks' committables. Data files are never deleted here:
+which of them are orphans only a vacuum can tell.
 
 What a crash leaves, and what `Sink.recover` does about it:
 
@@ -50,6 +50,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.writer import sealed_json
 from txlog.writer.committable import Committable
 from txlog.writer.sealed_json import checksum
+from txlog.writer.write_intent import WriteIntent, read_intent
 
 __all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints_of", "key_of"]
 
@@ -75,6 +76,7 @@ class SealedTask:
     num_files: int
     num_rows: int
     size_bytes: int
+    num_replaced: int = 0
 
     @classmethod
     def of(cls, committable: Committable, staged: bytes) -> SealedTask:
@@ -85,6 +87,7 @@ class SealedTask:
             len(committable.files),
             committable.num_rows,
             committable.size_bytes,
+            len(committable.replaced),
         )
 
 
@@ -92,19 +95,24 @@ class SealedTask:
 class Manifest:
     """A sealed checkpoint: all of its tasks, by ascending id. Equal seals have equal bytes.
 
-    ``mode`` is what its commit does with the rows that are in the table before it: "append" or "overwrite".
+    ``intent`` is what its commit does with the rows that are in the table before it.
     """
 
     app_id: str
     checkpoint_id: int
     table_id: str
-    mode: str
+    intent: WriteIntent
     fingerprint: str | None
     tasks: tuple[SealedTask, ...]
 
     @property
     def num_files(self) -> int:
         return sum(task.num_files for task in self.tasks)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no task wrote a file, or replaced one."""
+        return not any(task.num_files or task.num_replaced for task in self.tasks)
 
     @property
     def num_rows(self) -> int:
@@ -388,22 +396,26 @@ def _manifest_name(key: str, checkpoint_id: int) -> str:
     return f"{key}.{checkpoint_id:020d}{_MANIFEST}"
 
 
-def _manifest(value: dict[str, Any]) -> Manifest:
+def _manifest(value: dict[str, Any], version: int) -> Manifest:
     """Whoever can write a manifest can write its checksum, so every field is looked at."""
-    sizes = ("task_id", "attempt", "num_files", "num_rows", "size_bytes")
+    sizes = ("task_id", "attempt", "num_files", "num_rows", "size_bytes", *(("num_replaced",) if version > 1 else ()))
     tasks = tuple(
         SealedTask(checksum=read_text(task["checksum"]), **{name: read_size(task[name]) for name in sizes})
         for task in value["tasks"]
     )
     if [task.task_id for task in tasks] != sorted({task.task_id for task in tasks}):
         raise ValueError("a task appears twice, or out of order")
-    if value["mode"] not in ("append", "overwrite"):
-        raise ValueError(f"mode {value['mode']!r} is unknown")
     return Manifest(
         app_id=read_text(value["app_id"]),
         checkpoint_id=read_size(value["checkpoint_id"]),
         table_id=read_text(value["table_id"]),
-        mode=value["mode"],
+        intent=_intent_of_mode(value["mode"]) if version == 1 else read_intent(value["intent"]),
         fingerprint=None if value["fingerprint"] is None else read_text(value["fingerprint"]),
         tasks=tasks,
     )
+
+
+def _intent_of_mode(mode: Any) -> WriteIntent:
+    if mode not in ("append", "overwrite"):
+        raise ValueError(f"mode {mode!r} is unknown")
+    return WriteIntent(mode)

@@ -132,8 +132,8 @@ def answer_known(
 
 
 def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
-    is_empty = not any(committable.files for committable in committables)
-    return is_empty and job.mode == "append" and job.new_metadata is None
+    is_empty = all(committable.is_empty for committable in committables)
+    return is_empty and job.intent.is_append and job.new_metadata is None
 
 
 def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:

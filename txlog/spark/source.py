@@ -124,7 +124,7 @@ class TxlogWriter(DataSourceArrowWriter):
 
     def _job_in(self, settings: SessionSettings) -> WriteJob:
         """The job with what the session adds to it, the same in every task and on the driver; or its refusal."""
-        overwrite = self.job.mode == "overwrite"
+        overwrite = not self.job.intent.is_append
         settings.refuse(self.options, overwrite=overwrite, creating=self.job.creates_table)
         app_id, checkpoint_id = settings.transaction(self.options) or (None, None)
         return replace(

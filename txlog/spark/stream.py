@@ -88,7 +88,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         """Nobody told the query's id. A batch that adds no row needs none; one that empties the table does."""
         from txlog.spark.planning import commit_batch
 
-        if self.job.mode == "overwrite":
+        if not self.job.intent.is_append:
             query_id = _query_id_of(self._noted("metadata"))
             job = self._job_in(SessionSettings(), query_id, batch_id)
             commit_batch(self.options, replace(job, fingerprint=self._fingerprint(query_id, batch_id)), [])
@@ -99,7 +99,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
 
     def _job_in(self, settings: SessionSettings, query_id: str | None, batch_id: int) -> WriteJob:
         options = self.options.write
-        settings.refuse(options, overwrite=self.job.mode == "overwrite", creating=self.job.creates_table)
+        settings.refuse(options, overwrite=not self.job.intent.is_append, creating=self.job.creates_table)
         settings.refuse_transaction()
         app_id = self.options.app_id or query_id
         if app_id is None:

@@ -20,8 +20,7 @@ from txlog.spark.settings import SessionSettings
 from txlog.store.open import open_store
 from txlog.writer.committable import Committable
 from txlog.writer.encoder_pool import ENCODERS
-from txlog.writer.task_committer import TaskCommitter
-from txlog.writer.task_writer import TaskWriter
+from txlog.writer.task_committer import write_task
 from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
@@ -67,11 +66,7 @@ def write_in_task(
     task = job.task(context.partitionId(), context.taskAttemptId())
     files = open_store(options.path, options.storage_options).files
     # the cores that Spark counts for this task: what it has beyond them is another task's
-    with TaskWriter(files, job.plan, task, encoders=min(ENCODERS, context.cpus())) as writer:
-        for batch in batches:
-            writer.write(batch)
-        pending = writer.close()
-    return TaskCommitter(files, job.plan).seal(task, pending)
+    return write_task(files, job.plan, task, batches, encoders=min(ENCODERS, context.cpus()))
 
 
 def warn_of_orphans(job: WriteJob, messages: Sequence[Any]) -> None:

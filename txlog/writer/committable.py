@@ -1,32 +1,28 @@
-"""What a task hands to the committer: `PendingFile` and `Committable`, as values and as checked bytes.
+"""What a task hands to the committer: a `Committable`, as a value and as checked bytes.
 
-In: the files of one sealed task. Out: plain data for the driver, which trusts none of it before
-`validate_committables` has looked. The bytes carry a format version and a checksum, since they travel through
-message queues and lie in staging areas.
+In: the outcome of one sealed task: new files (`PendingFile`), live files that go or get another deletion vector
+(`ReplacedFile`), change data files (`ChangeFile`). Out: plain data for the driver, which trusts none of it before
+``committable_checks`` has looked. The bytes carry a format version and a checksum, since they travel through message
+queues and lie in staging areas.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from txlog.errors import CorruptLogError, InvalidInputError
-from txlog.protocol.actions import AddFile
-from txlog.protocol.partition_values import problem_of
-from txlog.protocol.paths import encode_path, resolve_data_path
-from txlog.protocol.schema import Field
-from txlog.protocol.wire import is_json_object, read_long, read_size, read_text, read_text_map
-from txlog.store.base import FileStore
+from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
+from txlog.protocol.paths import encode_path
+from txlog.protocol.wire import read_int32, read_long, read_size, read_text, read_text_map
 from txlog.writer import sealed_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Committable", "FileTail", "PendingFile", "validate_committables"]
+__all__ = ["ChangeFile", "Committable", "FileTail", "PendingFile", "ReplacedFile"]
 
-_LOOKUPS_AT_ONCE = 16
 _TAIL_BYTES = 64 << 10
 
 
@@ -52,6 +48,7 @@ class PendingFile:
     """A finished data file that no commit names yet.
 
     ``path`` is relative to the table and decoded; ``partition_values`` and ``stats`` are as ``add`` holds them.
+    ``deletion_vector`` marks those of its rows that the same write replaced later; ``num_rows`` counts them too.
     ``_tail`` stays in the process that wrote the file: names with an underscore are left out of `Committable.to_bytes`.
     """
 
@@ -61,6 +58,7 @@ class PendingFile:
     modified_ms: int
     partition_values: dict[str, str | None]
     stats: str | None
+    deletion_vector: DeletionVectorDescriptor | None = None
     _tail: FileTail | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -76,14 +74,48 @@ class PendingFile:
             modification_time=self.modified_ms,
             data_change=data_change,
             stats=self.stats,
+            deletion_vector=self.deletion_vector,
         )
 
 
 @dataclass(frozen=True, slots=True)
+class ReplacedFile:
+    """A live file that the write takes out of the table, or gives another deletion vector.
+
+    ``path`` is the file's name in the log, as the log spells it, and ``vector_id`` the unique id of the deletion vector
+    that it has there (None: it has none): together the key by which the log knows it. ``deletion_vector`` is what
+    it gets, durable; None removes the file.
+    """
+
+    path: str
+    vector_id: str | None = None
+    deletion_vector: DeletionVectorDescriptor | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeFile:
+    """A finished file of row-level changes that no commit names yet; its fields are as those of `PendingFile`.
+
+    It lies below ``_change_data/``.
+    """
+
+    path: str
+    size_bytes: int
+    num_rows: int
+    partition_values: dict[str, str | None]
+
+    def to_cdc(self) -> AddCDCFile:
+        """The action that makes this file part of a version's changes."""
+        return AddCDCFile(encode_path(self.path), self.partition_values, self.size_bytes, data_change=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Committable:
-    """All files of one attempt of one task, durable and counted, for one checkpoint of one application.
+    """The outcome of one attempt of one task, durable and counted, for one checkpoint of one application.
 
     ``table_id`` and ``read_version`` say which table the task wrote for, as it stood when the write was planned.
+    ``files`` are new; ``replaced`` are live files that go or get another deletion vector; ``changes`` are files of
+    change data.
     """
 
     app_id: str | None
@@ -94,15 +126,22 @@ class Committable:
     table_id: str
     read_version: int
     files: tuple[PendingFile, ...]
+    replaced: tuple[ReplacedFile, ...] = ()
+    changes: tuple[ChangeFile, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it would change nothing."""
+        return not (self.files or self.replaced or self.changes)
 
     @property
     def num_rows(self) -> int:
-        """The rows of all its files."""
+        """The rows of all its new files."""
         return sum(file.num_rows for file in self.files)
 
     @property
     def size_bytes(self) -> int:
-        """The size of all its files."""
+        """The size of all its new files."""
         return sum(file.size_bytes for file in self.files)
 
     def adds(self, *, data_change: bool = True) -> tuple[AddFile, ...]:
@@ -122,109 +161,20 @@ class Committable:
         return sealed_json.from_bytes("committable", data, _committable, if_damaged=": have the task send it again")
 
 
-def validate_committables(
-    committables: Sequence[Committable],
-    *,
-    partition_fields: Mapping[str, Field],
-    table: str | None = None,
-    table_id: str | None = None,
-    app_id: str | None = None,
-    checkpoint_id: int | None = None,
-    files: FileStore | None = None,
-    since_ms: int | None = None,
-) -> None:
-    """The driver's own look at what tasks sent, before it commits: nothing is repaired, all must hold.
-
-    Each committable is for this table, application and checkpoint (where given); no task appears twice and no path
-    twice; paths stay below the table; partition values are values of exactly ``partition_fields`` (by the names that
-    the log has for them); statistics are JSON. With ``files`` the size of every file is looked up as well, and that it
-    was not modified before ``since_ms`` (in ms since the epoch): a vacuum may take it for an orphan by its age. Raises
-    InvalidInputError; NotFoundError, StorageError from the store.
-    """
-    _check_origin(committables, table, {"table_id": table_id, "app_id": app_id, "checkpoint_id": checkpoint_id})
-    seen: set[str] = set()
-    for file in _files_of(committables):
-        problem = _problem(file, partition_fields)
-        if problem is None and file.path in seen:
-            problem = "is named twice"
-        if problem is not None:
-            raise InvalidInputError(f"the committed file {file.path!r} {problem}: nothing was committed", table=table)
-        seen.add(file.path)
-    if files is not None:
-        _look_up(list(_files_of(committables)), files, since_ms or 0, table)
-
-
-def _check_origin(committables: Sequence[Committable], table: str | None, wanted: dict[str, Any]) -> None:
-    tasks: set[tuple[str, int | None, int]] = set()
-    for committable in committables:
-        for name, value in wanted.items():
-            found = getattr(committable, name)
-            if value is not None and found != value:
-                raise InvalidInputError(
-                    f"task {committable.task_id} sent a committable with {name} {found!r}, expected {value!r}: "
-                    "nothing was committed",
-                    table=table,
-                )
-        task = (committable.app_id or committable.job_id, committable.checkpoint_id, committable.task_id)
-        if task in tasks:
-            raise InvalidInputError(
-                f"task {committable.task_id} sent two committables (attempt {committable.attempt} is one of them): "
-                "commit one attempt of each task; nothing was committed",
-                table=table,
-            )
-        tasks.add(task)
-
-
-def _files_of(committables: Iterable[Committable]) -> Iterable[PendingFile]:
-    return (file for committable in committables for file in committable.files)
-
-
-def _problem(file: PendingFile, partition_fields: Mapping[str, Field]) -> str | None:
-    try:
-        path = resolve_data_path(encode_path(file.path))
-    except CorruptLogError as error:
-        return f"has a path that no writer may use ({error.message})"
-    if not path.is_relative or path.scheme is not None:
-        return "does not lie below the table"
-    if file.size_bytes <= 0 or file.num_rows <= 0:
-        return f"is empty ({file.size_bytes} bytes, {file.num_rows} rows)"
-    if not is_json_object(file.stats):
-        return "has statistics that are no JSON object, at which some readers fail"
-    return problem_of(file.partition_values, partition_fields)
-
-
-def _look_up(found: list[PendingFile], files: FileStore, since_ms: int, table: str | None) -> None:
-    def check(file: PendingFile) -> None:
-        seen = files.stat(file.path)
-        if seen.size != file.size_bytes:
-            raise InvalidInputError(
-                f"{file.path} has {seen.size} bytes, its task counted {file.size_bytes}: nothing was committed",
-                table=table,
-            )
-        if seen.modified_ms < since_ms:
-            raise InvalidInputError(
-                f"{file.path} was written {(since_ms - seen.modified_ms) / 3_600_000:.1f} hours too long ago: a vacuum "
-                "may delete it any time, since no commit names it. Nothing was committed. Write the checkpoint again, "
-                "or raise the table's delta.deletedFileRetentionDuration (half of it is the limit) if no vacuum runs",
-                table=table,
-                path=file.path,
-            )
-
-    if len(found) <= 4:
-        for file in found:
-            check(file)
-        return
-    from concurrent.futures import ThreadPoolExecutor
-
-    with ThreadPoolExecutor(_LOOKUPS_AT_ONCE) as pool:
-        for _ in pool.map(check, found):
-            pass
-
-
-def _committable(value: dict[str, Any]) -> Committable:
+def _committable(value: dict[str, Any], version: int) -> Committable:
     """Whoever can write a message can write its checksum, so every field is looked at."""
-    files = tuple(PendingFile(**_fields(file, _READ_FILE)) for file in value.pop("files"))
-    return Committable(files=files, **_fields(value, _READ_COMMITTABLE))
+    files = value.pop("files")
+    if version == 1:
+        if any("deletion_vector" in file for file in files):
+            raise ValueError("a file of format 1 has no deletion vector")
+        pending = tuple(PendingFile(**_fields(file, _READ_FILE)) for file in files)
+        return Committable(files=pending, **_fields(value, _READ_COMMITTABLE))
+    return Committable(
+        files=tuple(PendingFile(**_fields(file, _READ_FILE)) for file in files),
+        replaced=tuple(ReplacedFile(**_fields(file, _READ_REPLACED)) for file in value.pop("replaced")),
+        changes=tuple(ChangeFile(**_fields(file, _READ_CHANGE)) for file in value.pop("changes")),
+        **_fields(value, _READ_COMMITTABLE),
+    )
 
 
 def _fields(value: dict[str, Any], read: dict[str, Callable[[Any], Any]]) -> dict[str, Any]:
@@ -235,6 +185,18 @@ def _or_none(read: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else read(value)
 
 
+def _vector(value: Any) -> DeletionVectorDescriptor:
+    return DeletionVectorDescriptor(**_fields(value, _READ_VECTOR))
+
+
+_READ_VECTOR: dict[str, Callable[[Any], Any]] = {
+    "storage_type": read_text,
+    "path_or_inline": read_text,
+    "offset": _or_none(read_int32),
+    "size_in_bytes": read_int32,
+    "cardinality": read_size,
+    "max_row_index": _or_none(read_size),
+}
 _READ_FILE: dict[str, Callable[[Any], Any]] = {
     "path": read_text,
     "size_bytes": read_size,
@@ -242,6 +204,18 @@ _READ_FILE: dict[str, Callable[[Any], Any]] = {
     "modified_ms": read_long,
     "partition_values": read_text_map,
     "stats": _or_none(read_text),
+    "deletion_vector": _or_none(_vector),
+}
+_READ_REPLACED: dict[str, Callable[[Any], Any]] = {
+    "path": read_text,
+    "vector_id": _or_none(read_text),
+    "deletion_vector": _or_none(_vector),
+}
+_READ_CHANGE: dict[str, Callable[[Any], Any]] = {
+    "path": read_text,
+    "size_bytes": read_size,
+    "num_rows": read_size,
+    "partition_values": read_text_map,
 }
 _READ_COMMITTABLE: dict[str, Callable[[Any], Any]] = {
     "app_id": _or_none(read_text),

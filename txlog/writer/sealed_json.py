@@ -2,6 +2,9 @@
 
 In: the kind ("committable", "manifest") and a value, or anybody's bytes. Out: the bytes; or the value again, from the
 function that looks at every field of it, since whoever can write such bytes can write their checksum too.
+
+Formats. 1: only added files, and a mode, "append" or "overwrite". 2: also files that are removed or get another
+deletion vector, change data files, and a write intent in place of the mode. Both are read, 2 is written.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 __all__ = ["checksum", "from_bytes", "to_bytes"]
 
-_FORMAT_VERSION = 1
+_FORMAT_VERSION = 2
+_READABLE_VERSIONS = (1, 2)
 
 Value = TypeVar("Value")
 
@@ -26,25 +30,29 @@ def to_bytes(kind: str, value: object) -> bytes:
     return b"txlog-%s %d %s\n%s" % (kind.encode(), _FORMAT_VERSION, checksum(body).encode(), body)
 
 
-def from_bytes(kind: str, data: bytes, read: Callable[[Any], Value], *, if_damaged: str = "") -> Value:
-    """What ``read`` makes of the body. Raises InvalidInputError where a byte was changed or lost (``if_damaged`` is
-    what to do then) and UnsupportedFeatureError where a newer txlog wrote it."""
+def from_bytes(kind: str, data: bytes, read: Callable[[Any, int], Value], *, if_damaged: str = "") -> Value:
+    """What ``read`` makes of the body and its format version.
+
+    Raises InvalidInputError where a byte was changed or lost (``if_damaged`` is what to do then) and
+    UnsupportedFeatureError where a newer txlog wrote it.
+    """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise InvalidInputError(f"a {kind} is bytes, not {type(data).__name__}")
     header, _, body = bytes(data).partition(b"\n")
     parts = header.split(b" ")
     if len(parts) != 3 or parts[0] != b"txlog-" + kind.encode() or not parts[1].isdigit() or len(parts[1]) > 9:
         raise InvalidInputError(f"these bytes are not a {kind} of txlog")
-    if int(parts[1]) != _FORMAT_VERSION:
+    version = int(parts[1])
+    if version not in _READABLE_VERSIONS:
         raise UnsupportedFeatureError(
-            f"the {kind} has format {int(parts[1])}, this txlog reads format {_FORMAT_VERSION}: "
+            f"the {kind} has format {version}, this txlog reads formats {', '.join(map(str, _READABLE_VERSIONS))}: "
             "commit it with the txlog that wrote it, or a newer one",
             features=(kind,),
         )
     if parts[2] != checksum(body).encode():
         raise InvalidInputError(f"the {kind} is damaged (its checksum differs){if_damaged}")
     try:
-        return read(orjson.loads(body))
+        return read(orjson.loads(body), version)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidInputError(f"these bytes are not a {kind} of txlog: {error}") from None
 

@@ -16,10 +16,11 @@ import pyarrow as pa
 from txlog.errors import StorageError, TxlogError
 from txlog.store.base import FileStore
 from txlog.writer.committable import Committable, PendingFile
+from txlog.writer.encoder_pool import ENCODERS
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
-__all__ = ["TaskCommitter", "remove_unnamed", "write_task"]
+__all__ = ["TaskCommitter", "remove_unnamed", "seal_written", "write_task"]
 
 _FOOTERS_AT_ONCE = 16
 _logger = logging.getLogger("txlog")
@@ -99,16 +100,26 @@ def remove_unnamed(files: FileStore, paths: Iterable[str]) -> None:
             _logger.debug("%s stays behind as an orphan: %s", path, error)
 
 
-def write_task(files: FileStore, plan: WritePlan, task: TaskIdentity, data: Any) -> Committable:
+def write_task(
+    files: FileStore, plan: WritePlan, task: TaskIdentity, data: Any, *, encoders: int = ENCODERS
+) -> Committable:
     """Write ``data`` (anything `open_data` takes) as one task, and seal it. On any error nothing of it stays.
+
+    ``encoders`` is how many threads may encode Parquet pages. Raises SchemaMismatchError, InvalidInputError,
+    StorageError.
+    """
+    with TaskWriter(files, plan, task, encoders=encoders) as writer:
+        writer.write(data)
+        return seal_written(files, plan, task, writer)
+
+
+def seal_written(files: FileStore, plan: WritePlan, task: TaskIdentity, writer: TaskWriter) -> Committable:
+    """The end of a task: close its writer and seal what it wrote. On any error nothing of it stays.
 
     Raises SchemaMismatchError, InvalidInputError, StorageError.
     """
-    with TaskWriter(files, plan, task) as writer:
-        writer.write(data)
-        pending = writer.close()
     try:
-        return TaskCommitter(files, plan).seal(task, pending)
+        return TaskCommitter(files, plan).seal(task, writer.close())
     except BaseException:
         writer.abort()
         raise

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from txlog.protocol.actions import Metadata, Protocol
+from txlog.writer.write_intent import WriteIntent
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 __all__ = ["WriteJob"]
@@ -19,14 +20,14 @@ __all__ = ["WriteJob"]
 class WriteJob:
     """A planned write of one checkpoint (or of one batch without an application).
 
-    ``mode`` is "append" or "overwrite". ``read_version`` is the version it was planned on, -1 where it creates the
-    table; ``base_metadata`` and ``base_protocol`` are that version's. ``new_metadata`` and ``new_protocol`` are set
-    by the same commit where the write creates the table or widens its schema; with ``must_create`` a table that
-    exists by then is an error.
+    ``intent`` says what becomes of the rows that are in the table. ``read_version`` is the version it was planned on,
+    -1 where it creates the table; ``base_metadata`` and ``base_protocol`` are that version's. ``new_metadata`` and
+    ``new_protocol`` are set by the same commit where the write creates the table or changes its schema; with
+    ``must_create`` a table that exists by then is an error.
     """
 
     job_id: str
-    mode: str
+    intent: WriteIntent
     plan: WritePlan
     read_version: int
     base_metadata: Metadata | None

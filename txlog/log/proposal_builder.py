@@ -1,0 +1,246 @@
+"""`ProposalBuilder`: every change of a table, whoever asks for it, becomes one `Proposal` here.
+
+In: the table's state that the change was planned on (None: it creates the table), then, in order, what the change does
+and reads. Out: a proposal. What is done to one file in several steps is folded into one pair of actions: a file that
+ends as it began yields none, a new file that goes again is never named. Pure: ids and times are given by the caller.
+PROTOCOL.md, "Add File and Remove File", "Add CDC File", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from txlog.errors import InvalidInputError
+from txlog.log.proposal import Isolation, Proposal, ReadSet
+from txlog.protocol.actions import (
+    Action,
+    AddCDCFile,
+    AddFile,
+    DeletionVectorDescriptor,
+    DomainMetadata,
+    Metadata,
+    Protocol,
+    RemoveFile,
+    SetTransaction,
+)
+from txlog.protocol.column_mapping import schema_of
+from txlog.protocol.paths import canonical_path
+
+if TYPE_CHECKING:
+    from txlog.expressions.predicates import Predicate
+    from txlog.log.state import TableState
+
+__all__ = ["ProposalBuilder"]
+
+
+@dataclass(slots=True)
+class _File:
+    """One file as the change found it (None: it is new) and as the change leaves it (None: removed)."""
+
+    before: AddFile | None
+    after: AddFile | None
+
+
+class ProposalBuilder:
+    """Collects what one transaction does to one version of a table; `build` makes the proposal of it.
+
+    Args:
+        state: The version that the change was planned on; None for the commit that creates the table.
+        data_change: Whether the rows of the table change; False for files that only move rows (``dataChange``).
+    """
+
+    def __init__(self, state: TableState | None, *, data_change: bool = True) -> None:
+        self._state = state
+        self._data_change = data_change
+        self._protocol: Protocol | None = None
+        self._metadata: Metadata | None = None
+        self._domains: list[DomainMetadata] = []
+        self._transactions: list[SetTransaction] = []
+        self._files: dict[str, _File] = {}
+        self._changes: list[AddCDCFile] = []
+        self._adds_are_new = True
+        self._whole_table = False
+        self._predicates: list[Predicate] = []
+        self._read_files: set[str] = set()
+        self._lists_files = True
+        self._partitions: set[tuple[str | None, ...]] | None = None
+
+    # --- what the change does -----------------------------------------------------------------------------------
+
+    def define(self, metadata: Metadata | None, protocol: Protocol | None = None) -> None:
+        """Set the table's metadata, its protocol, or both; None leaves one as it is."""
+        self._metadata = metadata or self._metadata
+        self._protocol = protocol or self._protocol
+
+    def set_domain(self, domain: DomainMetadata) -> None:
+        """Set or remove a metadata domain."""
+        self._domains.append(domain)
+
+    def set_transaction(self, app_id: str, version: int) -> None:
+        """Record the last version of an application: the commit then happens at most once."""
+        self._transactions.append(SetTransaction(app_id, version))
+
+    def add(self, *files: AddFile, are_new: bool = True) -> None:
+        """New files. ``are_new`` False: written by other means, so that one may be in the table already."""
+        self._adds_are_new &= are_new
+        for file in files:
+            key = canonical_path(file.path)
+            if key in self._files and self._files[key].after is not None:
+                raise InvalidInputError(f"a commit holds the add of file {file.path} twice")
+            found = self._files.setdefault(key, _File(None, None))
+            found.after = self._as_change(file)
+
+    def remove(self, *files: AddFile) -> None:
+        """Take live files, as the log has them, out of the table. They count as read."""
+        for file in files:
+            self._live(file).after = None
+
+    def replace_vector(
+        self, file: AddFile, vector: DeletionVectorDescriptor | None, *, stats: str | None = None
+    ) -> None:
+        """Give a live file another deletion vector (None: none).
+
+        ``stats`` are the file's statistics with the vector; None keeps those that it has. Every other field stays.
+        """
+        found = self._live(file)
+        if found.after is None:
+            raise InvalidInputError(f"{file.path} is removed by this commit: it cannot get a deletion vector besides")
+        found.after = replace(
+            found.after,
+            deletion_vector=vector,
+            stats=found.after.stats if stats is None else stats,
+            data_change=self._data_change,
+        )
+
+    def change_data(self, *files: AddCDCFile) -> None:
+        """Files that hold the row-level changes of this version: all of them, if there is one."""
+        self._changes += files
+
+    def _as_change(self, file: AddFile) -> AddFile:
+        return file if file.data_change == self._data_change else replace(file, data_change=self._data_change)
+
+    def _live(self, file: AddFile) -> _File:
+        """A file of the table, or one that this change added before."""
+        key = canonical_path(file.path)
+        found = self._files.get(key)
+        if found is None:
+            found = self._files[key] = _File(file, file)
+        if found.before is not None:
+            self._read_files.add(file.path)
+        return found
+
+    # --- what the change read -----------------------------------------------------------------------------------
+
+    def read_table(self) -> None:
+        """The result depends on every row of the table."""
+        self._whole_table = True
+
+    def read_where(self, predicate: Predicate, files: Iterable[str] | None) -> None:
+        """The result depends on the rows that satisfy ``predicate``, bound to the schema, among them none.
+
+        ``files`` are the paths, as the log writes them, of the files that may hold such rows; None: not listed.
+        """
+        self._predicates.append(predicate)
+        if files is None:
+            self._lists_files = False
+        else:
+            self._read_files.update(files)
+
+    def read_files(self, *paths: str) -> None:
+        """The result depends on these files, named as in the log."""
+        self._read_files.update(paths)
+
+    def read_partitions(self, partitions: Iterable[tuple[str | None, ...]]) -> None:
+        """The result depends on all rows of these partitions, named as `partition_values.partition_key` does."""
+        self._partitions = (self._partitions or set()) | {*partitions}
+
+    # --- the end ------------------------------------------------------------------------------------------------
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the change does nothing."""
+        return not self._actions(0)
+
+    @property
+    def adds(self) -> tuple[AddFile, ...]:
+        """The files that the commit will add, those with a new deletion vector among them."""
+        return tuple(action for action in self._actions(0) if isinstance(action, AddFile))
+
+    @property
+    def removes(self) -> tuple[RemoveFile, ...]:
+        """The files that the commit will remove, those that it adds again with another deletion vector among them."""
+        return tuple(action for action in self._actions(0) if isinstance(action, RemoveFile))
+
+    def build(
+        self,
+        *,
+        txn_id: str,
+        now_ms: int,
+        isolation: Isolation,
+        operation: str,
+        parameters: Mapping[str, str] | None = None,
+        metrics: Mapping[str, str] | None = None,
+        user_metadata: str | None = None,
+        fingerprint: str | None = None,
+        is_reexecutable: bool = False,
+    ) -> Proposal:
+        """The transaction as one proposal.
+
+        Args:
+            txn_id: Names the logical transaction; the same for every attempt and every re-execution.
+            now_ms: When files are removed, and applications recorded, ms since the epoch.
+            isolation: The level at which concurrent commits are judged.
+            operation: commitInfo's ``operation`` as Spark names it: WRITE, DELETE, UPDATE, MERGE, ...
+            parameters: commitInfo's ``operationParameters``; see `proposal.operation_parameters`.
+            metrics: commitInfo's ``operationMetrics``, numbers as strings.
+            user_metadata: commitInfo's ``userMetadata``.
+            fingerprint: What the transaction was made from, such as source offsets; kept in the commit.
+            is_reexecutable: Whether a plan made this change, and makes another one for a newer version.
+
+        Raises:
+            InvalidInputError: The transaction creates a table and sets no metadata.
+        """
+        if self._state is not None:
+            schema, partition_columns = self._state.schema, self._state.partition_columns
+        elif self._metadata is not None:
+            schema, partition_columns = schema_of(self._metadata), self._metadata.partition_columns
+        else:
+            raise InvalidInputError("the commit that creates a table must set both metaData and protocol")
+        return Proposal(
+            txn_id=txn_id,
+            read_version=self._state.version if self._state else -1,
+            actions=self._actions(now_ms),
+            read_set=ReadSet(
+                whole_table=self._whole_table,
+                predicates=tuple(self._predicates),
+                files=frozenset(self._read_files) if self._lists_files else None,
+                partitions=None if self._partitions is None else frozenset(self._partitions),
+            ),
+            isolation=isolation,
+            operation=operation,
+            schema=schema,
+            partition_columns=partition_columns,
+            operation_parameters=dict(parameters or {}),
+            operation_metrics=dict(metrics or {}),
+            user_metadata=user_metadata,
+            fingerprint=fingerprint,
+            adds_are_new=self._adds_are_new,
+            is_reexecutable=is_reexecutable,
+        )
+
+    def _actions(self, now_ms: int) -> tuple[Action, ...]:
+        """Definition first, then applications, then removes before adds, then change data."""
+        removes: list[RemoveFile] = []
+        adds: list[AddFile] = []
+        for file in self._files.values():
+            if file.before is not None:
+                if file.after is not None and file.before.key == file.after.key:
+                    continue
+                removes.append(file.before.removed(deletion_timestamp=now_ms, data_change=self._data_change))
+            if file.after is not None:
+                adds.append(file.after)
+        definition = [action for action in (self._protocol, self._metadata) if action is not None]
+        transactions = [replace(each, last_updated=now_ms) for each in self._transactions]
+        return (*definition, *self._domains, *transactions, *removes, *adds, *self._changes)

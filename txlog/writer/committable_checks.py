@@ -1,0 +1,196 @@
+"""The driver's own look at what tasks sent, before it commits: nothing is repaired, all must hold.
+
+In: committables, the table and job they must belong to and, where sizes and ages matter, the store. Out: nothing, or
+the error that names the task or file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from txlog.errors import CorruptLogError, InvalidInputError
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import block_size_bytes, vector_path
+from txlog.protocol.partition_values import problem_of
+from txlog.protocol.paths import canonical_path, encode_path, resolve_data_path
+from txlog.protocol.schema import Field
+from txlog.protocol.wire import is_json_object
+from txlog.store.base import FileStore
+from txlog.writer.committable import ChangeFile, Committable, PendingFile, ReplacedFile
+from txlog.writer.write_intent import APPEND, WriteIntent
+
+__all__ = ["validate_committables"]
+
+_LOOKUPS_AT_ONCE = 16
+_CHANGE_DATA = "_change_data/"
+
+
+def validate_committables(
+    committables: Sequence[Committable],
+    *,
+    partition_fields: Mapping[str, Field],
+    intent: WriteIntent = APPEND,
+    table: str | None = None,
+    table_id: str | None = None,
+    app_id: str | None = None,
+    checkpoint_id: int | None = None,
+    files: FileStore | None = None,
+    since_ms: int | None = None,
+) -> None:
+    """Check that committables can become one commit.
+
+    Each committable is for this table, application and checkpoint (where given); no task appears twice and no path
+    twice; paths stay below the table; partition values are values of exactly ``partition_fields`` (by the names that
+    the log has for them); statistics are JSON; only a write of the intent "change_rows" replaces single files. With
+    ``files`` the size of every file is looked up as well, and that it was not modified before ``since_ms`` (in ms since
+    the epoch): a vacuum may take it for an orphan by its age.
+
+    Raises InvalidInputError; NotFoundError, StorageError from the store.
+    """
+    _check_origin(committables, table, {"table_id": table_id, "app_id": app_id, "checkpoint_id": checkpoint_id})
+    seen: set[str] = set()
+    for file in _new_files(committables):
+        problem = _problem(file, partition_fields)
+        if problem is None and file.path in seen:
+            problem = "is named twice"
+        if problem is not None:
+            raise InvalidInputError(f"the committed file {file.path!r} {problem}: nothing was committed", table=table)
+        seen.add(file.path)
+    _check_replaced(committables, intent, table)
+    if files is not None:
+        _look_up([*_sizes_of(committables)], files, since_ms or 0, table)
+
+
+def _check_replaced(committables: Sequence[Committable], intent: WriteIntent, table: str | None) -> None:
+    seen: set[str] = set()
+    for committable in committables:
+        if (committable.replaced or committable.changes) and intent.kind != "change_rows":
+            raise InvalidInputError(
+                f"task {committable.task_id} replaces files of the table, but the write's intent is to {intent}:"
+                " nothing was committed",
+                table=table,
+            )
+        for replaced in committable.replaced:
+            problem = _replacement_problem(replaced)
+            if problem is None and canonical_path(replaced.path) in seen:
+                problem = "is named twice"
+            if problem is not None:
+                raise InvalidInputError(
+                    f"the replaced file {replaced.path!r} {problem}: nothing was committed", table=table
+                )
+            seen.add(canonical_path(replaced.path))
+
+
+def _replacement_problem(replaced: ReplacedFile) -> str | None:
+    try:
+        resolve_data_path(replaced.path)
+    except CorruptLogError as error:
+        return f"has a path that no file of the table has ({error.message})"
+    return None if replaced.deletion_vector is None else _vector_problem(replaced.deletion_vector)
+
+
+def _vector_problem(vector: DeletionVectorDescriptor) -> str | None:
+    """Only vectors in a file below the table are written: not every Delta engine reads those that stand in the log."""
+    try:
+        path = vector_path(vector)
+        if path is None or not path.is_relative:
+            return "gets a deletion vector that is in no file below the table"
+        block_size_bytes(vector)
+    except CorruptLogError as error:
+        return f"gets a deletion vector that nobody can read ({error.message})"
+    return None if vector.cardinality else "gets a deletion vector without a row"
+
+
+def _check_origin(committables: Sequence[Committable], table: str | None, wanted: dict[str, Any]) -> None:
+    tasks: set[tuple[str, int | None, int]] = set()
+    for committable in committables:
+        for name, value in wanted.items():
+            found = getattr(committable, name)
+            if value is not None and found != value:
+                raise InvalidInputError(
+                    f"task {committable.task_id} sent a committable with {name} {found!r}, expected {value!r}: "
+                    "nothing was committed",
+                    table=table,
+                )
+        task = (committable.app_id or committable.job_id, committable.checkpoint_id, committable.task_id)
+        if task in tasks:
+            raise InvalidInputError(
+                f"task {committable.task_id} sent two committables (attempt {committable.attempt} is one of them): "
+                "commit one attempt of each task; nothing was committed",
+                table=table,
+            )
+        tasks.add(task)
+
+
+def _new_files(committables: Iterable[Committable]) -> Iterator[PendingFile | ChangeFile]:
+    for committable in committables:
+        yield from committable.files
+        yield from committable.changes
+
+
+def _problem(file: PendingFile | ChangeFile, partition_fields: Mapping[str, Field]) -> str | None:
+    try:
+        path = resolve_data_path(encode_path(file.path))
+    except CorruptLogError as error:
+        return f"has a path that no writer may use ({error.message})"
+    if not path.is_relative or path.scheme is not None:
+        return "does not lie below the table"
+    if isinstance(file, ChangeFile) != file.path.startswith(_CHANGE_DATA):
+        return f"lies on the wrong side of {_CHANGE_DATA}, where files of change data are, and no others"
+    if file.size_bytes <= 0 or file.num_rows <= 0:
+        return f"is empty ({file.size_bytes} bytes, {file.num_rows} rows)"
+    if isinstance(file, PendingFile):
+        if not is_json_object(file.stats):
+            return "has statistics that are no JSON object, at which some readers fail"
+        if file.deletion_vector is not None and (problem := _vector_problem(file.deletion_vector)) is not None:
+            return problem
+    return problem_of(file.partition_values, partition_fields)
+
+
+def _sizes_of(committables: Iterable[Committable]) -> Iterator[tuple[str, int, bool]]:
+    """Every file to look up: its path, its size in bytes, and whether it may be longer than that."""
+    committables = [*committables]
+    for file in _new_files(committables):
+        yield file.path, file.size_bytes, False
+    ends: dict[str, int] = {}
+    for vector in _vectors_of(committables):
+        path = vector_path(vector)
+        assert path is not None
+        ends[path.path] = max(ends.get(path.path, 0), (vector.offset or 0) + block_size_bytes(vector))
+    for name, end in ends.items():
+        yield name, end, True
+
+
+def _vectors_of(committables: Iterable[Committable]) -> Iterator[DeletionVectorDescriptor]:
+    for committable in committables:
+        yield from (file.deletion_vector for file in committable.files if file.deletion_vector is not None)
+        yield from (file.deletion_vector for file in committable.replaced if file.deletion_vector is not None)
+
+
+def _look_up(found: list[tuple[str, int, bool]], files: FileStore, since_ms: int, table: str | None) -> None:
+    def check(file: tuple[str, int, bool]) -> None:
+        path, size_bytes, may_be_longer = file
+        seen = files.stat(path)
+        if seen.size < size_bytes if may_be_longer else seen.size != size_bytes:
+            raise InvalidInputError(
+                f"{path} has {seen.size} bytes, its task counted {size_bytes}: nothing was committed", table=table
+            )
+        if seen.modified_ms < since_ms:
+            raise InvalidInputError(
+                f"{path} was written {(since_ms - seen.modified_ms) / 3_600_000:.1f} hours too long ago: a vacuum "
+                "may delete it any time, since no commit names it. Nothing was committed. Write the checkpoint again, "
+                "or raise the table's delta.deletedFileRetentionDuration (half of it is the limit) if no vacuum runs",
+                table=table,
+                path=path,
+            )
+
+    if len(found) <= 4:
+        for file in found:
+            check(file)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_LOOKUPS_AT_ONCE) as pool:
+        for _ in pool.map(check, found):
+            pass

@@ -1,0 +1,59 @@
+"""`WriteIntent`: what a write means for the rows that are in the table before it.
+
+In: the caller's mode and predicate. Out: plain data that travels in a job, a sealed manifest and JSON. The rows that a
+write depends on (its read set) follow from the intent: see ``log/proposal_builder``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+__all__ = ["APPEND", "OVERWRITE", "OVERWRITE_PARTITIONS", "IntentKind", "WriteIntent", "read_intent"]
+
+IntentKind: TypeAlias = Literal["append", "overwrite", "overwrite_where", "overwrite_partitions", "change_rows"]
+"""Add rows; replace every row; replace the rows of a predicate; replace the partitions that the new rows touch; change
+single rows (delete, update, merge)."""
+
+
+@dataclass(frozen=True, slots=True)
+class WriteIntent:
+    """The kind of a write; ``where`` is the predicate of an "overwrite_where", as SQL.
+
+    Only a write of kind "append" leaves what is in the table alone, and depends on none of it.
+    """
+
+    kind: IntentKind
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(IntentKind):
+            raise ValueError(f"write intent {self.kind!r} is unknown")
+        if (self.where is not None) != (self.kind == "overwrite_where"):
+            raise ValueError(f"write intent {self.kind} with the predicate {self.where!r}")
+
+    @property
+    def is_append(self) -> bool:
+        return self.kind == "append"
+
+    @property
+    def mode(self) -> str:
+        """Spark's name for it, as history shows it."""
+        return "Append" if self.is_append else "Overwrite"
+
+    def __str__(self) -> str:
+        words = self.kind.replace("_", " ")
+        return words if self.where is None else f"{words} {self.where}"
+
+
+APPEND = WriteIntent("append")
+OVERWRITE = WriteIntent("overwrite")
+OVERWRITE_PARTITIONS = WriteIntent("overwrite_partitions")
+
+
+def read_intent(value: Any) -> WriteIntent:
+    """An intent out of its JSON object. Raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
+    where = value["where"]
+    if where is not None and type(where) is not str:
+        raise ValueError(f"the predicate of a write intent must be a string, is {where!r}")
+    return WriteIntent(value["kind"], where)
