@@ -64,7 +64,24 @@ _HOME = {
     "write": "txlog.table",
 }
 
-_OF_OTHERS = ("DeltaTable", "create", "load", "open", "read", "spark", "write_deltalake")
+_OF_OTHERS = (
+    "CommitProperties",
+    "DeltaTable",
+    "Field",
+    "QueryBuilder",
+    "Schema",
+    "WriterProperties",
+    "convert_to_deltalake",
+    "create",
+    "exists",
+    "is_deltatable",
+    "load",
+    "open",
+    "read",
+    "spark",
+    "write_deltalake",
+)
+"""Names that users of other libraries try: `txlog.util.api_hints` says what is meant here."""
 
 __all__ = [
     "CommitHooks",

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
+import pyarrow as pa
+
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.table_definition import (
     Definition,
@@ -41,11 +43,11 @@ from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
 from txlog.transaction import IsolationLevel, Transaction
 from txlog.util.api_hints import MADE_BY, explains_call, explains_calls, no_attribute, not_built
-from txlog.util.arguments import described, type_name_of, whole_number
+from txlog.util.arguments import described, names_in, type_name_of, whole_number
 
 __all__ = ["Table", "write"]
 
-WriteMode: TypeAlias = Literal["append", "overwrite", "error", "ignore"]
+WriteMode: TypeAlias = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 
 
 @explains_call
@@ -53,7 +55,7 @@ def write(
     uri: str | os.PathLike[str],
     data: Any,
     mode: WriteMode = "append",
-    partition_by: Iterable[str] | None = None,
+    partition_by: str | Iterable[str] | None = None,
     *,
     storage_options: Mapping[str, str] | None = None,
     schema_mode: SchemaMode = "strict",
@@ -70,8 +72,9 @@ def write(
 ) -> WriteResult:
     """Write ``data`` to the Delta table at ``uri``, which is created with its first rows if it is absent.
 
-    ``mode``: "append"; "overwrite" replaces every row; "error" refuses an existing table; "ignore" leaves one as it
-    is (``outcome`` is then "ignored"). ``partition_by`` and ``properties`` define a new table; on an existing one
+    ``mode``: "append"; "overwrite" replaces every row; "error", or "errorifexists" as Spark calls it, refuses an
+    existing table; "ignore" leaves one as it is (``outcome`` is then "ignored"). ``partition_by``
+    (``["day", "region"]`` or ``"day,region"``) and ``properties`` define a new table; on an existing one
     ``partition_by`` must agree. The other arguments are those of `Table.append` and `Table.open`.
 
     Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
@@ -90,8 +93,8 @@ def write(
         fingerprint=fingerprint,
         user_metadata=user_metadata,
         create=True,
-        must_create=mode in ("error", "ignore"),
-        partition_by=None if partition_by is None else _names(partition_by),
+        must_create=mode in ("error", "errorifexists", "ignore"),
+        partition_by=None if partition_by is None else names_in("partition_by", partition_by),
         properties=properties or {},
         target_file_size_bytes=target_file_size,
     )
@@ -124,7 +127,7 @@ class Table:
         cls,
         uri: str | os.PathLike[str],
         schema: Any,
-        partition_by: Iterable[str] | None = None,
+        partition_by: str | Iterable[str] | None = None,
         properties: Mapping[str, str] | None = None,
         *,
         exist_ok: bool = False,
@@ -136,16 +139,17 @@ class Table:
     ) -> Table:
         """Create an empty table as version 0.
 
-        ``schema`` is a pyarrow, Spark or Delta schema, or Arrow types by name. With ``exist_ok`` a table that is there
-        already is opened, if it is what was asked for: it has these columns, this partitioning and these property
-        values. It may have more properties, and nullable columns that were added since. Raises ``TableExistsError``;
+        ``schema`` is a pyarrow, Spark or Delta schema, Arrow types by name, or DDL: ``"id bigint not null, day date"``.
+        ``partition_by`` is ``["day", "region"]`` or ``"day,region"``. With ``exist_ok`` a table that is there already
+        is opened, if it is what was asked for: it has these columns, this partitioning and these property values. It
+        may have more properties, and nullable columns that were added since. Raises ``TableExistsError``;
         ``SchemaMismatchError`` listing how an existing table differs; ``InvalidInputError``,
         ``UnsupportedFeatureError``, ``StorageError`` (a store that ignores the condition of a conditional put is
         refused).
         """
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
         with TxlogError.located(open_table.uri):
-            definition = Definition(*new_table(schema, _names(partition_by or ()), properties))
+            definition = Definition(*new_table(schema, partition_by or (), properties))
         if not open_table.log.exists():
             _probe_new_location(open_table)
             try:
@@ -204,13 +208,24 @@ class Table:
         """The location, without credentials."""
         return self._open_table.uri
 
+    @property
+    def version(self) -> int:
+        """The newest version, looked up each time."""
+        return self._open_table.log.newest_state().version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of the newest version (see `Snapshot.schema`), looked up each time."""
+        return self.snapshot().schema
+
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def snapshot(self, version: int | None = None, timestamp: datetime | date | str | None = None) -> Snapshot:
+    def snapshot(self, version: int | None = None, timestamp: datetime | date | str | int | None = None) -> Snapshot:
         """The newest version, or the one named, or the newest at or before ``timestamp``.
 
-        ``timestamp`` is a ``datetime`` or ISO 8601 text (without zone: UTC), or a ``date`` (its first moment in UTC).
-        Raises ``NotFoundError`` for a version or time before the first that the log retains, or after the newest.
+        ``timestamp`` is a ``datetime`` or an ISO 8601 string (without zone: UTC), a ``date`` (its first moment in UTC),
+        or an integer, ms since the epoch. A time after the newest commit, such as now, is the newest version. Raises
+        ``NotFoundError`` for a version or time before the first that the log retains, and a version after the newest.
         """
         log = self._open_table.log
         if version is not None and timestamp is not None:
@@ -220,6 +235,10 @@ class Table:
         if version is None:
             return Snapshot(log, log.newest_state())
         return Snapshot(log, log.state_at(whole_number("version", version, table=self.uri)))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The newest version as an Arrow stream: ``polars.DataFrame(table)``, ``pyarrow.table(table)``."""
+        return self.snapshot().__arrow_c_stream__(requested_schema)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
@@ -249,11 +268,13 @@ class Table:
     ) -> WriteResult:
         """Append ``data`` as one new version: atomic, durable when this returns.
 
-        ``data`` is anything with ``__arrow_c_stream__`` (pyarrow, polars, pandas, duckdb) or an iterator of record
-        batches; it is streamed, never collected. ``schema_mode="merge"`` adds columns the table lacks in the same
-        commit. ``app_id`` and ``checkpoint_id`` together make it exactly once: an equal replay answers
-        ``"already_committed"``; ``fingerprint`` (such as source offsets) tells different work under one id apart.
-        ``target_file_size`` is in bytes. ``on_progress`` is called with the rows taken so far.
+        ``data`` is anything with ``__arrow_c_stream__`` (pyarrow, polars, pandas, a duckdb relation, a `Snapshot` or
+        `Table`), a pyarrow Dataset, a polars LazyFrame, or an iterator of record batches; it is streamed, never
+        collected. ``schema_mode="merge"`` adds columns the table lacks in the same commit; a new column of unsigned
+        64-bit integers becomes decimal(20,0), one of UUIDs or JSON a string. ``app_id`` and ``checkpoint_id`` together
+        make it exactly once: an equal replay answers ``"already_committed"``; ``fingerprint`` (such as source offsets)
+        tells different work under one id apart. ``target_file_size`` is in bytes. ``on_progress`` is called with the
+        rows taken so far.
 
         Data without rows makes a version too, as with Spark's Delta and deltalake, so that history tells of the job;
         a `Sink` and a stream, which ask for a commit every few seconds, leave empty checkpoints out.
@@ -347,7 +368,7 @@ class Table:
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties. Raises ``InvalidInputError`` for one that is not set."""
         state = self._open_table.writable_state()
-        keys = _names(keys)
+        keys = names_in("keys", keys)
         parameters = operation_parameters(properties=list(keys), ifExists=False)
         with TxlogError.located(self.uri, state.version):
             definition = without_properties(state, keys)
@@ -444,15 +465,3 @@ def _create_parameters(definition: Definition) -> dict[str, str]:
     metadata = definition.metadata
     partition_by = list(metadata.partition_columns)
     return operation_parameters(isManaged=False, partitionBy=partition_by, properties=metadata.configuration)
-
-
-def _names(names: Iterable[str]) -> tuple[str, ...]:
-    if isinstance(names, str):
-        raise InvalidInputError(f"give a list of names, not the text {names!r}: [{names!r}]")
-    try:
-        found = tuple(names)
-    except TypeError:
-        raise InvalidInputError(f"give a list of names, not {described(names)}") from None
-    if not all(isinstance(name, str) for name in found):
-        raise InvalidInputError(f"a name is a text: give a list of those, not {described(names)}")
-    return found

@@ -322,9 +322,9 @@ def test_from_any_refuses_what_is_no_schema(form: object) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("id bigint", "it is not JSON, from line 1, column 1 on"),
+        (b"id bigint", "it is not JSON, from line 1, column 1 on"),
         ('{"type": "struct",\n "fields": [}', "it is not JSON, from line 2, column 13 on"),
-        ("", "it is not JSON, from line 1, column 1 on"),
+        (b"", "it is not JSON, from line 1, column 1 on"),
         ('"long"', "it must be an object, is a text"),
         ("{}", "it has no 'type'"),
         ('{"type": "struct", "fields": {}}', "it must have a list as 'fields', has an object"),
@@ -335,10 +335,10 @@ def test_from_any_refuses_what_is_no_schema(form: object) -> None:
         ),
     ],
 )
-def test_a_text_that_is_no_schema_is_told_of_in_the_words_of_json(text: str, why: str) -> None:
+def test_a_string_that_is_not_a_schema_is_reported_in_the_words_of_json(text: str | bytes, why: str) -> None:
     with pytest.raises(InvalidInputError) as raised:
         from_any(text)
-    assert f"this text is no schema ({why})" in str(raised.value)
+    assert f"this string is not a schema ({why})" in str(raised.value)
 
 
 def test_the_schema_that_an_error_shows_is_one() -> None:

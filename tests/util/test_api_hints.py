@@ -16,8 +16,8 @@ from txlog.util.api_hints import ELSEWHERE, MADE_BY
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
 EXTRA = ROWS.append_column("note", pa.array(["x", "y"]))
-WITH_BLOCK = "its with block commits when it ends, and aborts when an exception leaves it"
-TASK_BLOCK = "its with block seals the files when it ends, and removes them when an exception leaves it"
+WITH_BLOCK = "the with block, which commits when it ends, and aborts when an exception leaves it"
+TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
 
 
 def _failing_half_way() -> Iterator[pa.Table]:
@@ -42,9 +42,10 @@ def owners(table: txlog.Table) -> Iterator[dict[str, Any]]:
 )
 def test_a_name_of_another_library_is_answered_with_the_one_here(kind: str, name: str, owners: dict[str, Any]) -> None:
     owner = owners[kind]
-    with pytest.raises(txlog.UnsupportedFeatureError, match=f"{kind} has no {name}: ") as caught:
+    with pytest.raises(txlog.InvalidInputError, match=f"{kind} has no {name}: use ") as caught:
         owner.__getattr__(name)
     assert isinstance(caught.value, AttributeError)
+    assert caught.value.kind == "InvalidInputError"
     assert name in vars(owner) or not hasattr(owner, name)  # txlog.spark is there once it was imported
     assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
 
@@ -90,6 +91,9 @@ def test_what_is_said_of_sinks_is_so(table: txlog.Table) -> None:
 @pytest.mark.parametrize(
     ("call", "advice"),
     [
+        (lambda table: txlog.write(table_or_uri=table.uri, data=ROWS), "it is called 'uri' here"),  # type: ignore[call-arg]
+        (lambda table: table.append(ROWS, commit_properties=None), "use user_metadata, app_id and checkpoint_id"),
+        (lambda table: table.append(ROWS, writer_properties=None), "use target_file_size, and the table property"),
         (lambda table: txlog.Table(table.uri, version=1), MADE_BY["Table"]),
         (lambda table: txlog.Table(), MADE_BY["Table"]),  # type: ignore[call-arg]
         (lambda table: txlog.Table(table.uri), MADE_BY["Table"]),

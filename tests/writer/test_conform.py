@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+import uuid
 from decimal import Decimal as D
 from typing import Any
 
@@ -71,6 +72,8 @@ MOMENTS = [datetime.datetime(1970, 1, 1, tzinfo=UTC) + datetime.timedelta(micros
 DAYS = [datetime.date(1970, 1, 1), datetime.date(1970, 1, 2)]
 BEFORE_EPOCH = [MOMENTS[0] - datetime.timedelta(seconds=5)]
 
+UUIDS = pa.array([uuid.UUID(int=1).bytes, None, uuid.UUID(int=2**127 + 5).bytes], pa.binary(16)).cast(pa.uuid())
+
 LOSSLESS = [
     pytest.param(STRING, pa.array(["a", None, "é"], pa.large_string()), ["a", None, "é"], id="large-string"),
     pytest.param(STRING, pa.array(["a", None, "x" * 40], pa.string_view()), ["a", None, "x" * 40], id="string-view"),
@@ -83,6 +86,10 @@ LOSSLESS = [
     ),
     pytest.param(STRING, pa.RunEndEncodedArray.from_arrays([2, 3], ["a", "b"]), ["a", "a", "b"], id="run-ends"),
     pytest.param(STRING, pa.array(["{}"]).cast(pa.json_()), ["{}"], id="json-extension"),
+    pytest.param(STRING, UUIDS, [str(uuid.UUID(int=1)), None, str(uuid.UUID(int=2**127 + 5))], id="uuid-to-string"),
+    pytest.param(BINARY, UUIDS, [uuid.UUID(int=1).bytes, None, uuid.UUID(int=2**127 + 5).bytes], id="uuid-to-binary"),
+    pytest.param(STRING, pa.nulls(2, pa.uuid()), [None, None], id="uuids-of-nulls"),
+    pytest.param(STRING, UUIDS.slice(0, 0), [], id="no-uuids"),
     pytest.param(STRING, pa.nulls(2), [None, None], id="null-type"),
     pytest.param(BINARY, pa.array([b"a", None], pa.binary_view()), [b"a", None], id="binary-view"),
     pytest.param(BINARY, pa.array([b"a", None], pa.large_binary()), [b"a", None], id="large-binary"),

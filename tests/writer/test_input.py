@@ -54,6 +54,9 @@ class OnlyStream:
         pytest.param(lambda: (pl.from_arrow(TABLE.slice(n, 1)) for n in range(2)), id="generator-of-polars"),
         pytest.param(lambda: [TABLE.slice(0, 1).to_pandas(), TABLE.slice(1).to_pandas()], id="list-of-pandas"),
         pytest.param(lambda: ds.dataset(TABLE).scanner().to_reader(), id="dataset-reader"),
+        pytest.param(lambda: ds.dataset(TABLE), id="dataset"),
+        pytest.param(lambda: ds.dataset(TABLE).scanner(), id="scanner"),
+        pytest.param(lambda: pl.LazyFrame(ROWS), id="lazy-frame"),
         pytest.param(lambda: TABLE.to_struct_array().chunk(0), id="struct-array"),
     ],
 )
@@ -119,7 +122,13 @@ def test_a_table_without_rows_keeps_its_schema() -> None:
 @pytest.mark.parametrize(
     ("data", "hint"),
     [
-        pytest.param(pl.LazyFrame(ROWS), "collect()", id="lazy-frame"),
+        pytest.param(pl.LazyFrame(ROWS).group_by("a"), "record batches", id="lazy-group-by"),
+        pytest.param(duckdb.connect(), "connection.sql(query)", id="duckdb-connection"),
+        pytest.param(
+            pl.DataFrame({"a": [1], "o": [object()]}, schema={"a": pl.Int64, "o": pl.Object}),
+            "polars columns of Python objects cannot be stored (o)",
+            id="polars-objects",
+        ),
         pytest.param({"a": [1]}, "pyarrow.table", id="dict"),
         pytest.param(ROWS, "from_pylist", id="list-of-dicts"),
         pytest.param("rows.csv", "str", id="text"),
@@ -136,6 +145,44 @@ def test_what_is_no_data_is_refused_with_what_to_pass_instead(data: Any, hint: s
     with pytest.raises(InvalidInputError) as caught:
         list(open_data(data).batches)
     assert hint in str(caught.value)
+
+
+def test_a_lazy_frame_runs_once_when_its_first_batch_is_asked_for() -> None:
+    runs: list[int] = []
+
+    def counted(frame: pl.DataFrame) -> pl.DataFrame:
+        runs.append(frame.height)
+        return frame
+
+    query = pl.LazyFrame(ROWS).map_batches(counted, schema={"a": pl.Int64, "b": pl.String})
+    stream = open_data(query)
+    assert stream.schema.names == ["a", "b"]
+    assert not any(runs)
+    assert [row["a"] for batch in stream.batches for row in batch.to_pylist()] == [1, 2]
+    assert sum(runs) == 2
+
+
+def test_a_lazy_frame_without_rows_keeps_its_columns() -> None:
+    stream = open_data(pl.LazyFrame(ROWS).filter(pl.col("a") > 9))
+    assert stream.schema.names == ["a", "b"]
+    assert sum(batch.num_rows for batch in stream.batches) == 0
+
+
+def test_a_lazy_frame_of_a_polars_that_cannot_stream_is_refused_with_the_call_to_make() -> None:
+    OldLazyFrame = type("LazyFrame", (), {"__module__": "polars.lazyframe"})
+    with pytest.raises(InvalidInputError, match=r"pass lazy_frame\.collect\(\)"):
+        open_data(OldLazyFrame())
+
+
+def test_a_query_of_a_lazy_frame_that_fails_says_so() -> None:
+    def fail(frame: pl.DataFrame) -> pl.DataFrame:
+        if frame.height:
+            raise ValueError("broken")
+        return frame
+
+    stream = open_data(pl.LazyFrame(ROWS).map_batches(fail, schema={"a": pl.Int64, "b": pl.String}))
+    with pytest.raises(InvalidInputError, match=r"the query of the LazyFrame failed: .*broken"):
+        list(stream.batches)
 
 
 def test_a_source_that_fails_half_way_says_so() -> None:

@@ -10,10 +10,9 @@ import typer
 
 import txlog
 from txlog.cli import log_commands, show, sink_commands
-from txlog.cli.columns import parse_columns, read_schema
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
-from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs
+from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs, read_schema
 
 __all__ = ["app"]
 
@@ -317,7 +316,7 @@ def _txn_ids(texts: list[str] | None) -> dict[int, str]:
 
 def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:
     if columns is not None:
-        return parse_columns(columns)
+        return columns
     if like is not None:
         files = open_data_files([like])
         files.require_types()

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-__all__ = ["Json", "PartitionBy", "Storage", "Uri", "names", "pairs"]
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import Struct, schema_from_json
+from txlog.protocol.schema_input import SCHEMA_EXAMPLE
+
+__all__ = ["Json", "PartitionBy", "Storage", "Uri", "names", "pairs", "read_schema"]
 
 Uri = Annotated[
     str,
@@ -37,3 +42,15 @@ def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict
             raise typer.BadParameter(f"{option} takes {form}")
         found[key] = value
     return found
+
+
+def read_schema(path: Path) -> Struct:
+    """The Delta (or Spark) schema that a file holds as JSON; raises ``InvalidInputError``, ``OSError``."""
+    try:
+        return schema_from_json(path.read_bytes())
+    except ValueError as error:
+        raise InvalidInputError(
+            f"{path} holds no Delta schema: {error}. Write the JSON that df.schema.json() gives in Spark, such as"
+            f" {SCHEMA_EXAMPLE}; or list the columns instead: --columns 'id bigint not null, name string'",
+            path=str(path),
+        ) from None

@@ -33,6 +33,7 @@ from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
 from txlog.util import ambient
+from txlog.util.arguments import names_in
 
 __all__ = [
     "Definition",
@@ -54,7 +55,7 @@ class Definition:
 
 
 def new_table(
-    schema: Any, partition_by: Iterable[str] = (), properties: Mapping[str, str] | None = None
+    schema: Any, partition_by: str | Iterable[str] = (), properties: Mapping[str, str] | None = None
 ) -> tuple[Metadata, Protocol]:
     """The first metadata and protocol of a table.
 
@@ -66,7 +67,7 @@ def new_table(
     configuration = validate(properties or {})
     _check_promises({}, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
-    columns = check_partition_columns(struct, _listed(partition_by))
+    columns = check_partition_columns(struct, names_in("partition_by", partition_by))
     struct, configuration = _mapped(struct, configuration, _random_name)
     configuration = _with_row_tracking_columns(configuration)
     metadata = Metadata(
@@ -263,10 +264,3 @@ _ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "row-id-col",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "row-commit-version-col",
 }
-
-
-def _listed(names: Iterable[str]) -> tuple[str, ...]:
-    """A lone text is an iterable of letters, which nobody means."""
-    if isinstance(names, str):
-        raise InvalidInputError(f"partition_by must be a list of column names, is the text {names!r}: use [{names!r}]")
-    return tuple(names)

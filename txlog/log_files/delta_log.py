@@ -272,9 +272,9 @@ class DeltaLog:
         return self._times.of_version(version)
 
     def version_at(self, timestamp_ms: int) -> int:
-        """The newest version committed at or before ``timestamp_ms``.
+        """The newest version committed at or before ``timestamp_ms``: the newest of all for a time after its commit.
 
-        Raises ``NotFoundError`` where that lies before the first readable version or after the last one.
+        Raises ``NotFoundError`` where that lies before the first readable version.
         """
         return self._times.version_at(timestamp_ms, self.newest_state())
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
+from numbers import Number
 from typing import Any
 
 from txlog.errors import InvalidInputError, NotFoundError
@@ -51,31 +52,18 @@ class CommitTimes:
         return times[version] if version in times else self._store.log.stat(commit_name(version)).modified_ms
 
     def version_at(self, timestamp_ms: int, state: TableState) -> int:
-        """The newest version at or before the moment; ``NotFoundError`` where the log does not reach that far."""
+        """The newest version at or before the moment; ``NotFoundError`` where the log does not reach back that far."""
         times, low, high = self._searched(timestamp_ms, state)
         if state.version not in times:
             raise NotFoundError("no commit is left in the log to tell the time of a version", table=self._store.uri)
-        for version, is_outside, side, advice in (
-            (
-                low,
-                timestamp_ms < self._time(low, times, state),
-                "before the earliest version that can be read",
-                "ask for a later time",
-            ),
-            (
-                state.version,
-                timestamp_ms > self._time(state.version, times, state),
-                "after the latest version",
-                "leave the time out to read that one",
-            ),
-        ):
-            if is_outside:
-                limit_ms = self._time(version, times, state)
-                raise NotFoundError(
-                    f"{_utc(timestamp_ms)} is {side}, {version}, of {_utc(limit_ms)}: {advice}",
-                    table=self._store.uri,
-                    version=version,
-                )
+        earliest_ms = self._time(low, times, state)
+        if timestamp_ms < earliest_ms:
+            raise NotFoundError(
+                f"{_utc(timestamp_ms)} is before the earliest version that can be read, {low}, of {_utc(earliest_ms)}:"
+                " ask for a later time",
+                table=self._store.uri,
+                version=low,
+            )
         return self._newest(timestamp_ms, times, state, low, high)
 
     def newest_until(self, timestamp_ms: int, state: TableState) -> int | None:
@@ -162,17 +150,27 @@ class CommitTimes:
 
 
 def milliseconds(timestamp: Any) -> int:
-    """A ``datetime``, ``date`` (its first moment) or ISO 8601 text as ms since the epoch; without a zone it is UTC."""
+    """A ``datetime``, ``date`` (its first moment) or ISO 8601 string as ms since the epoch; without a zone it is UTC.
+
+    A whole number is taken for ms since the epoch as it is.
+    """
     if isinstance(timestamp, str):
         try:
             # Python 3.10 reads no "Z".
             timestamp = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
         except ValueError:
-            raise InvalidInputError(f"{timestamp!r} is no ISO 8601 time, such as 2026-11-20T18:30:00Z") from None
+            raise InvalidInputError(
+                f"Invalid timestamp {described(timestamp)}: expected ISO 8601, e.g. 2026-11-20T18:30:00Z"
+            ) from None
     elif isinstance(timestamp, date) and not isinstance(timestamp, datetime):
         timestamp = datetime(timestamp.year, timestamp.month, timestamp.day)
+    elif isinstance(timestamp, Number):
+        return whole_number("timestamp (in ms since the epoch)", timestamp)
     if not isinstance(timestamp, datetime):
-        raise InvalidInputError(f"a timestamp is a datetime, a date or ISO 8601 text, not {described(timestamp)}")
+        raise InvalidInputError(
+            "a timestamp is a datetime, a date, an ISO 8601 string or an integer (ms since the epoch), not"
+            f" {described(timestamp)}"
+        )
     if timestamp.tzinfo is None:
         timestamp = timestamp.replace(tzinfo=timezone.utc)
     moment: datetime = timestamp

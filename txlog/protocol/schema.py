@@ -383,8 +383,8 @@ def from_arrow(schema: pa.Schema) -> Struct:
     """The Delta schema that holds every value of these Arrow types.
 
     ``uint8/16/32/64`` become short, integer, long, decimal(20,0); any timestamp becomes microseconds, with a zone
-    ``timestamp``, without ``timestamp_ntz``; ``null`` becomes ``void``. Delta metadata is taken from
-    `ARROW_METADATA_KEY`, a ``comment`` from its own key; other Arrow metadata is not Delta's.
+    ``timestamp``, without ``timestamp_ntz``; ``null`` becomes ``void``; UUID and JSON become string. Delta
+    metadata is taken from `ARROW_METADATA_KEY`, a ``comment`` from its own key; other Arrow metadata is not Delta's.
     Raises InvalidInputError naming the column and the type that Delta cannot hold.
     """
     return Struct(tuple(_field_from_arrow(f, f.name) for f in schema))
@@ -408,7 +408,7 @@ def _metadata_from_arrow(arrow: pa.Field, column: str) -> dict[str, Any]:
 
 
 def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
-    found = _DELTA_BY_ARROW_ID.get(arrow.id)
+    found = STRING if getattr(arrow, "extension_name", "") in _AS_STRING else _DELTA_BY_ARROW_ID.get(arrow.id)
     if found is not None:
         return found
     if isinstance(arrow, pa.TimestampType):
@@ -445,4 +445,5 @@ _ARROW_FORMS: dict[DataType, tuple[pa.DataType, ...]] = {
     VOID: (pa.null(),),
 }
 _DELTA_BY_ARROW_ID = {arrow.id: delta for delta, forms in _ARROW_FORMS.items() for arrow in forms}
+_AS_STRING = ("arrow.json", "arrow.uuid")
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType, pa.ListViewType, pa.LargeListViewType)

@@ -1,7 +1,7 @@
 """What a caller may hand over as a table's schema.
 
-In: a pyarrow, Spark or Delta schema, or Arrow types by name. Out: a ``Struct``, or ``InvalidInputError`` saying what to
-give instead. What a new table's schema may hold is looked at in ``schema_merge``.
+In: a pyarrow, Spark or Delta schema, DDL, or Arrow types by name. Out: a ``Struct``, or ``InvalidInputError`` saying
+what to give instead. What a new table's schema may hold is looked at in ``schema_merge``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,16 @@ SCHEMA_EXAMPLE = '{"type": "struct", "fields": [{"name": "id", "type": "long", "
 
 
 def from_any(schema: Any) -> Struct:
-    """A schema as callers hold one: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON.
+    """A schema as callers hold one: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON, DDL.
 
     Also what has ``__arrow_c_schema__``, and Arrow types by name. Raises InvalidInputError, UnsupportedFeatureError.
     """
     if isinstance(schema, Struct):
         return schema
+    if isinstance(schema, str) and schema.strip()[:1] not in ("{", "[", '"'):
+        from txlog.protocol.schema_ddl import parse_columns
+
+        return parse_columns(schema)
     if isinstance(schema, dict) and schema and all(isinstance(kind, pa.DataType) for kind in schema.values()):
         schema = pa.schema(list(schema.items()))
     try:
@@ -33,10 +37,10 @@ def from_any(schema: Any) -> Struct:
             return schema_from_json(schema.jsonValue() if hasattr(schema, "jsonValue") else schema)
         arrow = pa.schema(schema)
     except ValueError as error:
-        what = "text" if isinstance(schema, str | bytes) else type_name_of(schema)
+        what = "string" if isinstance(schema, str | bytes) else type_name_of(schema)
         raise InvalidInputError(
-            f'this {what} is no schema ({error}): give a pyarrow.Schema or {{"id": pyarrow.int64()}}, a Spark'
-            f" StructType, or the JSON of a Delta schema, {SCHEMA_EXAMPLE}; txlog.write(uri, data) makes a table"
-            " for data"
+            f"this {what} is not a schema ({error}): give a pyarrow.Schema or {{'id': pyarrow.int64()}}, a Spark"
+            f' StructType, DDL such as "id bigint not null, name string", or the JSON of a Delta schema,'
+            f" {SCHEMA_EXAMPLE}; txlog.write(uri, data) makes a table for data"
         ) from None
     return from_arrow(arrow)

@@ -91,7 +91,11 @@ def _problems(data_type: DataType, column: str, any_name: bool) -> Iterator[str]
             f"column {column} is a variant, which this release cannot write", features=("variantType",)
         )
     if data_type == VOID:
-        yield f"{column}: a column of only nulls (void) has no type: cast it, or leave it out"
+        yield (
+            f"{column}: a column of only nulls (void) has no type: name its type in a schema, by"
+            " Table.create(uri, schema) or table.add_columns(schema), before you write the rows;"
+            " or cast the column, or leave it out"
+        )
     elif isinstance(data_type, Decimal):
         if not 1 <= data_type.precision <= 38 or not 0 <= data_type.scale <= data_type.precision:
             yield f"{column}: {type_name(data_type)} is out of range (precision 1 to 38, scale 0 to precision)"

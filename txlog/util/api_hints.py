@@ -48,18 +48,28 @@ NOT_BUILT = {
 }
 """What a later release builds, and what to do until then."""
 
-_WITH_BLOCK = "its with block commits when it ends, and aborts when an exception leaves it"
-_TASK_BLOCK = "its with block seals the files when it ends, and removes them when an exception leaves it"
+_WITH_BLOCK = "the with block, which commits when it ends, and aborts when an exception leaves it"
+_TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
+_COUNT = ".to_arrow(columns=[]).num_rows, which counts without reading a column"
 _TASK = "with sink.task(checkpoint_id, task_id) as task: task.write(data)"
 
 ELSEWHERE = {
     "txlog": {
+        "CommitProperties": 'table.append(data, user_metadata="...", app_id="...", checkpoint_id=1)',
         "DeltaTable": "txlog.Table.open(uri), txlog.Table.create(uri, schema)",
+        "Field": "pyarrow.field(name, type)",
+        "QueryBuilder": "duckdb or polars on table.snapshot(), which is an Arrow stream",
+        "Schema": 'pyarrow.schema([...]), or "id bigint not null, name string"',
+        "WriterProperties": "table.append(data, target_file_size=...), and the table property"
+        " delta.parquet.compression.codec",
+        "convert_to_deltalake": "txlog.Table.create(uri, schema) and table.add_files(paths)",
         "create": "txlog.Table.create(uri, schema)",
+        "exists": "txlog.Table.exists(uri)",
+        "is_deltatable": "txlog.Table.exists(uri)",
         "load": "txlog.Table.open(uri)",
         "open": "txlog.Table.open(uri)",
         "read": "txlog.Table.open(uri).snapshot().to_arrow(columns, where)",
-        "spark": "import txlog.spark first",
+        "spark": "`import txlog.spark` first",
         "write_deltalake": "txlog.write(uri, data, mode)",
     },
     "Table": {
@@ -67,31 +77,43 @@ ELSEWHERE = {
         "begin": "with table.transaction() as txn",
         "checkpoint": "table.create_checkpoint()",
         "cleanup_metadata": "table.clean_up_log()",
-        "columns": "table.snapshot().schema.names",
-        "count": "table.snapshot().to_arrow(columns=[]).num_rows counts without reading a column",
+        "columns": "table.schema.names",
+        "convert_to_deltalake": "Table.create(uri, schema) and table.add_files(paths)",
+        "count": f"table.snapshot(){_COUNT}",
         "file_uris": 'table.snapshot().files()["path"], relative to table.uri',
         "files": "table.snapshot().files()",
+        "for_name": "Table.open(uri)",
+        "for_path": "Table.open(uri)",
+        "from_data_catalog": "Table.open(uri)",
+        "get_add_actions": "table.snapshot().files()",
+        "insert": "table.append(data)",
+        "is_deltatable": "Table.exists(uri)",
         "load_as_version": "table.snapshot(version), table.snapshot(timestamp=...)",
+        "load_version": "table.snapshot(version)",
+        "load_with_datetime": "table.snapshot(timestamp=...)",
         "metadata": "table.snapshot().table_id, .properties, .partition_columns",
+        "num_rows": f"table.snapshot(){_COUNT}",
         "partition_columns": "table.snapshot().partition_columns",
+        "partitions": 'table.snapshot().files()["partitionValues"]',
         "properties": "table.snapshot().properties",
-        "num_rows": "table.snapshot().to_arrow(columns=[]).num_rows counts without reading a column",
         "protocol": "table.snapshot().protocol",
         "read": "table.snapshot().to_arrow(columns, where)",
         "scan": "table.snapshot().to_batches(columns, where)",
-        "schema": "table.snapshot().schema",
+        "table_config": "table.snapshot().properties",
+        "table_uri": "table.uri",
         "to_arrow": "table.snapshot().to_arrow(columns, where)",
         "to_batches": "table.snapshot().to_batches(columns, where)",
         "to_pandas": "table.snapshot().to_arrow().to_pandas()",
-        "to_polars": "polars.DataFrame(table.snapshot())",
-        "to_pyarrow_dataset": "table.snapshot().to_batches(columns, where) reads only what the predicate needs",
+        "to_polars": "polars.DataFrame(table)",
+        "to_pyarrow_dataset": "table.snapshot().to_batches(columns, where), which reads only what the predicate needs",
         "to_pyarrow_table": "table.snapshot().to_arrow(columns, where)",
-        "version": "table.snapshot().version",
+        "transaction_version": 'table.snapshot().transaction_version("app")',
+        "update_incremental": "table.snapshot(), which is the newest version each time",
         "write": "table.append(data), table.overwrite(data)",
     },
     "Transaction": {
         "abort": _WITH_BLOCK,
-        "begin": "with table.transaction() as txn begins it",
+        "begin": "with table.transaction() as txn, which begins it",
         "commit": _WITH_BLOCK,
         "delete": _DELETE,
         "files": "txn.snapshot.files(where)",
@@ -99,31 +121,31 @@ ELSEWHERE = {
         "rollback": _WITH_BLOCK,
         "schema": "txn.snapshot.schema",
         "to_arrow": "txn.read(where, columns)",
-        "version": "txn.snapshot.version is what it sees, txn.result.version what it became",
+        "version": "txn.snapshot.version for what it sees, txn.result.version for what it became",
         "write": "txn.append(data)",
     },
     "Sink": {
         "append": _TASK,
-        "close": "a sink holds nothing open",
-        "flush": "sink.prepare(checkpoint_id, tasks) seals what is staged, sink.commit(checkpoint_id) commits it",
+        "close": "nothing in its place: a sink holds nothing open",
+        "flush": "sink.prepare(checkpoint_id, tasks) to seal what is staged, sink.commit(checkpoint_id) to commit it",
         "snapshot": "sink.prepare(checkpoint_id, tasks)",
         "write": _TASK,
     },
     "SinkTask": {
         "append": "task.write(data)",
         "close": _TASK_BLOCK,
-        "commit": f"{_TASK_BLOCK}; sink.stage(task.committable) keeps them",
+        "commit": f"{_TASK_BLOCK}; then sink.stage(task.committable) to keep them",
         "result": "task.committable",
     },
     "Snapshot": {
         "columns": "snapshot.schema.names",
-        "count": "snapshot.to_arrow(columns=[]).num_rows counts without reading a column",
+        "count": f"snapshot{_COUNT}",
         "metadata": "snapshot.table_id, .properties, .partition_columns",
-        "num_rows": "snapshot.to_arrow(columns=[]).num_rows counts without reading a column",
+        "num_rows": f"snapshot{_COUNT}",
         "timestamp": "snapshot.timestamp_ms",
         "to_pandas": "snapshot.to_arrow().to_pandas()",
         "to_polars": "polars.DataFrame(snapshot)",
-        "to_pyarrow_dataset": "snapshot.to_batches(columns, where) reads only what the predicate needs",
+        "to_pyarrow_dataset": "snapshot.to_batches(columns, where), which reads only what the predicate needs",
         "to_pyarrow_table": "snapshot.to_arrow(columns, where)",
         "to_pydict": "snapshot.to_arrow().to_pydict()",
         "to_pylist": "snapshot.to_arrow().to_pylist()",
@@ -143,10 +165,14 @@ SAME_AS = {
     "partitioncols": "partition_by",
     "maxretries": "max_attempts",
     "numretries": "max_attempts",
+    "partitionfilters": "where",
+    "path": "uri",
     "predicate": "where",
     "replacewhere": "where",
     "retries": "max_attempts",
     "savemode": "mode",
+    "tableoruri": "uri",
+    "tableuri": "uri",
     "txnappid": "app_id",
     "txnversion": "checkpoint_id",
 }
@@ -155,14 +181,18 @@ SAME_AS = {
 _MERGE = 'schema_mode="merge" adds the columns that the table lacks'
 _AS_IT_WAS = "table.snapshot(version) and table.snapshot(timestamp=...) are the table as it was"
 INSTEAD = {
+    "commitproperties": "use user_metadata, app_id and checkpoint_id, which are arguments of their own here",
+    "description": "the comment of a table is not in this release; user_metadata is kept in each commit",
     "mergeschema": _MERGE,
     "mode": "table.append(data) adds rows, table.overwrite(data) replaces all; txlog.write(uri, data, mode) is either",
     "overwriteschema": f"another schema is not in this release; {_MERGE}",
+    "name": "a table has its location for a name; user_metadata is kept in each commit",
     "partitionby": "a table is partitioned as it was made: Table.create(uri, schema, partition_by=[...])",
     "timestamp": _AS_IT_WAS,
     "timestampasof": _AS_IT_WAS,
     "version": _AS_IT_WAS,
     "versionasof": _AS_IT_WAS,
+    "writerproperties": 'use target_file_size, and the table property "delta.parquet.compression.codec"',
 }
 """Arguments that another call takes, or that are values of another argument here."""
 
@@ -171,13 +201,20 @@ class InvalidInputError(errors.InvalidInputError, TypeError):
     """The library's own, for a call that does not fit."""
 
 
+class UnknownNameError(errors.InvalidInputError, AttributeError):
+    """The library's own ``InvalidInputError``, for an attribute that another library has."""
+
+    kind = "InvalidInputError"
+
+
 class UnsupportedFeatureError(errors.UnsupportedFeatureError, AttributeError):
     """The library's own, for an attribute."""
 
 
 def not_built(name: str, table: str | None) -> UnsupportedFeatureError:
     """The refusal of one of `NOT_BUILT`."""
-    return _refusal("Table", name, f"{name} is not in this release. Until it is: {NOT_BUILT[name]}", table)
+    message = f"{name} is not in this release. Until it is: {NOT_BUILT[name]}"
+    return UnsupportedFeatureError(message, table=table, features=(f"Table.{name}",))
 
 
 def no_attribute(owner: object, name: str, table: str | None) -> Exception:
@@ -185,14 +222,10 @@ def no_attribute(owner: object, name: str, table: str | None) -> Exception:
     kind = "txlog" if isinstance(owner, ModuleType) else type(owner).__name__
     if name in ELSEWHERE.get(kind, {}):
         what = kind if kind == "txlog" else f"a {kind}"
-        return _refusal(kind, name, f"{what} has no {name}: {ELSEWHERE[kind][name]}", table)
+        return UnknownNameError(f"{what} has no {name}: use {ELSEWHERE[kind][name]}", table=table)
     if kind == "Table" and name in NOT_BUILT:
         return not_built(name, table)
     return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
-
-
-def _refusal(kind: str, name: str, message: str, table: str | None) -> UnsupportedFeatureError:
-    return UnsupportedFeatureError(message, table=table, features=(f"{kind}.{name}",))
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------

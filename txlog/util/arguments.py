@@ -1,7 +1,7 @@
-"""What a caller hands over, looked at before it is used: whole numbers of any library, and how a value is told back.
+"""What a caller passes, checked before it is used: whole numbers of any library, lists of names, values in errors.
 
-In: an argument. Out: the plain ``int`` that it means, or ``InvalidInputError``; and `described`, the words for a value
-that is not what was asked for, which never print somebody's data.
+In: an argument. Out: the plain ``int`` or tuple of names that it means, or ``InvalidInputError``; and `described`, the
+words for a value that is not what was asked for, which never print somebody's data.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from txlog.errors import InvalidInputError
 
-__all__ = ["described", "type_name_of", "whole_number"]
+__all__ = ["described", "names_in", "type_name_of", "whole_number"]
 
 _INT64_MAX = 2**63 - 1
 
@@ -37,6 +37,24 @@ def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None 
         message = f"{name} must be a whole number from {at_least} to 2**63-1, is {described(value)}"
         raise InvalidInputError(message, table=table)
     return number
+
+
+def names_in(name: str, value: Any) -> tuple[str, ...]:
+    """The names that the argument ``name`` holds: a list of strings, or one string with commas between them.
+
+    A name that has a comma in it can only be given in a list. An empty string holds no name. Raises
+    ``InvalidInputError``, which names the argument.
+    """
+    if isinstance(value, str):
+        found = tuple(part.strip() for part in value.split(",")) if value.strip() else ()
+    else:
+        try:
+            found = tuple(value)
+        except TypeError:
+            raise InvalidInputError(f"{name} must be a list of names, is {described(value)}") from None
+    if not all(isinstance(part, str) and part for part in found):
+        raise InvalidInputError(f"{name} must be a list of names, each a non-empty string, is {described(value)}")
+    return found
 
 
 def described(value: Any) -> str:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from txlog.arrow.lists import LIST_TYPES, offsets_and_mask
+from txlog.arrow.uuids import is_uuid, uuid_strings
 from txlog.protocol.schema import (
     BINARY,
     BOOLEAN,
@@ -80,6 +81,8 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[D
 
     What does not fit is appended to ``found`` (and the result is then meaningless). ``column`` is the dotted path.
     """
+    if target == STRING and is_uuid(source):
+        return uuid_strings
     unwrapped, unwrap = _unwrapped(source)
     if pa.types.is_null(unwrapped):
         return _chain(unwrap, _plain_cast(type_to_arrow(target, column)))

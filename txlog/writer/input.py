@@ -20,6 +20,9 @@ from txlog.util.arguments import described, type_name_of
 
 __all__ = ["DataStream", "open_data"]
 
+_READAHEAD = 4
+"""Batches of a dataset in memory beyond the one in hand; its own default is 16 of each of 4 files."""
+
 
 @dataclass(frozen=True, slots=True)
 class DataStream:
@@ -35,8 +38,9 @@ class DataStream:
 def open_data(data: Any) -> DataStream:
     """Open ``data`` for one pass; a batch is asked for only when the one before it has been dealt with.
 
-    Takes a ``pyarrow`` Table, RecordBatch or RecordBatchReader, any object with ``__arrow_c_stream__`` or
-    ``__arrow_c_array__``, and any iterable of those. Raises InvalidInputError naming what to pass instead.
+    Takes a ``pyarrow`` Table, RecordBatch, RecordBatchReader, Dataset or Scanner, a polars LazyFrame, any object with
+    ``__arrow_c_stream__`` or ``__arrow_c_array__``, and any iterable of those.
+    Raises InvalidInputError naming what to pass instead.
     """
     if isinstance(data, DataStream):
         return data
@@ -47,6 +51,14 @@ def open_data(data: Any) -> DataStream:
     if isinstance(data, pa.RecordBatchReader):
         return DataStream(data.schema, _read(data))
     _refuse_what_cannot_stream(data)
+    if _is_of(data, "polars", "LazyFrame") and hasattr(data, "collect_batches"):
+        return _from_lazy_frame(data)
+    if _is_of(data, "pyarrow", "Dataset"):
+        return open_data(data.scanner(batch_readahead=_READAHEAD, fragment_readahead=1).to_reader())
+    if _is_of(data, "pyarrow", "Scanner"):
+        return open_data(data.to_reader())
+    if _is_of(data, "polars", "DataFrame"):
+        _refuse_objects(data)
     if hasattr(data, "__arrow_c_stream__"):
         return _from_arrow_stream(data)
     if hasattr(data, "__arrow_c_array__"):
@@ -68,6 +80,25 @@ def _from_arrow_stream(data: Any) -> DataStream:
         ) from error
     stream = DataStream(reader.schema, _read(reader))
     return _without_unnamed_index(stream) if _is_pandas(data) else stream
+
+
+def _from_lazy_frame(data: Any) -> DataStream:
+    """Polars runs the query when the first batch is asked for, and hands over batches while it runs."""
+    schema = open_data(data.limit(0).collect()).schema
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        pieces = iter(data.collect_batches())
+        while (piece := _next_of_query(pieces)) is not None:
+            yield from open_data(piece).batches
+
+    return DataStream(schema, batches())
+
+
+def _next_of_query(pieces: Iterator[Any]) -> Any:
+    try:
+        return next(pieces, None)
+    except Exception as error:  # polars has a tree of its own, which is not imported for this
+        raise InvalidInputError(f"the query of the LazyFrame failed: {error}") from error
 
 
 def _from_arrow_array(data: Any) -> DataStream:
@@ -111,8 +142,10 @@ def _checked_piece(piece: Any) -> Any:
 def _refuse_what_cannot_stream(data: Any) -> None:
     if isinstance(data, type):
         raise InvalidInputError(f"data is {described(data)}, not an object of it that holds rows")
-    if type(data).__name__ == "LazyFrame":
-        raise InvalidInputError("data is a LazyFrame, which has no rows yet: pass lazy_frame.collect()")
+    if type(data).__name__ == "LazyFrame" and not hasattr(data, "collect_batches"):
+        raise InvalidInputError("data is a LazyFrame, which this polars does not stream: pass lazy_frame.collect()")
+    if type(data).__name__ == "DuckDBPyConnection":
+        raise InvalidInputError("data is a duckdb connection: pass the relation that connection.sql(query) gives")
     if type(data).__module__.startswith("pyspark."):
         raise InvalidInputError('data is a Spark DataFrame: use df.write.format("txlog").mode("append").save(uri)')
     if isinstance(data, Mapping):
@@ -122,6 +155,21 @@ def _refuse_what_cannot_stream(data: Any) -> None:
             f"data is {type_name_of(data)}, not rows: read the file first, by pyarrow.parquet.read_table(path) or"
             " pyarrow.csv.open_csv(path); `txlog append` takes files as they are"
         )
+
+
+def _refuse_objects(frame: Any) -> None:
+    """Polars exports a Python object as the address that it has in memory."""
+    objects = [name for name, kind in frame.schema.items() if str(kind) == "Object"]
+    if objects:
+        raise InvalidInputError(
+            f"polars columns of Python objects cannot be stored ({', '.join(objects)}): cast each to a type of polars,"
+            " or drop it"
+        )
+
+
+def _is_of(data: Any, library: str, name: str) -> bool:
+    """Whether ``data`` is of this class of a library, which is not imported for the question."""
+    return any(kind.__name__ == name and kind.__module__.partition(".")[0] == library for kind in type(data).__mro__)
 
 
 def _is_pandas(data: Any) -> bool:
@@ -143,6 +191,6 @@ _UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 
 def _not_data(data: Any) -> InvalidInputError:
     return InvalidInputError(
-        f"data is {type_name_of(data)}: pass a pyarrow Table, a polars or pandas DataFrame, a duckdb relation, "
-        "or an iterable of record batches"
+        f"data is {type_name_of(data)}: pass a pyarrow Table or Dataset, a polars DataFrame or LazyFrame, a pandas"
+        " DataFrame, a duckdb relation, or an iterable of record batches"
     )

@@ -1,23 +1,21 @@
-"""The columns of a new table as a person writes them down: `id bigint not null, name string`, or a schema in JSON.
+"""The columns of a table in DDL, as Spark writes them: ``id bigint not null, name string``.
 
-In: the text between the parentheses of a CREATE TABLE in Spark's SQL, or a file. Out: a ``Struct``, or
-``InvalidInputError`` naming what it cannot be.
+In: the string between the parentheses of a CREATE TABLE in Spark's SQL. Out: a ``Struct``, or ``InvalidInputError``
+naming what it cannot be.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import InvalidInputError
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct
-from txlog.protocol.schema_input import SCHEMA_EXAMPLE
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["parse_columns", "read_schema"]
+__all__ = ["parse_columns"]
 
 _PRIMITIVES: dict[str, Primitive] = {
     "BIGINT": delta.LONG,
@@ -66,18 +64,6 @@ def parse_columns(text: str) -> Struct:
             f"the column list {text!r} is not of the form 'name type, name type not null'; types are {_TYPES}"
         )
     return Struct(tuple(_column(column) for column in columns))
-
-
-def read_schema(path: Path) -> Struct:
-    """The Delta (or Spark) schema that a file holds as JSON; raises ``InvalidInputError``, ``OSError``."""
-    try:
-        return delta.schema_from_json(path.read_bytes())
-    except ValueError as error:
-        raise InvalidInputError(
-            f"{path} holds no Delta schema: {error}. Write the JSON that df.schema.json() gives in Spark, such as"
-            f" {SCHEMA_EXAMPLE}; or list the columns instead: --columns 'id bigint not null, name string'",
-            path=str(path),
-        ) from None
 
 
 def _column(column: exp.ColumnDef) -> Field:
