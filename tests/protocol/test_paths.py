@@ -23,6 +23,7 @@ from txlog.protocol.paths import (
     canonical_path,
     canonical_paths,
     encode_path,
+    is_hidden,
     partition_directory,
     resolve_data_path,
 )
@@ -298,3 +299,26 @@ def write_partitioned_table(root: Path, values: pa.Array) -> None:
     log = root / "_delta_log"
     log.mkdir()
     (log / f"{0:020}.json").write_text("".join(json.dumps(action) + "\n" for action in actions))
+
+
+@pytest.mark.parametrize(
+    ("path", "hidden"),
+    [
+        ("part-0.parquet", False),
+        ("day=1/part-0.parquet", False),
+        ("deletion_vector_x.bin", False),
+        ("_delta_log/0.json", True),
+        ("_txlog/staging/a", True),
+        ("day=1/.part-0.parquet.inprogress", True),
+        ("day=1/_SUCCESS", True),
+        ("_change_data/cdc-0.parquet", False),
+        ("_delta_index/bloom", False),
+        ("metadata/v1.metadata.json", True),
+        ("_day=1/part-0.parquet", False),
+        ("_other=1/part-0.parquet", True),
+        ("_day=1/.crc", True),
+    ],
+)
+def test_what_a_vacuum_leaves_alone_is_what_deltas_does(path: str, hidden: bool) -> None:
+    """DeltaTableUtils.isHiddenDirectory, for a table partitioned by ``_day``."""
+    assert is_hidden(path, ["_day"]) is hidden

@@ -6,6 +6,7 @@ import errno
 import multiprocessing
 import os
 import pickle
+import shutil
 import signal
 import stat
 import subprocess
@@ -585,6 +586,39 @@ def test_a_symbolic_link_within_the_table_and_a_linked_table_are_fine(root: Path
     (root.parent / "linked").symlink_to(root)
     assert LocalFileStore(str(root)).stat("alias/part.parquet").size == 5
     assert LocalFileStore(str(root.parent / "linked")).stat("alias/part.parquet").size == 5
+
+
+def test_a_list_of_files_follows_no_symbolic_link(root: Path) -> None:
+    """Neither out of the table nor round in circles."""
+    (root / "real").mkdir(parents=True)
+    (root / "real" / "part.parquet").write_bytes(b"bytes")
+    (root / "alias").symlink_to("real")
+    (root / "real" / "up").symlink_to(root)
+    (root / "part.parquet").symlink_to("real/part.parquet")
+    listed = [meta.name for page in LocalFileStore(str(root)).list() for meta in page]
+    assert listed == ["real/part.parquet"]
+
+
+def test_files_and_folders_that_vanish_while_they_are_listed_are_left_out(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for path in ("a/gone", "b/kept"):
+        (root / path).parent.mkdir(parents=True)
+        (root / path).write_bytes(b"x")
+
+    def vanish(folder: str) -> bool:
+        shutil.rmtree(root / "a", ignore_errors=True)
+        return False
+
+    listed = [meta.name for page in LocalFileStore(str(root)).list(skip=vanish) for meta in page]
+    assert listed == ["b/kept"]
+
+
+def test_a_folder_that_may_not_be_listed_is_a_storage_error(root: Path) -> None:
+    (root / "day=1").mkdir(parents=True)
+    (root / "day=1" / "part").write_bytes(b"x")
+    with pytest.raises(StorageError, match="could not list"):
+        list(LocalFileStore(str(root)).list("day=1/part"))
 
 
 def test_an_absent_file_is_not_found_and_a_directory_is_no_file(root: Path) -> None:

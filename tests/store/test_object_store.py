@@ -15,7 +15,7 @@ from txlog.errors import StorageError
 from txlog.store.base import FileStore, LogStore, PutOutcome, TableStore
 from txlog.store.open import open_store
 from txlog.testing.contract import FILE_STORE_CONTRACT, LOG_STORE_CONTRACT
-from txlog.testing.faulty_s3 import Fault, FaultyS3
+from txlog.testing.faulty_s3 import Fault, FaultyS3, ListFault
 
 COMMIT = f"{0:020}.json"
 
@@ -71,6 +71,26 @@ def test_an_endpoint_without_tls_says_which_option_allows_it() -> None:
     store = open_store("s3://bucket/t", {"endpoint": "http://127.0.0.1:9", "skip_signature": True, "max_retries": 0})
     with pytest.raises(StorageError, match="option allow_http is true"):
         store.log.read(COMMIT)
+
+
+@pytest.mark.parametrize("fault", [ListFault.BROKEN, ListFault.DROP, ListFault.ERROR_500, ListFault.SLOW_DOWN_503])
+def test_a_list_of_files_that_breaks_off_goes_on_where_it_was(fault: ListFault) -> None:
+    with FaultyS3(page_size=3) as server:
+        store = open_store("s3://bucket/table", {**server.storage_options, "timeout": "2s"})
+        wanted = [f"day={number}/part" for number in range(9)]
+        for path in wanted:
+            store.files.write(path, b"x")
+        server.script_lists(ListFault.NONE, fault, fault)
+        assert [meta.name for page in store.files.list() for meta in page] == wanted
+
+
+def test_a_list_of_files_that_the_server_refuses_is_a_storage_error() -> None:
+    with FaultyS3(page_size=3) as server:
+        store = open_store("s3://bucket/table", {**server.storage_options, "max_retries": 0})
+        store.files.write("part", b"x")
+        server.script_lists(*[ListFault.ERROR_500] * 10)
+        with pytest.raises(StorageError, match="could not list"):
+            list(store.files.list())
 
 
 def test_an_upload_that_is_aborted_is_never_seen(server: FaultyS3, store: TableStore) -> None:

@@ -8,7 +8,7 @@ reading decodes once. PROTOCOL.md, "Add File and Remove File", "Action Reconcili
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote_to_bytes
 
@@ -22,6 +22,7 @@ __all__ = [
     "canonical_path",
     "canonical_paths",
     "encode_path",
+    "is_hidden",
     "partition_directory",
     "path_below",
     "resolve_data_path",
@@ -51,6 +52,20 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _FORBIDDEN = re.compile(r"[\x00-\x1f\x7f\\]")
 _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
+
+
+def is_hidden(path: str, partition_columns: Iterable[str] = ()) -> bool:
+    """Whether a vacuum leaves a path alone, as Delta's does: the log, staging, files in progress, Iceberg metadata.
+
+    Hidden is what has a segment that begins with ``_`` or ``.``, or is called ``metadata``; but not change data, bloom
+    filter indexes, and the directories of partition columns whose (physical) names begin so.
+    """
+    columns = tuple(f"{name}=" for name in partition_columns)
+    return any(
+        segment == "metadata"
+        or (segment[:1] in ("_", ".") and not segment.startswith(("_change_data", "_delta_index", *columns)))
+        for segment in path.split("/")
+    )
 
 
 # --- writing --------------------------------------------------------------------------------------------------

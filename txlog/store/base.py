@@ -7,9 +7,9 @@ passes the same contract test. Names and paths are relative, '/'-separated and d
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from txlog.store.capabilities import LogCapabilities
 from txlog.store.commit_queue import OPEN, CommitQueue
@@ -17,10 +17,24 @@ from txlog.store.commit_queue import OPEN, CommitQueue
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STAGING", "FileStore", "LogStore", "ObjectMeta", "OutputFile", "PutOutcome", "TableStore"]
+__all__ = [
+    "STAGING",
+    "FileStore",
+    "LogStore",
+    "ObjectMeta",
+    "OutputFile",
+    "PutOutcome",
+    "SkipFolder",
+    "TableStore",
+    "folders_above",
+]
 
 STAGING = "_txlog/staging"
 """The folder of a table where sinks keep what is not committed yet; the underscore hides it from every vacuum."""
+
+
+SkipFolder: TypeAlias = Callable[[str], bool]
+"""Says of a folder, by its path, whether a list leaves out everything in it."""
 
 
 class PutOutcome(enum.Enum):
@@ -136,11 +150,29 @@ class FileStore(Protocol):
     def stat(self, path: str) -> ObjectMeta:
         """Size and modification time. Raises NotFoundError, StorageError."""
 
+    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+        """Every file below ``folder`` (the table's root where it is empty), at any depth, in pages of bounded size.
+
+        Names are paths relative to the root, in no promised order. All files are listed: those of ``_delta_log``, of
+        ``_txlog`` and other hidden ones too (``protocol.paths.is_hidden`` tells them apart), a file in progress under a
+        hidden name or not at all, and on local disk no symbolic link and nothing behind one. ``skip`` is asked with
+        the path of each folder, such as ``_delta_log``; where it answers True nothing in that folder is listed. A file
+        that comes or goes meanwhile may be listed or not. An absent folder has no files. Raises StorageError.
+        """
+
     def make_durable(self, paths: Iterable[str]) -> None:
         """Make the names of published files, and the new directories above them, survive a power cut."""
 
     def delete(self, path: str) -> None:
         """Remove a file; absent is fine. Raises StorageError."""
+
+
+def folders_above(path: str, folder: str) -> Iterator[str]:
+    """The folders between ``folder`` ("" is the root) and a file below it, the outermost first."""
+    at = path.find("/", len(folder) + 1 if folder else 0)
+    while at >= 0:
+        yield path[:at]
+        at = path.find("/", at + 1)
 
 
 @dataclass(frozen=True, slots=True)

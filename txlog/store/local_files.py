@@ -7,18 +7,19 @@ PROTOCOL.md: "Add File and Remove File", "Writer Requirements".
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import logging
 import os
 import stat
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 from txlog.store import disk
-from txlog.store.base import ObjectMeta
+from txlog.store.base import ObjectMeta, SkipFolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalFileStore", "LocalOutputFile", "meta_of", "storage_failure"]
 
 _SYNCS_AT_ONCE = 8
+_LIST_PAGE = 1000
 _logger = logging.getLogger("txlog")
 
 
@@ -104,6 +106,32 @@ class LocalFileStore:
         except OSError as error:
             raise storage_failure("look at", self._root, path, error) from error
 
+    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+        start = _checked(self._root, folder) if folder else self._root
+        files = self._below(start, f"{folder}/" if folder else "", skip)
+        while page := tuple(itertools.islice(files, _LIST_PAGE)):
+            yield page
+
+    def _below(self, directory: str, prefix: str, skip: SkipFolder | None) -> Iterator[ObjectMeta]:
+        """The regular files of a directory, then those of each directory in it."""
+        folders = []
+        try:
+            with os.scandir(directory) as entries:
+                for entry in entries:
+                    path = prefix + entry.name
+                    if entry.is_dir(follow_symlinks=False):
+                        if skip is None or not skip(path):
+                            folders.append(path)
+                    elif entry.is_file(follow_symlinks=False):
+                        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                            yield meta_of(path, entry.stat(follow_symlinks=False))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise storage_failure("list", self._root, prefix.rstrip("/") or ".", error) from error
+        for path in folders:
+            yield from self._below(f"{self._root}/{path}", f"{path}/", skip)
+
     def make_durable(self, paths: Iterable[str]) -> None:
         """Sync each directory that holds one of ``paths`` once, and once each one above it whose child may be new."""
         holding = {f"{self._root}/{path}".rpartition("/")[0] for path in paths}
@@ -157,7 +185,7 @@ class LocalFileStore:
             self._remember_new(disk.make_directories(directory))
             return disk.open_exclusive(temporary)
 
-    def _remember_new(self, created: list[str]) -> None:
+    def _remember_new(self, created: Sequence[str]) -> None:
         with self._lock:
             self._durable_directories.difference_update(created)
             self._new_roots.update(directory for directory in created if len(directory) <= len(self._root))

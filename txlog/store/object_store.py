@@ -8,13 +8,14 @@ until they are complete. PROTOCOL.md: "Delta Log Entries", "Writer Requirements"
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
-from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import STAGING, ObjectMeta, PutOutcome, SkipFolder, TableStore, folders_above
 from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
@@ -29,6 +30,7 @@ __all__ = ["ObjectFileStore", "ObjectLogStore", "ObjectOutputFile", "object_tabl
 _LOG = "_delta_log"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _LIST_PAGE = 1000
+_FOLDERS_KEPT = 4096
 _UPLOAD_PART_BYTES = 8 * 1024 * 1024
 _UPLOAD_CONCURRENCY = 4
 
@@ -188,6 +190,36 @@ class ObjectFileStore:
 
         _checked(path)
         return self._client.read("look at", path, lambda store: _meta(path, obstore.head(store, path)))
+
+    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+        """Of a folder that is skipped the names are still asked for, and left out: the store knows no folders."""
+        prefix = _checked(folder) if folder else None
+        is_skipped = functools.lru_cache(maxsize=_FOLDERS_KEPT)(skip) if skip is not None else lambda path: False
+        last = ""
+        pages: Iterator[Any] | None = None
+
+        def next_page(store: Any) -> Sequence[Any] | None:
+            """Where an answer breaks off, the next attempt begins behind the last name that came."""
+            nonlocal pages
+            import obstore
+
+            if pages is None:
+                pages = iter(obstore.list(store, prefix=prefix, offset=last or None, chunk_size=_LIST_PAGE))
+            try:
+                page: Sequence[Any] | None = next(pages, None)
+            except BaseException:
+                pages = None
+                raise
+            return page
+
+        try:
+            while (page := self._client.read("list", folder or ".", next_page)) is not None:
+                # Azure's emulator ignores the offset.
+                found = [_meta(entry["path"], entry) for entry in page if entry["path"] > last]
+                last = max((meta.name for meta in found), default=last)
+                yield [meta for meta in found if not any(map(is_skipped, folders_above(meta.name, folder)))]
+        except NotFoundError:
+            return
 
     def make_durable(self, paths: Iterable[str]) -> None:
         """A finished upload is durable, and there are no directories."""

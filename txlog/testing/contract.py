@@ -253,6 +253,58 @@ def a_path_that_leaves_the_table_is_refused(files: FileStore) -> None:
             _assert_raises(StorageError, partial(ask, path))
 
 
+def a_list_holds_every_file_with_its_size_and_time(files: FileStore) -> None:
+    assert list(files.list()) == []
+    assert list(files.list("day=1")) == []
+    sizes = {"a.parquet": 1, "day=1/b.parquet": 2, "day=10/c=%2F/d.parquet": 3, "_txlog/staging/x": 4, "day=1/e f/g": 5}
+    sizes |= {"_delta_log/_sidecars/s": 6, "p=é ü/#.parquet": 7}
+    for path, size in sizes.items():
+        files.write(path, b"x" * size)
+    unfinished = files.create("day=1/unfinished.parquet")
+    unfinished.sink.write(b"bytes")
+    listed = [meta for page in files.list() for meta in page if "/.unfinished" not in meta.name]
+    unfinished.abort()
+    assert {meta.name: meta.size for meta in listed} == sizes
+    assert len(listed) == len(sizes)
+    for meta in listed:
+        # HTTP tells a single object's time in whole seconds.
+        assert abs(files.stat(meta.name).modified_ms - meta.modified_ms) < 1000
+
+
+def a_list_keeps_to_the_folder_and_leaves_out_what_is_skipped(files: FileStore) -> None:
+    for path in ("a", "day=1/b", "day=1/c/d", "day=1/c/e/f", "day=10/g", "_log/h", "c/i"):
+        files.write(path, b"x")
+
+    def names(folder: str = "", skip: Callable[[str], bool] | None = None) -> list[str]:
+        return sorted(meta.name for page in files.list(folder, skip=skip) for meta in page)
+
+    assert names("day=1") == ["day=1/b", "day=1/c/d", "day=1/c/e/f"]
+    assert names("day=1", lambda folder: folder == "day=1/c") == ["day=1/b"]
+    assert names("day=1", lambda folder: folder in ("day=1", "c", "day=1/c/e")) == ["day=1/b", "day=1/c/d"]
+    assert names(skip=lambda folder: folder.startswith("_")) == [
+        "a",
+        "c/i",
+        "day=1/b",
+        "day=1/c/d",
+        "day=1/c/e/f",
+        "day=10/g",
+    ]
+    assert names(skip=lambda folder: "/" not in folder) == ["a"]
+    for folder in ("../escaped", "/tmp", "day=1/", "day=1/../c"):
+        _assert_raises(StorageError, partial(names, folder))
+
+
+def a_long_list_comes_in_pages(files: FileStore) -> None:
+    wanted = [f"day={number % 7}/{number:04}" for number in range(1_100)]
+    with ThreadPoolExecutor(8) as pool:
+        written = [pool.submit(contextvars.copy_context().run, files.write, path, b"x") for path in wanted]
+        for each in written:
+            each.result()
+    pages = list(files.list())
+    assert sorted(meta.name for page in pages for meta in page) == sorted(wanted)
+    assert max(map(len, pages)) <= 1_000
+
+
 LOG_STORE_CONTRACT: tuple[Callable[[LogStore], None], ...] = (
     sixteen_racers_have_one_winner_whose_bytes_stay,
     a_second_put_is_refused_and_changes_nothing,
@@ -279,6 +331,9 @@ FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
     names_are_kept_to_the_letter,
     a_deleted_file_is_gone,
     a_path_that_leaves_the_table_is_refused,
+    a_list_holds_every_file_with_its_size_and_time,
+    a_list_keeps_to_the_folder_and_leaves_out_what_is_skipped,
+    a_long_list_comes_in_pages,
 )
 
 

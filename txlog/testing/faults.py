@@ -11,14 +11,14 @@ from __future__ import annotations
 import random  # noqa: TID251 -- the seed is given, so that the same faults come again
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from txlog.commands.table_definition import commit_definition
 from txlog.errors import InvalidInputError, StorageError
 from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
-from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome, TableStore
+from txlog.store.base import FileStore, LogStore, ObjectMeta, OutputFile, PutOutcome, SkipFolder, TableStore
 from txlog.store.capabilities import LogCapabilities
 from txlog.util import ambient
 
@@ -230,8 +230,12 @@ class FaultyFileStore(_Intercepted):
         found: ObjectMeta = self._call("stat", self.inner.stat, path)
         return found
 
+    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+        pages = self.inner.list(folder, skip=skip)
+        yield from iter(lambda: self._call("list", lambda _: next(pages, None), folder), None)
+
     def make_durable(self, paths: Iterable[str]) -> None:
-        named = list(paths)
+        named = [*paths]
         self._call("make_durable", lambda _: self.inner.make_durable(named), named[0] if named else "")
 
     def delete(self, path: str) -> None:

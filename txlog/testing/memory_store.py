@@ -7,12 +7,12 @@ these. They know what a power cut would leave: a name is visible as soon as it i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError
-from txlog.store.base import ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import ObjectMeta, PutOutcome, SkipFolder, TableStore, folders_above
 from txlog.store.capabilities import LogCapabilities
 from txlog.util import ambient
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MemoryFileStore", "MemoryLogStore", "MemoryOutputFile", "memory_table_store"]
 
+_LIST_PAGE = 1000
 _IN_MEMORY = LogCapabilities(lists_completely=True, has_cheap_calls=True, refuses_taken_names=True, needs_sync=True)
 
 
@@ -148,6 +149,16 @@ class MemoryFileStore:
     def stat(self, path: str) -> ObjectMeta:
         body = self.read(path)
         return ObjectMeta(name=path, size=len(body), modified_ms=self.objects[path][1])
+
+    def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
+        prefix = f"{_check(folder)}/" if folder else ""
+        with self.lock:
+            found = [
+                ObjectMeta(name=path, size=len(body), modified_ms=modified_ms)
+                for path, (body, modified_ms) in sorted(self.objects.items())
+                if path.startswith(prefix) and not (skip and any(map(skip, folders_above(path, folder))))
+            ]
+        yield from (found[at : at + _LIST_PAGE] for at in range(0, len(found), _LIST_PAGE))
 
     def make_durable(self, paths: Iterable[str]) -> None:
         with self.lock:
