@@ -47,6 +47,13 @@ def table(tmp_path: Path) -> Table:
     return Table.open(path)
 
 
+def test_an_older_version_has_its_own_files_while_those_of_a_newer_one_are_held(table: Table) -> None:
+    newest = table.snapshot().files()
+    oldest = table.snapshot(0)
+    assert ids_of(oldest.to_arrow()) == [1, 2]
+    assert not set(oldest.files()["path"].to_pylist()) & set(newest["path"].to_pylist())
+
+
 # --- facts ------------------------------------------------------------------------------------------------------------
 
 

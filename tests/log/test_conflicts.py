@@ -212,6 +212,12 @@ def test_paths_are_compared_decoded_since_writers_escape_differently() -> None:
     assert [r.rule for r in find_conflicts(propose(NEW, read=read), winner)] == ["ConcurrentDeleteReadError"]
 
 
+def test_a_file_that_two_remove_is_one_file_however_each_of_them_writes_its_path() -> None:
+    proposal = propose(remove("day=a%2Bb/x%20y", "tue"))
+    winner = commit(remove("day=a+b/x y", "tue"))
+    assert [r.rule for r in find_conflicts(proposal, winner)] == ["ConcurrentDeleteDeleteError"]
+
+
 def test_a_blind_append_is_judged_without_the_winners_files() -> None:
     proposal = propose(NEW, SetTransaction("a", 1))
     assert not proposal.needs_winning_files

@@ -300,3 +300,10 @@ def test_an_append_only_table_refuses_to_lose_rows_but_lets_them_move() -> None:
     moved = propose(add(data_change=False), remove(data_change=False), operation="OPTIMIZE")
     validate_proposal(moved, append_only=True)
     validate_proposal(propose(add()), append_only=True)
+
+
+def test_a_commit_that_removes_a_file_of_unknown_size_does_not_say_how_the_table_grows() -> None:
+    unsized = RemoveFile("r", True, 1, True, {"day": "mon"}, None)
+    assert propose(add(), remove()).net_files == (0, 0)
+    assert propose(add(), unsized).net_files is None
+    assert "net" not in commit_info_of(propose(add(), unsized))["txlog"]

@@ -4,7 +4,7 @@ import pytest
 
 from txlog.errors import CorruptLogError
 from txlog.log.segment import LogSegment
-from txlog.log.state import StateBuilder, TableState, advance
+from txlog.log.state import StateBuilder, TableState, Totals, advance
 from txlog.protocol.actions import Action, CommitInfo, DomainMetadata, Metadata, Protocol, SetTransaction
 from txlog.protocol.commit_file import Commit
 
@@ -66,6 +66,20 @@ def test_the_in_commit_timestamp_is_that_of_the_last_commit_only() -> None:
     state = advance(created(), commit(1, info=CommitInfo({"inCommitTimestamp": 77})))
     assert state.in_commit_timestamp_ms == 77
     assert advance(state, commit(2)).in_commit_timestamp_ms is None
+
+
+def test_a_commit_without_a_timestamp_does_not_keep_that_of_the_commit_before_it() -> None:
+    builder = StateBuilder(created())
+    builder.apply_commit(commit(1, info=CommitInfo({"inCommitTimestamp": 77})))
+    builder.apply_commit(commit(2))
+    assert builder.build(LogSegment(2, None)).in_commit_timestamp_ms is None
+
+
+def test_the_version_of_a_checksum_file_counts_as_foreign_since_its_commit_was_not_read() -> None:
+    builder = StateBuilder()
+    builder.start_from((Protocol(1, 2), metadata()), Totals(0, 0), None)
+    builder.apply_commit(commit(6, info=CommitInfo({"txlog": {"actions": 1}})))
+    assert builder.build(LogSegment(6, None)).newest_foreign == 5
 
 
 def test_the_segment_grows_with_each_commit() -> None:

@@ -21,6 +21,7 @@ from txlog.errors import CorruptLogError, StorageError, UnsupportedFeatureError
 from txlog.log.checkpoint import columns as checkpoint_columns
 from txlog.log.checkpoint import v2 as checkpoint_v2
 from txlog.log.checkpoint.hint import json_checksum
+from txlog.log.state import Totals
 from txlog.log_files import checkpoint_parquet
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import action_to_json
@@ -349,6 +350,27 @@ def test_small_actions_are_found_wherever_they_stand_among_files(
     assert snapshot.transaction_version("late") == 7
     assert snapshot.schema.names == ["id"]
     assert snapshot.num_files == 900
+
+
+def test_a_state_older_than_the_newest_checkpoint_is_not_put_onto_it() -> None:
+    world = World()
+    world.commit(add("f1"))
+    log = world.open()
+    state = log.newest_state()
+    world.commit(add("f2"))
+    world.checkpoint()
+    assert log.on_newest_checkpoint(state) is state
+    assert sorted(log.files(state)["path"].to_pylist()) == ["f1"]
+
+
+def test_totals_of_a_later_version_are_not_told_of_the_version_that_is_known() -> None:
+    world = World()
+    log = world.open()
+    state = log.newest_state()
+    log.learn_totals(state.version + 1, Totals(7, 7))
+    assert log.newest_state().totals is None
+    log.learn_totals(state.version, Totals(0, 0))
+    assert log.newest_state().totals == Totals(0, 0)
 
 
 # --- only what changed -----------------------------------------------------------------------------------------

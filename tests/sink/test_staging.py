@@ -106,6 +106,27 @@ def test_a_listing_that_shows_a_seal_and_misses_the_one_before_it_is_made_again(
     assert [each.checkpoint_id for each in staging.checkpoints("app")] == [1, 2, 4]
 
 
+def test_a_staged_object_under_the_name_of_another_is_not_taken_for_it() -> None:
+    """As a copy or a rename by hand leaves it: the name says one checkpoint or task, the bytes another."""
+    store = memory_table_store()
+    staging = staging_of(store)
+    assert isinstance(store.staging, MemoryLogStore)
+    objects = store.staging.objects
+    for checkpoint_id in (1, 2):
+        staging.stage(*(committable(checkpoint_id=checkpoint_id, task_id=task_id) for task_id in (0, 1)))
+    staging.seal(sealed(committable(checkpoint_id=1)))
+    (manifest,) = (name for name in objects if name.endswith(".manifest"))
+    objects[manifest.replace(f"{1:020}", f"{2:020}")] = objects[manifest]
+    first, second = staging.checkpoints("app")
+    assert staging.manifest(first).checkpoint_id == 1
+    with pytest.raises(txlog.InvalidInputError, match="of another checkpoint"):
+        staging.manifest(second)
+    one, other = sorted(name for name in objects if ".task." in name and f"{1:020}" in name)
+    objects[one] = objects[other]
+    with pytest.raises(txlog.InvalidInputError, match="of another task"):
+        staging.tasks(first, {0: 0})
+
+
 def test_a_seal_is_undone_where_what_it_names_is_gone_and_not_where_a_listing_hides_it(
     scripted: TableStore, scripted_log: Any
 ) -> None:

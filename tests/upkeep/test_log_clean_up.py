@@ -235,6 +235,17 @@ def test_a_bounded_run_takes_the_oldest_and_the_next_one_goes_on() -> None:
     assert world.clean_up().names == (checkpoint_name(2), commit_name(3), commit_name(4))
 
 
+def test_the_first_version_that_time_travel_reaches_is_the_one_after_a_checkpoint_whose_commit_is_gone() -> None:
+    world = daily(8, checkpoints=(2, 5))
+    for version in range(3):
+        world.log.delete(commit_name(version))
+    log = world.table()
+    assert log.version_at(NOW_MS - 4 * DAY_MS) == 3
+    assert log.version_at(NOW_MS - 3 * DAY_MS) == 4
+    with pytest.raises(NotFoundError, match="before the earliest version that can be read, 3"):
+        log.version_at(NOW_MS - 5 * DAY_MS)
+
+
 # --- in-commit timestamps -----------------------------------------------------------------------------------
 
 ICT = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["inCommitTimestamp"]}

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commit.open_table import OpenTable
-from txlog.errors import NotFoundError, UnsupportedFeatureError
+from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log.compaction import compacted_bytes
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import commit_name, compacted_name
-from txlog.store.base import TableStore
+from txlog.store.base import PutOutcome, TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_compaction import compact_log
 
@@ -189,6 +189,14 @@ def test_a_commit_that_is_gone_writes_nothing() -> None:
     with pytest.raises(NotFoundError, match="version 1 is not in the log"):
         compact_log(opened, state)
     assert not [name for name in log.store.objects if "compacted" in name]
+
+
+def test_a_compacted_file_whose_write_got_no_answer_is_not_said_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log()
+    log.commit(add("a"))
+    monkeypatch.setattr(log.store, "put_if_absent", lambda *_: PutOutcome.UNKNOWN)
+    with pytest.raises(StorageError, match="write it again"):
+        log.compact()
 
 
 def test_a_table_that_may_not_be_written_is_left_alone() -> None:
