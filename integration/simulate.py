@@ -11,7 +11,7 @@ import sys
 
 from txlog.testing.actors import SCENARIOS, any_story
 from txlog.testing.explorer import Make, Report, explore_all, explore_random, replay
-from txlog.testing.invariants import InvariantBroken
+from txlog.testing.versions import InvariantBroken
 
 
 def make(name: str) -> Make:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from mutants_of_surroundings import SURROUNDINGS
 
 from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
@@ -387,7 +388,7 @@ def cleans_up_before_the_checkpoint_is_durable(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(log_clean_up._CleanUp, "_make_durable", lambda self, checkpoint: None)
 
 
-MUTANTS: dict[str, tuple[Mutant, str]] = {
+MUTANTS: dict[str, tuple[Mutant, str]] = SURROUNDINGS | {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
         (goes_to_the_next_version_after_a_lost_answer, "two-appenders-object-store"),

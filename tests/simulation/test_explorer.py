@@ -7,8 +7,8 @@ from mutants import MUTANTS
 
 from txlog.testing.actors import SCENARIOS, any_story
 from txlog.testing.explorer import explore_all, explore_random, replay
-from txlog.testing.invariants import InvariantBroken
 from txlog.testing.schedule import Choices, parsed, shrunk, written
+from txlog.testing.versions import InvariantBroken
 
 
 @pytest.mark.parametrize("name", ["two-appenders-power-cut", "application-goes-back", "sink-and-recovery"])

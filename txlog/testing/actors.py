@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from txlog.testing.other_engines import append_unsynced, clean_up_in_time, clean_up_now, move_on_and_clean_up
 from txlog.testing.programs import (
     Program,
     add_column,
@@ -52,7 +53,8 @@ from txlog.testing.sink_programs import (
 
 __all__ = ["SCENARIOS", "any_story"]
 
-_CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once)
+_OTHERS = (append_unsynced, clean_up_now, clean_up_in_time, move_on_and_clean_up)
+_CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once, *_OTHERS[1:])
 _CHECKPOINTERS = (checkpoint, *_CLEANERS)
 
 
@@ -60,14 +62,17 @@ _HOUR_MS = 3_600_000
 _TIMESTAMPS = ("delta.enableInCommitTimestamps", "true")
 _ROW_TRACKING = ("delta.enableRowTracking", "true")
 _CHECKPOINTS_BY_ITSELF = ("delta.checkpointInterval", "2")
+_V2 = ("delta.checkpointPolicy", "v2")
+_SHORT_RETENTION = ("delta.logRetentionDuration", "interval 10 seconds")
 
 
 def _actors(
-    *programs: Program, restarts: int = 0, all_checkpoint: bool = False, behind_ms: int = 0
+    *programs: Program, restarts: int = 0, all_checkpoint: bool = False, behind_ms: int = 0, sleep: bool = False
 ) -> tuple[Actor, ...]:
     """``all_checkpoint`` where commits are followed by checkpoints, and in time by a clean-up, by themselves.
 
-    Each is ``behind_ms`` behind the one before it.
+    Each is ``behind_ms`` behind the one before it. The machines of those who do not clean up ``sleep`` while time
+    passes.
     """
     return tuple(
         Actor(
@@ -77,6 +82,7 @@ def _actors(
             all_checkpoint or program in _CHECKPOINTERS,
             all_checkpoint or program in _CLEANERS,
             behind_ms * number,
+            sleep and program not in _CLEANERS,
         )
         for number, program in enumerate(programs, start=1)
     )
@@ -116,6 +122,10 @@ _SMALL = (
     Scenario("sink-whose-checkpoint-is-discarded", _actors(staging_and_leaving, discard), crashes=1),
     Scenario("sink-and-appender-power-cut", _actors(append, staging_sink), power_cuts=1, splits_sync=True),
     Scenario("cleaner-and-sleeper", _actors(maintain, append), versions=3, unseen=2, deletes=True),
+    Scenario(
+        "others-sync-nothing", _actors(append, append_unsynced), power_cuts=1, splits_sync=True, versions=2, unseen=1
+    ),
+    Scenario("rows-are-numbered-on-a-checkpoint", _actors(checkpoint, append), properties=(_ROW_TRACKING, _V2)),
 )
 
 SCENARIOS = {scenario.name: scenario for scenario in _SMALL}
@@ -191,7 +201,8 @@ _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (),
     (_TIMESTAMPS,),
     (_ROW_TRACKING,),
-    (("delta.checkpointPolicy", "v2"),),
+    (_V2,),
+    (_ROW_TRACKING, _V2),
     (_CHECKPOINTS_BY_ITSELF,),
     (SERIALIZABLE,),
 )

@@ -17,9 +17,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from txlog.testing.invariants import InvariantBroken
 from txlog.testing.run import Pruned, Run, Scenario, StoryTooLong
 from txlog.testing.schedule import Choices, every_schedule, parsed, shrunk, written
+from txlog.testing.versions import InvariantBroken
 
 __all__ = ["Failure", "Report", "explore_all", "explore_random", "replay"]
 

@@ -7,77 +7,15 @@ what a later look shows is held against that. Nothing here is computed by `txlog
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from txlog.protocol.log_names import LogFileKind, parse_log_name
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.testing.versions import Attempt, InvariantBroken, State, Version, folded, parsed_commit
 
-__all__ = ["Attempt", "InvariantBroken", "Ledger", "State"]
-
-
-class InvariantBroken(AssertionError):
-    """A promise was not kept. ``invariant`` is which, ``detail`` what was seen."""
-
-    def __init__(self, invariant: str, detail: str) -> None:
-        super().__init__(f"{invariant}: {detail}")
-        self.invariant = invariant
-        self.detail = detail
-
-
-@dataclass
-class Attempt:
-    """One logical transaction: what it declared, and what it was told.
-
-    ``key`` is what all its ``txnId``s begin with. ``answer`` is "open" (also for good, after a crash), "committed",
-    "refused" (a definite failure), "unknown", or "nothing to do" where no commit was asked for.
-    ``reads`` are partitions, None standing for the whole table. ``read_version`` is what its commit says where the
-    program cannot know it. ``is_blind`` is None until it lands where that depends on what others did first.
-    """
-
-    key: str
-    actor: str
-    read_version: int | None = None
-    reads: set[str | None] = field(default_factory=set)
-    read_files: set[str] = field(default_factory=set)
-    is_blind: bool | None = True
-    changes_data: bool = True
-    changes_definition: bool = False
-    is_serializable: bool = False
-    app: tuple[str, int] | None = None
-    answer: str = "open"
-    error: BaseException | None = None
-    result: Any = None
-
-
-@dataclass(frozen=True)
-class State:
-    """One version as the fold of all before it; ``last_row_id`` and ``timestamp_ms`` are -1 where there are none."""
-
-    metadata_id: str
-    live: Mapping[str, dict[str, Any]]
-    transactions: Mapping[str, int]
-    last_row_id: int = -1
-    timestamp_ms: int = -1
-
-
-@dataclass(frozen=True)
-class _Version:
-    body: bytes
-    modified_ms: int
-    txn_id: str | None
-    actions: tuple[dict[str, Any], ...]
-    attempt: Attempt | None
-
-    @property
-    def is_blind(self) -> bool:
-        """As its program declared; where it belongs to none (a recovery has several), as it says itself."""
-        if self.attempt is not None:
-            return bool(self.attempt.is_blind)
-        return any(action.get("commitInfo", {}).get("isBlindAppend", False) for action in self.actions)
+__all__ = ["Ledger"]
 
 
 class Ledger:
@@ -91,7 +29,7 @@ class Ledger:
         self.staging = MemoryLogStore() if staging is None else staging
         self.syncs = syncs
         self.is_serializable = False
-        self.versions: dict[int, _Version] = {}
+        self.versions: dict[int, Version] = {}
         self.states: dict[int, State] = {}
         self.attempts: dict[str, Attempt] = {}
         self.txn_ids: dict[str, int] = {}
@@ -160,7 +98,7 @@ class Ledger:
             self._staged[name] = (body, work, paths)
             self._seals.setdefault(work, set()).add(paths)
 
-    def _check_sealed(self, version: int, entry: _Version) -> None:
+    def _check_sealed(self, version: int, entry: Version) -> None:
         paths = tuple(sorted(action["add"]["path"] for action in entry.actions if "add" in action))
         for action in entry.actions:
             work = (action["txn"]["appId"], action["txn"]["version"]) if "txn" in action else None
@@ -192,16 +130,13 @@ class Ledger:
             return
         if version != self.latest + 1:
             raise InvariantBroken("versions are dense", f"v{version} appeared while the newest was v{self.latest}")
-        before = f"{version - 1:020d}.json"
-        if self.syncs and before in self.log.objects and before not in self.log.durable:
-            raise InvariantBroken(
-                "a power cut leaves no hole", f"v{version} was linked before v{version - 1} was on disk"
-            )
-        actions = _parse(version, body)
+        actions = parsed_commit(version, body)
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         txn_id = info.get("txnId")
         attempt = self.attempts.get(txn_id[:8]) if txn_id else None
-        entry = _Version(body, modified_ms, txn_id, actions, attempt)
+        entry = Version(body, modified_ms, txn_id, actions, attempt, is_foreign="txlog" not in info)
+        if not entry.is_foreign:
+            self._check_below_is_durable(version)
         self._check_unique(version, entry)
         if attempt is not None:
             if attempt.answer in ("refused", "nothing to do"):
@@ -218,11 +153,20 @@ class Ledger:
         self._check_files(version, entry)
         if self._staged:
             self._check_sealed(version, entry)
-        self.states[version] = self._folded(version, entry)
+        self.states[version] = folded(version, entry, self.states.get(version - 1))
         self.versions[version] = entry
         self._seen[name] = body
 
-    def _check_unique(self, version: int, entry: _Version) -> None:
+    def _check_below_is_durable(self, version: int) -> None:
+        """Of a commit of txlog's: other engines sync nothing, and it builds on what they wrote."""
+        names = ((below, f"{below:020d}.json") for below in range(version)) if self.syncs else ()
+        for below, name in names:
+            if name in self.log.objects and name not in self.log.durable:
+                raise InvariantBroken(
+                    "a power cut leaves no hole", f"v{version} was linked before v{below} was on disk"
+                )
+
+    def _check_unique(self, version: int, entry: Version) -> None:
         if entry.txn_id is not None:
             if entry.txn_id in self.txn_ids:
                 raise InvariantBroken(
@@ -242,40 +186,15 @@ class Ledger:
                     )
                 self.apps[key] = version
 
-    def _check_files(self, version: int, entry: _Version) -> None:
+    def _check_files(self, version: int, entry: Version) -> None:
         for action in entry.actions:
             if "add" in action:
                 path, size = action["add"]["path"], action["add"]["size"]
                 body = self.files.objects.get(path)
-                if body is None or len(body[0]) != size or path not in self.files.durable:
+                is_safe = entry.is_foreign or path in self.files.durable
+                if body is None or len(body[0]) != size or not is_safe:
                     state = "absent" if body is None else f"{len(body[0])} of {size} bytes, durable or not"
                     raise InvariantBroken("files exist before their commit", f"v{version} names {path}: {state}")
-
-    def _folded(self, version: int, entry: _Version) -> State:
-        before = self.states.get(version - 1, State("", {}, {}))
-        live, transactions, metadata_id = dict(before.live), dict(before.transactions), before.metadata_id
-        last_row_id, timestamp_ms = before.last_row_id, before.timestamp_ms
-        for action in entry.actions:
-            if "remove" in action and live.pop(action["remove"]["path"], None) is None:
-                raise InvariantBroken("only live files are removed", f"v{version} removes {action['remove']['path']}")
-        for action in entry.actions:
-            if "add" in action:
-                if action["add"]["path"] in live:
-                    raise InvariantBroken("a file is added once", f"v{version} adds {action['add']['path']} again")
-                live[action["add"]["path"]] = action["add"]
-                last_row_id = _last_row_id(version, action["add"], last_row_id)
-            elif "txn" in action:
-                transactions[action["txn"]["appId"]] = action["txn"]["version"]
-            elif "metaData" in action:
-                metadata_id = action["metaData"]["id"]
-            elif "inCommitTimestamp" in action.get("commitInfo", ()):
-                told_ms = action["commitInfo"]["inCommitTimestamp"]
-                if told_ms <= timestamp_ms:
-                    raise InvariantBroken(
-                        "in-commit timestamps ascend", f"v{version} has {told_ms} after {timestamp_ms}"
-                    )
-                timestamp_ms = told_ms
-        return State(metadata_id, live, transactions, last_row_id, timestamp_ms)
 
     def _check_serializable(self, version: int, attempt: Attempt) -> None:
         if attempt.read_version is None:
@@ -387,52 +306,25 @@ class Ledger:
 
     # --- at the end -------------------------------------------------------------------------------------------
 
-    def check_reader(
-        self,
-        version: int,
-        transactions: Mapping[str, int],
-        metadata_id: str,
-        paths: set[str],
-        *,
-        not_before: int = -1,
-    ) -> None:
+    def check_reader(self, version: int, seen: State, *, not_before: int = -1) -> None:
         """Hold what a reader made of ``version`` against the fold."""
         if version < not_before:
             raise InvariantBroken("a reader never goes back", f"it saw v{not_before}, then v{version}")
         state = self.states.get(version)
         if state is None:
             raise InvariantBroken("a snapshot is the fold of the log", f"a reader saw v{version}, which never was")
-        for what, seen, told in (
-            ("files", paths, set(state.live)),
-            ("table id", metadata_id, state.metadata_id),
-            ("application versions", dict(transactions), dict(state.transactions)),
+        for what, found, told in (
+            ("files", set(seen.live), set(state.live)),
+            ("metadata", seen.metadata, state.metadata),
+            ("protocol", seen.protocol, state.protocol),
+            ("application versions", seen.transactions, state.transactions),
+            ("metadata domains", seen.domains, state.domains),
         ):
-            if seen != told:
+            if found != told:
                 raise InvariantBroken(
                     "a snapshot is the fold of the log",
-                    f"{what} of v{version}: a reader saw {seen}, the fold is {told}",
+                    f"{what} of v{version}: a reader saw {found}, the fold is {told}",
                 )
-
-
-def _parse(version: int, body: bytes) -> tuple[dict[str, Any], ...]:
-    try:
-        actions = tuple(orjson.loads(line) for line in body.splitlines())
-    except orjson.JSONDecodeError as error:
-        raise InvariantBroken("visible commits are complete", f"v{version} does not parse: {error}") from None
-    declared = actions[0].get("commitInfo", {}).get("txlog", {}).get("actions") if actions else 0
-    if not actions or declared not in (None, len(actions)):
-        raise InvariantBroken("visible commits are complete", f"v{version} has {len(actions)} of {declared} lines")
-    return actions
-
-
-def _last_row_id(version: int, add: dict[str, Any], last_row_id: int) -> int:
-    first = add.get("baseRowId")
-    if first is None:
-        return last_row_id
-    if first <= last_row_id:
-        raise InvariantBroken("a row id is given once", f"v{version} gives {first} again; {last_row_id} was the last")
-    last: int = first + orjson.loads(add["stats"])["numRecords"] - 1
-    return last
 
 
 def _partition(path: str) -> str:

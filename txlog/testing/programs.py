@@ -14,8 +14,9 @@ import pyarrow as pa
 from txlog.errors import CommitStateUnknownError, NotFoundError
 from txlog.expressions.predicates import col
 from txlog.table import Table
-from txlog.testing.invariants import Attempt
 from txlog.testing.session import Session
+from txlog.testing.versions import Attempt
+from txlog.testing.world import seen_by
 from txlog.transaction import Transaction
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "append_and_maintain",
     "append_and_resolve",
     "append_new_column",
+    "append_rows",
     "append_what_was_read",
     "checkpoint",
     "clean_up_at_once",
@@ -38,6 +40,7 @@ __all__ = [
     "ingest",
     "ingest_of_two",
     "ingest_once",
+    "look_again",
     "maintain",
     "overwrite",
     "overwrite_once",
@@ -62,6 +65,16 @@ def append(session: Session, *, fresh: bool = False, times: int = 1) -> None:
     table = session.table(fresh=fresh)
     for _ in range(times):
         _commit(session, table, lambda attempt, txn: txn.add(session.new_file()))
+
+
+def append_rows(session: Session) -> None:
+    """Rows, so that there is a data file of ours, which no failure may take away once it is named."""
+    table = session.table()
+    with session.attempt() as attempt:
+        with table.transaction() as txn:
+            attempt.read_version = txn.snapshot.version
+            txn.append(ROW)
+        attempt.result = txn.result
 
 
 def append_and_leave(session: Session) -> None:
@@ -280,11 +293,15 @@ def read(session: Session) -> None:
         return
 
 
+def look_again(session: Session) -> None:
+    """Hold a handle that was open before the story, look, and keep it: what becomes of it is judged at the end."""
+    _look(session, session.table(), None, -1)
+
+
 def _look(session: Session, table: Table, version: int | None, not_before: int) -> int:
     snapshot = table.snapshot(version)
-    told = {app_id: txn.version for app_id, txn in snapshot._state.transactions.items()}
-    paths = set(snapshot.files().column("path").to_pylist())
-    session.run.ledger.check_reader(snapshot.version, told, snapshot.table_id, paths, not_before=not_before)
+    seen = seen_by(snapshot._state, snapshot.files().column("path").to_pylist())
+    session.run.ledger.check_reader(snapshot.version, seen, not_before=not_before)
     return snapshot.version
 
 

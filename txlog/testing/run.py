@@ -6,6 +6,7 @@ where it is asked for. Who acts is in ``actors``; what must hold is in ``invaria
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from dataclasses import dataclass
@@ -17,10 +18,12 @@ from txlog.protocol.log_names import LAST_CHECKPOINT
 from txlog.sink.sink import Sink
 from txlog.store.base import TableStore
 from txlog.testing.faults import Fault, InFlightPut, StoreCall
-from txlog.testing.invariants import InvariantBroken, Ledger
+from txlog.testing.invariants import Ledger
 from txlog.testing.memory_store import MemoryLogStore
+from txlog.testing.observers import Observers
 from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor, Clock, Session
+from txlog.testing.versions import InvariantBroken
 from txlog.testing.world import World, base_world, opened
 from txlog.util import ambient
 
@@ -31,7 +34,6 @@ SERIALIZABLE = ("delta.isolationLevel", "Serializable")
 _STEPS_MAX = 600
 _LONG_PAUSE_S = 7200.0
 _PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDuration
-_RETENTION_MS = 30 * 24 * 3600 * 1000  # the default of delta.logRetentionDuration
 
 logging.getLogger("txlog").addHandler(logging.NullHandler())
 
@@ -50,8 +52,9 @@ class Scenario:
 
     ``store`` is "local" (names are linked, then synced; listings lie) or "object" (one consistent request each).
     ``deletes`` is True where names may disappear from the log. ``pauses`` lets actors sleep for two hours before a put;
-    ``splits_sync`` lets others act between link and sync. The table begins with ``versions`` versions,
-    of which handles that are open have not seen the newest ``unseen``, and with these ``properties``.
+    ``splits_sync`` lets others act between link and sync. ``observers_fail`` lets hooks and log handlers raise, each of
+    which counts as a fault. The table begins with ``versions`` versions, of which handles that are open have not seen
+    the newest ``unseen``, and with these ``properties``; all of them are older than any retention where it is ``aged``.
     """
 
     name: str
@@ -73,7 +76,9 @@ class Scenario:
     deletes: bool = False
     pauses: bool = False
     splits_sync: bool = False
+    observers_fail: bool = False
     versions: int = 1
+    aged: bool = False
     unseen: int = 0
     properties: tuple[tuple[str, str], ...] = ()
 
@@ -94,13 +99,18 @@ class Run:
     ) -> None:
         self.scenario = scenario
         self.choices = choices
-        self.base = base_world(scenario.versions, scenario.store, scenario.unseen, scenario.properties)
+        self.base = base_world(
+            scenario.versions, scenario.store, scenario.unseen, scenario.properties, is_aged=scenario.aged
+        )
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
         self.ledger.is_serializable = SERIALIZABLE in scenario.properties
         self.story: list[str] = []
         self.steps = 0
         self.days_passed = 0
+        self.is_over = False
+        self.retention_ms = self.base.state.properties.log_retention_ms
+        self.observers = Observers(self._at_observer) if scenario.observers_fail else None
         self.faults_left = scenario.faults
         self.crashes_left = scenario.crashes
         self.cuts_left = scenario.power_cuts
@@ -125,10 +135,11 @@ class Run:
     def to_the_end(self) -> None:
         """Raises `InvariantBroken`, `StoryTooLong`, and `Pruned` where ``visited`` has the state already."""
         try:
-            for number, actor in enumerate(self.scenario.actors, start=1):
-                self._begin(actor, Clock(number, actor.behind_ms))
-            while alive := self._alive():
-                self._step(alive)
+            with self.observers or contextlib.nullcontext():
+                for number, actor in enumerate(self.scenario.actors, start=1):
+                    self._begin(actor, Clock(number, actor.behind_ms))
+                while alive := self._alive():
+                    self._step(alive)
             self._epilogue()
         finally:
             for life in self.lives:
@@ -178,8 +189,8 @@ class Run:
     def _check(self) -> None:
         if self.broken is not None:
             raise self.broken
-        retained = max(life.clock.now_ms() for life in self.lives) - _RETENTION_MS if self.scenario.deletes else None
-        self.ledger.observe(oldest_retained_ms=retained)
+        retained = max(life.clock.now_ms() for life in self.lives) - self.retention_ms
+        self.ledger.observe(oldest_retained_ms=retained if self.scenario.deletes else None)
 
     def _prune(self) -> None:
         if self._visited is None or not self.choices.is_past_given:
@@ -272,6 +283,18 @@ class Run:
                 return ("refused",)
         return ()
 
+    def _at_observer(self, told: str) -> bool:
+        """Whether a hook or a log handler of the actor that is at work fails now."""
+        life = self._current
+        if life is None or greenlet.getcurrent() is not life.greenlet or not self.faults_left:
+            return False
+        if not self.choices.choose(2, calm=0.7):
+            return False
+        self.faults_left -= 1
+        self.tell(f"{life.actor.name}: {told}  ** raises")
+        life.history = hash((life.history, "raises", told))
+        return True
+
     def _before_sync(self, name: str) -> bool:
         """Between link and sync of a put that an actor makes: others may see it, and it may die here."""
         life = self._current
@@ -330,13 +353,18 @@ class Run:
         for life in ended:
             life.crash()
         unsafe = sorted(name for store in (self.world.log, self.world.staging) for name in store.unsafe())
-        surviving = [name for name in unsafe if self.choices.choose(2)]
+        surviving = self._kept_in_order(unsafe, [name for name in unsafe if self.choices.choose(2)])
         for store in (self.world.log, self.world.staging):
             store.power_cut(surviving)
         self.tell(f"lost: {', '.join(_short(name) for name in unsafe if name not in surviving) or 'nothing'}")
         self.ledger.power_was_cut()
         for life in ended:
             self._restart(life)
+
+    def _kept_in_order(self, unsafe: list[str], surviving: list[str]) -> list[str]:
+        """Of commits that were left to the kernel, those before the first that is lost: it writes them in order."""
+        lost = min((name for name in unsafe if _is_commit(name) and name not in surviving), default=None)
+        return [name for name in surviving if lost is None or not _is_commit(name) or name < lost]
 
     # --- the end ----------------------------------------------------------------------------------------------
 
@@ -346,6 +374,7 @@ class Run:
             self._land(life, put)
             self._check()
         self._check()
+        self.is_over = True
         self._recover()
         log = hash(frozenset((name, found[0]) for name, found in self.world.log.objects.items()))
         if log not in self._read_before:  # the same bytes are read the same way
@@ -377,6 +406,10 @@ class Run:
 def _is_staged(name: str) -> bool:
     """Names in the staging folder begin with the name of an application, those of a log with a digit or underscore."""
     return name[:1].isalpha()
+
+
+def _is_commit(name: str) -> bool:
+    return name.endswith(".json") and name[:20].isdigit() and len(name) == 25
 
 
 def _short(name: str) -> str:

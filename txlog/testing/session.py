@@ -19,13 +19,14 @@ from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
 from txlog.store.base import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
-from txlog.testing.invariants import Attempt, InvariantBroken
+from txlog.testing.versions import Attempt, InvariantBroken
 from txlog.testing.world import BASE_MS, FILE_BYTES, opened
 from txlog.util import ambient
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
     from txlog.snapshot import Snapshot
+    from txlog.table import Table
     from txlog.testing.run import Run
     from txlog.transaction import Transaction
 
@@ -37,7 +38,7 @@ class Actor:
     """``program`` acts on the table through its `Session`; after a crash it is begun again ``restarts`` times.
 
     ``checkpoints`` and ``deletes`` say whether it may change the hint, and delete names from the log. Its clock is
-    ``behind_ms`` behind that of others.
+    ``behind_ms`` behind that of others. ``sleeps`` where its machine is suspended whenever time passes for all.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Actor:
     checkpoints: bool = False
     deletes: bool = False
     behind_ms: int = 0
+    sleeps: bool = False
 
 
 class Clock(ambient.Ambient):
@@ -57,13 +59,14 @@ class Clock(ambient.Ambient):
         self.incarnation = 0
         self.attempt = 0
         self.elapsed_ms = number
+        self.suspended_ms = 0
         self._drawn = 0
 
     def now_ms(self) -> int:
         return BASE_MS + int(self.elapsed_ms) - self.behind_ms
 
     def monotonic_s(self) -> float:
-        return 1000.0 + self.elapsed_ms / 1000
+        return 1000.0 + (self.elapsed_ms - self.suspended_ms) / 1000
 
     def sleep(self, seconds: float) -> None:
         self.elapsed_ms += max(1, int(seconds * 1000))
@@ -95,14 +98,22 @@ class Session:
         self.files = FaultyFileStore(run.world.files, self._at_file_call)
         self.staging = FaultyLogStore(run.world.staging, self._at_log_call)
         self.greenlet = greenlet.greenlet(self._live)
+        self.handles: list[Table] = []
+        self.has_crashed = False
         self._published = 0
 
     # --- for programs -----------------------------------------------------------------------------------------
 
-    def table(self, *, fresh: bool = False, **retry: Any) -> Any:
-        """A handle on the table: opened before the story began, or now. ``retry`` goes to its `RetryPolicy`."""
+    def table(self, *, fresh: bool = False, **retry: Any) -> Table:
+        """A handle on the table: opened before the story began, or now. ``retry`` goes to its `RetryPolicy`.
+
+        It is remembered: whatever its owner lives through, it must be of use at the end.
+        """
         store = TableStore("memory://table", self.log, self.files, self.staging)
-        return opened(store, None if fresh else self.run.base, retry)
+        hooks = self.run.observers.hooks if self.run.observers else None
+        table = opened(store, None if fresh else self.run.base, retry, hooks)
+        self.handles.append(table)
+        return table
 
     def new_file(self, part: str = "a", *, data_change: bool = True) -> AddFile:
         """Publish one file of one row, of this actor alone."""
@@ -147,11 +158,16 @@ class Session:
         self.run.ledger.told(attempt)
 
     def let_days_pass(self, days: int) -> None:
-        """For everybody, whatever they are in the middle of."""
-        self.run.suspend(self, StoreCall("days_pass", 1, str(days)))
         self.run.days_passed += days
+        self.let_pass(days * 24 * 3600 * 1000)
+
+    def let_pass(self, duration_ms: int) -> None:
+        """For everybody, whatever they are in the middle of; in their sleep, where their machines are suspended."""
+        self.run.suspend(self, StoreCall("time_passes", 1, str(duration_ms)))
         for life in self.run.lives:
-            life.clock.elapsed_ms += days * 24 * 3600 * 1000
+            life.clock.elapsed_ms += duration_ms
+            if life.actor.sleeps:
+                life.clock.suspended_ms += duration_ms
 
     def resolve(self, attempt: Attempt, table: Any, txn_id: str, version: int) -> None:
         """Ask what became of ``attempt``; the answer is as good as an acknowledgement or a definite failure."""
@@ -174,7 +190,7 @@ class Session:
             try:
                 self.actor.program(self)
             except Crashed:
-                pass
+                self.has_crashed = True
             except InvariantBroken as broken:
                 self.run.broken = self.run.broken or broken
             except TxlogError as error:
@@ -188,6 +204,7 @@ class Session:
 
     def crash(self) -> None:
         """Die where it stands. What its ``finally`` blocks ask of the store is not done any more."""
+        self.has_crashed = self.has_crashed or not self.is_dead
         self.is_dead = True
         self.pending = None
         if not self.greenlet.dead:
@@ -195,10 +212,12 @@ class Session:
 
     def _at_file_call(self, call: StoreCall) -> None:
         """Data files have one writer each: nothing to interleave, but the dead write none."""
-        if self.is_dead:
+        if self.is_dead and not self.run.is_over:
             raise Crashed(f"{call.operation} {call.name}: the process has died")
 
     def _at_log_call(self, call: StoreCall) -> Any:
+        if self.run.is_over:
+            return None
         if self.is_dead:
             raise Crashed(f"{call.operation} {call.name}: the process has died")
         if threading.get_ident() != self.run.thread:

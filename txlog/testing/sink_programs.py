@@ -10,9 +10,9 @@ from txlog.errors import TxlogError
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging
 from txlog.sink.recovery import Recovery
 from txlog.sink.sink import Sink
-from txlog.testing.invariants import Attempt
 from txlog.testing.programs import ROW
 from txlog.testing.session import Session
+from txlog.testing.versions import Attempt
 from txlog.writer.committable import Committable, PendingFile
 
 __all__ = [

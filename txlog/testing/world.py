@@ -6,6 +6,7 @@ before the story began; `World.check_readers`, which reads the table from every 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -14,7 +15,8 @@ import pyarrow as pa
 
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
-from txlog.errors import NotFoundError
+from txlog.errors import NotFoundError, TxlogError
+from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
@@ -23,14 +25,16 @@ from txlog.store.base import TableStore
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.store.retry import RetryPolicy
 from txlog.table import Table
-from txlog.testing.invariants import InvariantBroken, Ledger
+from txlog.testing.invariants import Ledger
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.testing.versions import InvariantBroken, State
 from txlog.util import ambient
 
-__all__ = ["BASE_MS", "FILE_BYTES", "World", "base_world", "opened"]
+__all__ = ["BASE_MS", "FILE_BYTES", "World", "base_world", "opened", "seen_by"]
 
 BASE_MS = 1_700_000_000_000
 PARTITIONS = ("a", "b")
+_AGE_MS = 400 * 24 * 3600 * 1000
 _NO_CHECKPOINTS = {"delta.checkpointInterval": "1000000"}
 
 
@@ -49,11 +53,12 @@ FILE_BYTES = _one_row()
 class _Still(ambient.Ambient):
     """No time passes, and names are the same every time."""
 
-    def __init__(self) -> None:
+    def __init__(self, moment_ms: int) -> None:
+        self._moment_ms = moment_ms
         self._drawn = 0
 
     def now_ms(self) -> int:
-        return BASE_MS
+        return self._moment_ms
 
     def monotonic_s(self) -> float:
         return 1000.0
@@ -87,7 +92,7 @@ class World:
         for path in ledger.states[ledger.latest].live:
             if path not in self.files.objects:
                 raise InvariantBroken("live files stay", f"{path}, which v{ledger.latest} needs, was deleted")
-        with ambient.use(_Still()):
+        with ambient.use(_Still(BASE_MS)):
             newest = self._read(ledger, self.log.objects, None)
             if newest != ledger.latest:
                 raise InvariantBroken("a snapshot is the fold of the log", f"v{newest} is read as the newest")
@@ -102,6 +107,15 @@ class World:
                 bare = {name: found for name, found in objects.items() if name.endswith(".json")}
                 self._read(ledger, bare, None)
 
+    def check_handle(self, ledger: Ledger, table: Table) -> None:
+        """A handle that lived through the story reads what one reads who opens the table now."""
+        try:
+            snapshot = table.snapshot()
+            paths = snapshot.files().column("path").to_pylist()
+        except TxlogError as error:
+            raise InvariantBroken("a handle that lives long can read", str(error)) from error
+        ledger.check_reader(snapshot.version, seen_by(snapshot._state, paths), not_before=ledger.latest)
+
     def _read(self, ledger: Ledger, objects: dict[str, tuple[bytes, int]], version: int | None) -> int:
         log = MemoryLogStore()
         log.objects = objects
@@ -109,26 +123,45 @@ class World:
         delta_log = DeltaLog(TableStore("memory://reader", log, self.files))
         try:
             state = delta_log.newest_state() if version is None else delta_log.state_at(version)
-            paths = set(delta_log.files(state).column("path").to_pylist())
+            paths = delta_log.files(state).column("path").to_pylist()
         except NotFoundError as error:
             raise InvariantBroken("a snapshot is the fold of the log", f"a reader is told: {error}") from error
-        told = {app_id: action.version for app_id, action in state.transactions.items()}
-        ledger.check_reader(state.version, told, state.metadata.id, paths)
+        ledger.check_reader(state.version, seen_by(state, paths))
         return state.version
 
 
+def seen_by(state: TableState, paths: Iterable[str]) -> State:
+    """What a reader made of a version, as the `Ledger` tells it."""
+    return State(
+        state.metadata.to_json(),
+        state.protocol.to_json(),
+        dict.fromkeys(paths),
+        {app_id: action.to_json() for app_id, action in state.transactions.items()},
+        {name: domain.to_json() for name, domain in state.domains.items()},
+    )
+
+
 @cache
-def base_world(versions: int, store: str, unseen: int = 0, properties: tuple[tuple[str, str], ...] = ()) -> World:
+def base_world(
+    versions: int,
+    store: str,
+    unseen: int = 0,
+    properties: tuple[tuple[str, str], ...] = (),
+    *,
+    is_aged: bool = False,
+) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
-    Handles that are open on it have not seen the newest ``unseen`` of them.
+    Handles that are open on it have not seen the newest ``unseen`` of them. ``is_aged`` where it was written so long
+    ago that no retention keeps what is below its newest checkpoint.
     """
     if unseen:
-        world = base_world(versions, store, 0, properties)
-        return World(world.log, world.files, world.ledger, base_world(versions - unseen, store, 0, properties).state)
+        world = base_world(versions, store, 0, properties, is_aged=is_aged)
+        known = base_world(versions - unseen, store, 0, properties, is_aged=is_aged).state
+        return World(world.log, world.files, world.ledger, known)
     log, files = MemoryLogStore(), MemoryFileStore()
     log.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
-    with ambient.use(_Still()):
+    with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS)):
         open_table = OpenTable(TableStore("memory://table", log, files))
         open_table.post_commit._executor = _Inline()  # type: ignore[assignment]
         schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
@@ -147,9 +180,9 @@ def base_world(versions: int, store: str, unseen: int = 0, properties: tuple[tup
     return World(log, files, ledger, state)
 
 
-def opened(store: TableStore, base: World | None, retry: dict[str, Any]) -> Table:
+def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: CommitHooks | None = None) -> Table:
     """A handle on ``store``; with ``base``, one that was opened while the table was that."""
-    open_table = OpenTable(store, RetryPolicy(**retry))
+    open_table = OpenTable(store, RetryPolicy(**retry), hooks)
     if base is not None:
         open_table.log._state = base.state
         open_table.log._established_s = ambient.monotonic_s()

@@ -1,0 +1,61 @@
+"""What other engines do to the table of a story: they sync nothing, and clean up without a thought of open handles.
+
+In: a `Session`. Out: nothing; their commits are in the log beside those of txlog, which has to live with them. They
+know neither txlog's ``commitInfo`` nor row ids, so their tables keep neither row ids nor in-commit timestamps.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from txlog.protocol.log_names import commit_name, parse_log_name
+from txlog.testing.faults import StoreCall
+from txlog.testing.session import Session
+
+__all__ = ["append_unsynced", "clean_up_in_time", "clean_up_now", "move_on_and_clean_up"]
+
+
+def append_unsynced(session: Session, *, times: int = 2) -> None:
+    """Commits that are linked and left to the kernel, as deltalake and Spark do on a local disk."""
+    for _ in range(times):
+        _append(session)
+
+
+def clean_up_now(session: Session) -> None:
+    """A checkpoint, and of what is below it only what the retention keeps is left."""
+    session.table(fresh=True).create_checkpoint()
+    _clean_up(session)
+
+
+def clean_up_in_time(session: Session) -> None:
+    """A checkpoint, and once the retention is over, nothing is left below it."""
+    session.table(fresh=True).create_checkpoint()
+    session.let_pass(session.run.retention_ms + 1)
+    _clean_up(session)
+
+
+def move_on_and_clean_up(session: Session) -> None:
+    """The table moves on first, so that a version that somebody still aims at is among those that go."""
+    append_unsynced(session)
+    clean_up_in_time(session)
+
+
+def _clean_up(session: Session) -> None:
+    newest = max((version for version in session.run.ledger.checkpoints()), default=0)
+    oldest_ms = session.clock.now_ms() - session.run.retention_ms
+    for name, (_, modified_ms) in sorted(session.run.world.log.objects.items()):
+        parsed = parse_log_name(name)
+        if parsed is not None and parsed.version < newest and modified_ms < oldest_ms:
+            session.log.delete(name)
+
+
+def _append(session: Session) -> None:
+    """The next free version, at once: what others do first is done before the link."""
+    add = session.new_file()
+    session.run.suspend(session, StoreCall("link", 1, "the next version"))
+    version = session.run.ledger.latest + 1
+    info = {"commitInfo": {"operation": "WRITE", "isBlindAppend": True, "engineInfo": "another engine"}}
+    body = b"".join(orjson.dumps(line) + b"\n" for line in (info, {"add": add.to_json()}))
+    session.run.world.log.objects[commit_name(version)] = (body, session.clock.now_ms())
+    session.history = hash((session.history, version))
+    session.run.tell(f"{session.actor.name}: links v{version}, and syncs nothing")
