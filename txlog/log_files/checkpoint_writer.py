@@ -59,7 +59,14 @@ class CheckpointWriter:
 
     def _write_classic(self, state: TableState) -> tuple[CheckpointFiles | None, Totals]:
         live, tombstones = self._files.files_and_tombstones(state)
-        checkpoint = build_checkpoint(state, live, tombstones, now_ms=ambient.now_ms())
+        checkpoint = build_checkpoint(
+            state,
+            live,
+            tombstones,
+            now_ms=ambient.now_ms(),
+            apply=parallel_map,
+            ahead=partial(parallel_map, threads=1),
+        )
         name = checkpoint_name(state.version)
         totals = _totals(live)
         if not self._publish(name, checkpoint.body):
@@ -128,7 +135,7 @@ class CheckpointWriter:
     def _write_sidecars(
         self, columns: FileColumns, live: pa.Table, tombstones: pa.Table, now_ms: int
     ) -> Iterator[StoredSidecar]:
-        groups = sidecar_groups(columns, live, tombstones)
+        groups = sidecar_groups(columns, live, tombstones, parallel_map)
         for body, add_files, actions in parallel_map(partial(encode_sidecar, columns), groups):
             name = f"{ambient.uuid4()}.parquet"
             self._publish_new(f"{SIDECARS}/{name}", body)

@@ -29,6 +29,7 @@ from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.store.base import ObjectMeta, TableStore
 from txlog.util import ambient
+from txlog.util.parallel import parallel_map
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -234,7 +235,7 @@ class DeltaLog:
         if self._held_files(state)[1] is None:
             return self._files.files(self._on_short_tail(state), FilePruner(*judged_by))
         live = self.files(state)
-        return live.filter(prune_files(live, *judged_by))
+        return live.filter(prune_files(live, *judged_by, parallel_map))
 
     def _held_files(self, state: TableState) -> tuple[int, pa.Table | None]:
         """The newest list at or before ``head`` that somebody still holds, and its version."""

@@ -10,13 +10,15 @@ from __future__ import annotations
 import decimal
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from txlog.arrow.arrays import flags_of, from_flags, from_numbers
 from txlog.protocol.schema import DataType, Decimal, Primitive, type_to_arrow
-from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    from txlog.util.parallel import Apply
 
 __all__ = ["read_json_objects", "statistics_as_struct", "statistics_type", "tree_type"]
 
@@ -62,15 +64,15 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
     return pa.struct([(name, _struct(item) if isinstance(item, dict) else item) for name, item in tree.items()])
 
 
-def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """Parse one JSON object per row. Text that is no JSON at all becomes null."""
+def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType, apply: Apply = map) -> pa.StructArray:
+    """Parse one JSON object per row. Text that is no JSON at all becomes null. ``apply`` maps over many rows."""
     if texts.null_count:
         import numpy as np
 
         valid = flags_of(texts.is_valid())
-        return statistics_as_struct(texts.drop_null(), kind).take(from_numbers(np.cumsum(valid) - 1, valid))
+        return statistics_as_struct(texts.drop_null(), kind, apply).take(from_numbers(np.cumsum(valid) - 1, valid))
     slices = (texts.slice(start, _SLICE_ROWS) for start in range(0, len(texts), _SLICE_ROWS))
-    parts = [part for found in parallel_map(lambda each: list(_parse(each, kind)), slices) for part in found]
+    parts = [part for found in apply(lambda each: list(_parse(each, kind)), slices) for part in found]
     return pa.concat_arrays(parts) if parts else pa.array([], kind)
 
 

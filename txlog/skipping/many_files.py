@@ -1,4 +1,4 @@
-"""Pruning many files at once: the verdict of ``predicate_pruning`` on each, found by columns.
+"""Pruning many files at once: the verdict of ``one_file`` on each, found by columns.
 
 In: a predicate and the files of a table, as Arrow columns. Out: a mask, False exactly where the rule for one file says
 that no row can match. Partition values are judged once for each combination, statistics as columns of bounds; what
@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +25,9 @@ from txlog.protocol.schema import STRING, Struct, leaf_paths
 from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_of_struct, bounds_of_text, leaves_of
 from txlog.skipping.one_file import Facts, Pruner, possible
 from txlog.skipping.stats_sieve import TextSieve
-from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    from txlog.util.parallel import Apply
 
 __all__ = ["FilePruner", "prune_files"]
 
@@ -39,14 +41,14 @@ Possible: TypeAlias = "tuple[Mask, Mask]"
 
 
 def prune_files(
-    files: pa.Table, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]
+    files: pa.Table, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...], apply: Apply = map
 ) -> pa.BooleanArray:
     """A mask over a table of files (columns ``partitionValues`` and ``stats``): True where a row may match.
 
-    Raises ``InvalidInputError`` where the predicate does not fit the schema.
+    ``predicate`` is bound to the schema. ``apply`` maps over the table's batches.
     """
     pruner = FilePruner(predicate, schema, partition_columns)
-    masks = list(parallel_map(pruner.mask, files.select(["partitionValues", "stats"]).to_batches()))
+    masks = list(apply(pruner.mask, files.select(["partitionValues", "stats"]).to_batches()))
     return from_flags(np.concatenate([np.zeros(0, bool), *masks]))
 
 
@@ -60,7 +62,7 @@ class _Partition:
 
 
 class FilePruner:
-    """One predicate, ready to be asked about columns of files. Raises ``InvalidInputError`` as `Pruner` does."""
+    """One predicate, bound to the schema, ready to be asked about columns of files."""
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
         self._pruner = Pruner(predicate, schema, partition_columns)
@@ -209,7 +211,7 @@ class FilePruner:
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """`predicate_pruning.possible` over columns: whether some row of each file may make the predicate (true, false)."""
+    """`one_file.possible` over columns: whether some row of each file may make the predicate (true, false)."""
 
     bounds: BoundsColumns
     partition_paths: frozenset[Path]

@@ -9,12 +9,18 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-__all__ = ["parallel_map"]
+__all__ = ["Apply", "parallel_map"]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+
+
+class Apply(Protocol):
+    """``map``, or `parallel_map`: how pure code is told to do the same work on many things, without knowing threads."""
+
+    def __call__(self, work: Callable[[In], Out], items: Iterable[In], /) -> Iterable[Out]: ...
 
 
 def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,7 +23,9 @@ from txlog.log.retention import retained_tombstones, retained_transactions
 from txlog.log.state import TableState
 from txlog.protocol.actions import Action
 from txlog.protocol.log_names import checkpoint_name
-from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    from txlog.util.parallel import Apply
 
 __all__ = ["Checkpoint", "build_checkpoint", "retained_small_actions"]
 
@@ -67,10 +69,13 @@ class Checkpoint:
     actions: int
 
 
-def build_checkpoint(state: TableState, live: pa.Table, tombstones: pa.Table, *, now_ms: int) -> Checkpoint:
+def build_checkpoint(
+    state: TableState, live: pa.Table, tombstones: pa.Table, *, now_ms: int, apply: Apply = map, ahead: Apply = map
+) -> Checkpoint:
     """The classic checkpoint of ``head``. ``live`` is ``FILES_SCHEMA``, ``tombstones`` ``TOMBSTONES_SCHEMA``.
 
-    Raises ``CorruptLogError`` where what was written does not hold every file: publish nothing then.
+    ``apply`` maps over many rows; ``ahead`` over row groups, of which it may put the next one together while one is
+    written. Raises ``CorruptLogError`` where what was written does not hold every file: publish nothing then.
     """
     small = [{action.KEY: action.to_json()} for action in retained_small_actions(state, now_ms=now_ms)]
     kept = retained_tombstones(tombstones, state.properties, now_ms=now_ms)
@@ -79,8 +84,8 @@ def build_checkpoint(state: TableState, live: pa.Table, tombstones: pa.Table, *,
     sink = io.BytesIO()  # grows by an eighth; an Arrow buffer would double
     with parquet_writer(sink, schema) as writer:
         write_row_group(writer, _small_columns(small))
-        for groups in (columns.adds(live), columns.removes(kept)):
-            for group in parallel_map(lambda build: build(), groups, threads=1):
+        for groups in (columns.adds(live, apply), columns.removes(kept)):
+            for group in ahead(lambda build: build(), groups):
                 write_row_group(writer, group)
     body = sink.getbuffer()
     actions = len(small) + live.num_rows + kept.num_rows

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -25,6 +25,9 @@ from txlog.protocol.partition_values import decode_array
 from txlog.protocol.schema import DataType, type_to_arrow
 from txlog.protocol.statistics import StatisticsPolicy
 from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
+
+if TYPE_CHECKING:
+    from txlog.util.parallel import Apply
 
 __all__ = ["ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer", "write_row_group"]
 
@@ -74,26 +77,29 @@ class FileColumns:
         remove = pa.struct(list(TOMBSTONES_SCHEMA))
         return pa.schema([*(small or {}).items(), ("add", self.add), ("remove", remove)])
 
-    def adds(self, live: pa.Table) -> Iterator[RowGroup]:
-        """``live`` (``FILES_SCHEMA``) by partition, in row groups: tables of one column, ``add``."""
+    def adds(self, live: pa.Table, apply: Apply = map) -> Iterator[RowGroup]:
+        """``live`` (``FILES_SCHEMA``) by partition, in row groups: tables of one column, ``add``.
+
+        ``apply`` maps over many rows.
+        """
         for files in row_groups_by_partition(live, self.sorted_by, _group_rows(live)):
-            yield partial(self._adds, files)
+            yield partial(self._adds, files, apply)
 
     def removes(self, tombstones: pa.Table) -> Iterator[RowGroup]:
         """``tombstones`` (``TOMBSTONES_SCHEMA``) in row groups: tables of one column, ``remove``."""
         for removed in row_groups_by_partition(tombstones, (), _group_rows(tombstones)):
             yield partial(_removes, removed)
 
-    def _adds(self, group: RowGroup) -> pa.Table:
+    def _adds(self, group: RowGroup, apply: Apply) -> pa.Table:
         files = group()
         if self.statistics is not None:
             files = files.combine_chunks()  # JSON is read many texts at a time
-        return pa.table({"add": pa.chunked_array([self._add(batch) for batch in files.to_batches()], self.add)})
+        return pa.table({"add": pa.chunked_array([self._add(batch, apply) for batch in files.to_batches()], self.add)})
 
-    def _add(self, files: pa.RecordBatch) -> pa.StructArray:
+    def _add(self, files: pa.RecordBatch, apply: Apply) -> pa.StructArray:
         values = dict(zip(files.schema.names, _all_false(files, "dataChange"), strict=True))
         if self.statistics is not None:
-            values["stats_parsed"] = statistics_as_struct(files.column("stats"), self.statistics)
+            values["stats_parsed"] = statistics_as_struct(files.column("stats"), self.statistics, apply)
         if self.typed_partitions:
             typed = [decode_array(partition_column(files, name), kind) for name, kind in self.typed_partitions]
             names = [name for name, _ in self.typed_partitions]

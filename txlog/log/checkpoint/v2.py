@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 import pyarrow as pa
@@ -22,6 +22,9 @@ from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.checkpoint.order import RowGroup
 from txlog.log.state import TableState
 from txlog.protocol.actions import CheckpointMetadata, Sidecar, action_to_json
+
+if TYPE_CHECKING:
+    from txlog.util.parallel import Apply
 
 __all__ = ["StoredSidecar", "TopLevel", "encode_sidecar", "serves_again", "sidecar_groups", "top_level", "wants_v2"]
 
@@ -43,9 +46,11 @@ class StoredSidecar:
     actions: int
 
 
-def sidecar_groups(columns: FileColumns, live: pa.Table, tombstones: pa.Table) -> Iterator[RowGroup]:
+def sidecar_groups(
+    columns: FileColumns, live: pa.Table, tombstones: pa.Table, apply: Apply = map
+) -> Iterator[RowGroup]:
     """What each new sidecar holds: one row group. ``tombstones`` are those that are retained."""
-    yield from columns.adds(live)
+    yield from columns.adds(live, apply)
     yield from columns.removes(tombstones)
 
 
