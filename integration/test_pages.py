@@ -33,6 +33,7 @@ table = txlog.Table.open("t")
 sink = txlog.Sink(table, "app")
 path = uri = checkpoints = "t"
 app_id, checkpoint_id, task_id, attempt, offset, topic, partition = "app", 1, 0, 0, 0, "orders", 0
+write_one_source: Callable[[Any], Any]; sources: list[Any]
 df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
 adjusted: Callable[[pa.Table], pa.Table]
 """

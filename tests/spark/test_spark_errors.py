@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from txlog import errors
@@ -56,6 +58,38 @@ def test_every_kind_of_error_comes_back_as_itself(name: str) -> None:
 def test_the_text_that_people_read_begins_with_kind_and_message() -> None:
     first_line = crossed(CONFLICT).splitlines()[0]
     assert first_line == "ConcurrentAppendError: s3://b/flights v11: v12 (WRITE) added files matching day='2026-11-20'"
+
+
+@pytest.mark.parametrize("is_short", [False, True], ids=["whole", "shortened by Spark"])
+def test_the_message_stands_before_the_traceback(is_short: bool) -> None:
+    try:
+        with crossing():
+            try:
+                raise KeyError("inside")
+            except KeyError as cause:
+                raise CONFLICT from cause
+    except TxlogErrorInSpark as error:
+        if is_short:
+            error.__cause__ = None
+        shown = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+    assert shown.startswith(f"txlog.errors.ConcurrentAppendError: {CONFLICT}\n")
+    assert "Traceback" in shown
+    assert "inside" not in shown
+    assert isinstance(error_from(RuntimeError(shown)), ConcurrentAppendError)
+
+
+@pytest.mark.parametrize(
+    ("spark_says", "advice"),
+    [
+        ("[DATA_SOURCE_NOT_FOUND] Failed to find the data source: {}. Make sure", "initializer=txlog.spark.register"),
+        ("{} is not a valid Spark SQL Data Source.", "df.write.format('txlog').save(path)"),
+    ],
+)
+def test_what_spark_says_of_the_source_itself_is_answered_with_what_to_do(spark_says: str, advice: str) -> None:
+    found = error_from(RuntimeError(spark_says.format("txlog")))
+    assert isinstance(found, InvalidInputError)
+    assert advice in found.message
+    assert error_from(RuntimeError(spark_says.format("delta"))) is None
 
 
 def test_the_fields_of_an_error_come_back_with_their_types() -> None:

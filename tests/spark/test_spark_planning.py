@@ -192,3 +192,37 @@ def test_a_rerun_of_a_named_write_is_told_once_although_two_processes_see_it(
     assert [record.getMessage() for record in caplog.records if "replay" in record.getMessage()] == [
         f"{process_table(named).uri}: replay dropped: checkpoint 7 of 'orders' is in v1 already"
     ]
+
+
+@pytest.mark.parametrize("moment", ["planned", "committed"])
+def test_a_batch_is_called_by_the_names_of_the_options_that_the_user_set(options: WriteOptions, moment: str) -> None:
+    def named(version: int, fingerprint: str | None = None) -> WriteOptions:
+        return replace(options, transaction=("orders", version), fingerprint=fingerprint)
+
+    late = [named(3), named(7, "b")]
+    jobs = [plan(given, SCHEMA, overwrite=False)[0] for given in late] if moment == "committed" else [None, None]
+    first = named(7, "a")
+    write(first, plan(first, SCHEMA, overwrite=False)[0])
+    for given, job, expected in (
+        (late[0], jobs[0], "txnVersion 3 of txnAppId 'orders' is older than the last one committed, 7"),
+        (late[1], jobs[1], "txnVersion 7 of txnAppId 'orders' is in version 1 already, made from other input (txnFing"),
+    ):
+        with pytest.raises(txlog.InvalidInputError) as caught:
+            _ = plan(given, SCHEMA, overwrite=False) if job is None else commit(given, job, [])
+        assert caught.value.message.startswith(expected)
+        assert "checkpoint" not in caught.value.message
+        assert "app_id" not in caught.value.message
+
+
+def test_a_batch_of_a_stream_is_called_a_micro_batch(options: WriteOptions, tmp_path: Path) -> None:
+    parsed = parse_stream_options({"path": options.path, "txnAppId": "clicks", "checkpointLocation": str(tmp_path)})
+    (tmp_path / "offsets").mkdir()
+    for query_id in ("first", "second"):
+        (tmp_path / "metadata").write_text(json.dumps({"id": query_id}))
+        writer = TxlogStreamWriter(parsed, plan(parsed.write, SCHEMA, overwrite=True)[0])
+        if query_id == "first":
+            writer.commit([], 4)
+            continue
+        with pytest.raises(Exception, match="micro-batch 4 of stream 'clicks' is in version 1 already") as caught:
+            writer.commit([], 4)
+    assert "checkpoint 4" not in str(caught.value)

@@ -1,8 +1,8 @@
 """Typed errors across Spark: how a txlog error gets out of a Python worker and back to the user's program.
 
-Spark turns an exception raised in a worker into text (AnalysisException, PythonException,
-StreamingQueryException, or a bare Py4JJavaError), so its type is lost. Out: `crossing` raises an error
-whose text is txlog's own message and kind, then one marker line with the error's fields, compressed and
+Spark turns an exception raised in a worker into a string (AnalysisException, PythonException,
+StreamingQueryException, or a bare Py4JJavaError), so its type is lost. Out: `crossing` raises an error that is shown
+with txlog's own kind and message first, and ends with one marker line with the error's fields, compressed and
 checksummed. In: `error_from` finds that line in whatever Spark raised and rebuilds the error.
 """
 
@@ -19,13 +19,27 @@ from dataclasses import asdict
 from typing import Any, NoReturn
 
 from txlog import errors
-from txlog.errors import ConflictReason, TxlogError
+from txlog.errors import ConflictReason, InvalidInputError, TxlogError
 
 __all__ = ["TxlogErrorInSpark", "crossing", "error_from"]
 
 _log = logging.getLogger("txlog")
 
 _MARKER = re.compile(r"\[txlog-error:1:([0-9a-f]{8}):([A-Za-z0-9_-]+)\]")
+NOT_FOUND_ADVICE = (
+    "Spark did not find the data source 'txlog'. In a thread that the program started, it finds no Python data source"
+    " until the session is active there: ThreadPoolExecutor(8, initializer=txlog.spark.register), or call"
+    " txlog.spark.register(spark) first in the thread. Elsewhere, Spark's Python (PYSPARK_PYTHON) must be the one that"
+    " has txlog installed"
+)
+_OF_SPARK = {
+    re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*: txlog\."): NOT_FOUND_ADVICE,
+    re.compile(r"\btxlog is not a valid Spark SQL Data Source"): (
+        "the session's catalog takes no table USING txlog: Delta's catalog (spark.sql.catalog.spark_catalog ="
+        " DeltaCatalog) reads and writes only sources of the JVM. Write by path: df.write.format('txlog').save(path)"
+    ),
+}
+"""What Spark says of the data source without having asked it, and what to do about it."""
 _MESSAGE_CHARACTERS_MAX = 8_192
 """A longer message is cut in the marker: Spark Connect and log collectors cut long lines, which would lose it whole."""
 _JSON_BYTES_MAX = 1 << 20
@@ -35,7 +49,23 @@ _KINDS: dict[str, type[TxlogError]] = {
 
 
 class TxlogErrorInSpark(Exception):
-    """What a worker raises in place of a `TxlogError`: the same text, and a marker that `error_from` reads."""
+    """What a worker raises in place of a `TxlogError`: the same message, and a marker that `error_from` reads.
+
+    Spark shows the traceback first. Python shows an exception's cause before its traceback, so the `TxlogError`,
+    without a traceback of its own, is the cause: as a property, since Spark's short tracebacks clear the attribute.
+    """
+
+    def __init__(self, error: TxlogError) -> None:
+        super().__init__(f"{error.kind}: {error}\n{encode(error)}")
+        self._error = error
+
+    @property
+    def __cause__(self) -> TxlogError:
+        return self._error
+
+    @__cause__.setter
+    def __cause__(self, value: BaseException | None) -> None:
+        pass
 
 
 @contextlib.contextmanager
@@ -50,14 +80,16 @@ def crossing() -> Iterator[None]:
 
 
 def raise_crossing(error: TxlogError) -> NoReturn:
-    """Raise ``error`` in the form that survives Spark. ``from None``: a chain would bury the message in frames."""
-    raise TxlogErrorInSpark(f"{error.kind}: {error}\n{encode(error)}") from None
+    """Raise ``error`` in the form that survives Spark, without the frames and causes that would bury its message."""
+    error.__cause__ = None
+    raise TxlogErrorInSpark(error.with_traceback(None))
 
 
 def error_from(exc: BaseException) -> TxlogError | None:
     """The txlog error behind an exception that Spark raised, or None where there is none.
 
-    Looks through the text of ``exc``, its message parameters, and its causes. The result has the type,
+    That Spark did not find the data source is one too: its message says what to do. Looks through the text of
+    ``exc``, its message parameters, and its causes. The result has the type,
     message and fields of the original (``table``, ``version``, ``reasons``, ``txn_id``, ...):
 
         try:
@@ -74,6 +106,9 @@ def error_from(exc: BaseException) -> TxlogError | None:
                 error = _decode(match[1], match[2])
                 if error is not None:
                     return error
+            for spark_says, advice in _OF_SPARK.items():
+                if spark_says.search(text):
+                    return InvalidInputError(advice)
     return None
 
 

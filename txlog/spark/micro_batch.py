@@ -8,7 +8,6 @@ the batch's. The rows go the way of ``df.write.format("txlog")``; what the commi
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +17,8 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.result import WriteMetrics, WriteResult
-from txlog.spark.errors import crossing, error_from
+from txlog.spark.errors import NOT_FOUND_ADVICE, crossing, error_from
+from txlog.spark.hadoop import of_session
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import WriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
@@ -79,6 +79,7 @@ class MicroBatch:
     def __init__(self, batch: DataFrame, batch_id: int, app_id: str | None, skip_committed_batches: bool) -> None:
         self.batch_id = batch_id
         self._batch = batch
+        self._query_id = _query_id_of(batch)  # now: Spark tells it only to the thread that it calls
         self._app_id = app_id
         self._skip_committed_batches = skip_committed_batches
         self._used: set[tuple[str, str]] = set()
@@ -93,15 +94,6 @@ class MicroBatch:
         found = self._app_id if self._app_id is not None else self._query_id
         if found is None:
             raise InvalidInputError("Spark did not tell the query's id: give foreach_batch an app_id")
-        return found
-
-    @functools.cached_property
-    def _query_id(self) -> str | None:
-        """It lives in the checkpoint folder: two streams of one name in different folders differ in it."""
-        try:
-            found: str | None = self._batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-        except Exception:  # Connect has no SparkContext, and says so in errors of its own
-            return None
         return found
 
     def write(
@@ -121,7 +113,13 @@ class MicroBatch:
         name = app_id if app_id is not None else self.app_id
         if mode not in ("append", "overwrite"):
             raise InvalidInputError(f"mode must be 'append' or 'overwrite', is {mode!r}")
-        given = {**(options or {}), "path": os.fspath(path), "txnAppId": name, "txnVersion": str(self.batch_id)}
+        given = {
+            **of_session(self._batch.sparkSession, os.fspath(path)),
+            **(options or {}),
+            "path": os.fspath(path),
+            "txnAppId": name,
+            "txnVersion": str(self.batch_id),
+        }
         if self._query_id is not None:
             given["txnFingerprint"] = self._query_id
         if mode == "append":
@@ -167,9 +165,29 @@ class MicroBatch:
                 self._used.add((created.metadata.id, app_id))
 
 
-def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
+def _query_id_of(batch: DataFrame) -> str | None:
+    """It lives in the checkpoint folder: two streams of one name in different folders differ in it."""
     try:
-        frame.write.format("txlog").mode(mode).options(**options).save()
+        found: str | None = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+    except Exception:  # Connect has no SparkContext, and says so in errors of its own
+        return None
+    return found
+
+
+def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
+    """Write, also from a thread that the user's function started, in which Spark does not find the source."""
+    save = frame.write.format("txlog").mode(mode).options(**options).save
+    try:
+        try:
+            save()
+        except Exception as error:
+            typed = error_from(error)
+            if typed is None or typed.message != NOT_FOUND_ADVICE:
+                raise
+            from txlog.spark.registration import register
+
+            register(frame.sparkSession)
+            save()
     except Exception as error:
         typed = error_from(error)
         if typed is None:

@@ -218,8 +218,11 @@ def _path(given: str | None) -> str:
     """An absolute place: executors need not share the driver's working directory."""
     if not given:
         raise InvalidInputError(
-            "no path: write with .save(path) or .option('path', ...). "
-            "Tables of a catalog (saveAsTable, insertInto, writeTo, SQL) need the path option too"
+            "Spark gave no path: write with .save(path) or .option('path', path). Of a catalog table Spark tells a"
+            " Python data source neither its LOCATION nor its OPTIONS, so each write names the path again:"
+            " INSERT INTO t WITH (path='...') SELECT ..., df.writeTo('t').option('path', path).append(),"
+            " or df.write.format('txlog').option('path', path).mode('append').saveAsTable('t');"
+            " insertInto and CREATE TABLE ... AS SELECT cannot name one"
         )
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
         return given

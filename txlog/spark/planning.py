@@ -6,8 +6,10 @@ version of the table. Kept apart from ``source`` so that a task does not load wh
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from txlog.commands import write_planning
@@ -58,7 +60,8 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
     else:
         _require_same_properties(open_table, state, options)
     job = _planned(open_table, columns, options, overwrite)
-    return job, GlobalCommitter(open_table).replay_of(job, quietly=True) is not None
+    with _in_words_of_spark(_BATCH):
+        return job, GlobalCommitter(open_table).replay_of(job, quietly=True) is not None
 
 
 def commit(
@@ -73,7 +76,8 @@ def commit(
     open_table = process_table(options)
     open_table.state_if_exists()  # another process may have planned the job on a newer version than is known here
     try:
-        return GlobalCommitter(open_table).commit(job, committables)
+        with _in_words_of_spark(_BATCH):
+            return GlobalCommitter(open_table).commit(job, committables)
     finally:
         if not lives_on:
             open_table.post_commit.drain()
@@ -116,7 +120,8 @@ def answer_known(
         return None
     if batch_id == last:
         try:
-            found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
+            with _in_words_of_spark(_MICRO_BATCH):
+                found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
         except InvalidInputError as error:
             error.message += f": {_OTHER_INPUT}"
             raise
@@ -138,14 +143,35 @@ def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
 
 def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
     """The end of a write whose tasks were told that the table holds it already, and so wrote nothing."""
-    result = GlobalCommitter(process_table(options)).replay_of(job)
+    with _in_words_of_spark(_BATCH):
+        result = GlobalCommitter(process_table(options)).replay_of(job)
     if result is None:
         raise InvalidInputError(
-            f"when this write was planned the table held transaction {job.checkpoint_id} of {job.app_id!r}, and now "
-            "it does not: it was restored or created again meanwhile. Nothing was written; run the write again",
+            f"when this write was planned the table held txnVersion {job.checkpoint_id} of txnAppId {job.app_id!r}, and"
+            " now it does not: it was restored or created again meanwhile. Nothing was written; run the write again",
             table=job.plan.table,
         )
     return result
+
+
+_BATCH = {
+    r"\bcheckpoint (\d+) of (?=['\"])": r"txnVersion \1 of txnAppId ",
+    r"\bapp_id\b": "txnAppId",
+    r"\bcheckpoint_id\b": "txnVersion",
+    r"\(fingerprint\b": "(txnFingerprint",
+}
+_MICRO_BATCH = {r"\bcheckpoint (\d+) of (?=['\"])": r"micro-batch \1 of stream ", r"\bapp_id\b": "txnAppId"}
+
+
+@contextlib.contextmanager
+def _in_words_of_spark(words: Mapping[str, str]) -> Iterator[None]:
+    """What the user set is called here as the user called it: Python's names are replaced in what is raised."""
+    try:
+        yield
+    except InvalidInputError as error:
+        for pattern, word in words.items():
+            error.message = re.sub(pattern, word, error.message)
+        raise
 
 
 def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
