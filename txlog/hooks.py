@@ -6,16 +6,14 @@ thread that commits. What a hook raises is logged and dropped, so that it can ne
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from txlog.errors import ConflictError
 from txlog.result import WriteResult
+from txlog.util.logs import logger
 
 __all__ = ["CommitHooks", "LostRace", "call"]
-
-logger = logging.getLogger("txlog")
 
 
 @dataclass(frozen=True, slots=True)

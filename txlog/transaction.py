@@ -7,7 +7,6 @@ block ends without an exception; aborted, with its data files deleted, when it e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
@@ -15,22 +14,19 @@ import pyarrow as pa
 
 from txlog.commands.write_planning import WriteOptions, check_app_id, plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.log.files import add_files_of
 from txlog.log.proposal import Isolation, check_text, operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import AddFile
-from txlog.protocol.column_mapping import physical_fields
-from txlog.protocol.partition_values import problem_of
-from txlog.protocol.paths import resolve_data_path
-from txlog.protocol.wire import is_json_object
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
-from txlog.util.arguments import described, whole_number
+from txlog.util.arguments import whole_number
 from txlog.writer.input import open_data
-from txlog.writer.task_committer import remove_unnamed, write_task
+from txlog.writer.task_committer import write_task
 
 if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
@@ -67,7 +63,7 @@ class Transaction:
         """The version that everything in this transaction sees."""
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
-        self._written: list[str] = []
+        self._unsent = UnsentFiles(open_table.store.files)
         self._rows = 0
         self._is_open = self._is_over = False
         self._result: WriteResult | None = None
@@ -102,54 +98,22 @@ class Transaction:
         stream = open_data(data)
         job = plan_write(self._open_table, stream.schema, WriteOptions())
         committable = write_task(self._open_table.store.files, job.plan, job.task(), stream)
-        self._written += [file.path for file in committable.files]
+        self._unsent.own(file.path for file in committable.files)
         self._builder.add(*committable.adds(data_change=self._data_change))
         self._rows += committable.num_rows
 
     def add(self, *files: AddFile) -> None:
-        """Add data files that were written by other means. Each must exist at its full size.
+        """Add data files that were written by other means. Each must exist at its full size; it is synced to disk.
 
-        Raises ``NotFoundError``, ``InvalidInputError``.
+        Raises ``NotFoundError``, ``InvalidInputError``, ``StorageError``.
         """
+        from txlog.commands.taken_over_files import take_over
         from txlog.protocol.statistics_read import num_records
 
         self._require_open()
-        fields = physical_fields(self._state.schema, self._state.partition_columns)
-        for file in files:
-            if not isinstance(file, AddFile):
-                raise InvalidInputError(f"add takes AddFile actions, not {described(file)}", table=self._open_table.uri)
-            size = whole_number("size", file.size, table=self._open_table.uri)
-            file = replace(file, size=size, modification_time=whole_number("modification_time", file.modification_time))
-            path = self._path_of(file)
-            found = self._open_table.store.files.stat(path)
-            if found.size != file.size:
-                raise InvalidInputError(
-                    f"{path} has {found.size} bytes, the add action says {file.size}",
-                    table=self._open_table.uri,
-                    path=path,
-                )
-            if not is_json_object(file.stats):
-                raise InvalidInputError(
-                    f"the stats of {path} must be the text of a JSON object, are {described(file.stats)}",
-                    table=self._open_table.uri,
-                    path=path,
-                )
-            problem = problem_of(file.partition_values, fields)
-            if problem is not None:
-                raise InvalidInputError(f"{path} {problem}", table=self._open_table.uri, path=path)
-            self._open_table.store.files.make_durable([path])
+        for file in take_over(self._open_table.store, self._state, files):
             self._builder.add(file, are_new=False)
             self._rows += num_records(file.stats) or 0
-
-    def _path_of(self, file: AddFile) -> str:
-        try:
-            found = resolve_data_path(file.path)
-        except CorruptLogError as error:
-            raise InvalidInputError(error.message, table=self._open_table.uri) from None
-        if not found.is_relative:
-            message = f"{file.path} is not relative to the table's root, below which its data files must lie"
-            raise InvalidInputError(message, table=self._open_table.uri, path=file.path)
-        return found.path
 
     def remove(self, *paths: str | pa.Array | pa.ChunkedArray) -> None:
         """Remove live files, named as the log names them, or by a column of names (``snapshot.files(where)["path"]``).
@@ -225,22 +189,9 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_open, self._is_over = False, True
-        if kind is not None:
-            self._abort()
-            return
-        try:
-            self._result = self._replayed()
-            if self._result is None:
-                self._result = self._commit()
-                return
-        except InvalidInputError:  # refused before anything was sent
-            self._abort()
-            raise
-        self._abort()
-
-    def _abort(self) -> None:
-        """Nothing was sent, so no commit can name these files."""
-        remove_unnamed(self._open_table.store.files, self._written)
+        with self._unsent:
+            if kind is None:
+                self._result = self._replayed() or self._commit()
 
     def _replayed(self) -> WriteResult | None:
         """All of the applications' versions are in the table already; where only some are, an error names each."""
@@ -293,7 +244,7 @@ class Transaction:
             metrics=metrics.operation_metrics(),
             user_metadata=self._user_metadata,
         )
-        return self._open_table.commit(proposal, self._state, metrics)
+        return self._open_table.commit(proposal, self._state, metrics, unsent=self._unsent)
 
 
 def _isolation(name: str | None) -> Isolation | None:

@@ -29,7 +29,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import Action, DomainMetadata, Protocol
 from txlog.protocol.commit_file import Commit, parse_commit
 from txlog.protocol.log_names import commit_name
-from txlog.result import WriteMetrics, WriteResult
+from txlog.result import WriteResult
 from txlog.snapshot import Snapshot
 from txlog.store.base import PutOutcome, TableStore
 from txlog.table import Table
@@ -386,9 +386,9 @@ class Recorded(OpenTable):
         super().__init__(store)
         self.proposals: list[Proposal] = []
 
-    def commit(self, proposal: Proposal, state: TableState | None, metrics: WriteMetrics | None = None) -> WriteResult:
+    def commit(self, proposal: Proposal, state: TableState | None, *told: Any, **more: Any) -> WriteResult:
         self.proposals.append(proposal)
-        return super().commit(proposal, state, metrics)
+        return super().commit(proposal, state, *told, **more)
 
 
 @dataclass(frozen=True)

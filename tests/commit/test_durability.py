@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import txlog
 from txlog.commit.durability import unsynced_versions
 from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import commit_name
 from txlog.store.local import local_table_store
 
+PARTITIONED = pa.schema([("id", pa.int64()), ("day", pa.string()), ("hour", pa.int32())])
 ROW = pa.table({"id": pa.array([1], pa.int64())})
+
+
+@contextlib.contextmanager
+def synced_inodes() -> Iterator[list[int]]:
+    """The inodes that were synced inside the block, in order."""
+    inodes: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        inodes.append(os.fstat(descriptor).st_ino)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        yield inodes
 
 
 class Story:
@@ -32,7 +53,8 @@ class Story:
     def unsynced(self, durable_version: int, *, keeps_order: bool = True) -> list[int]:
         self.table._open_table.post_commit.drain()
         log = DeltaLog(local_table_store(self.table.uri))
-        return unsynced_versions(log, log.newest_state(), durable_version, keeps_order=keeps_order)
+        state = log.newest_state()
+        return unsynced_versions(log, state.version, state.newest_foreign, durable_version, keeps_order=keeps_order)
 
 
 @pytest.mark.parametrize(
@@ -66,5 +88,58 @@ def test_what_the_kernel_has_long_written_is_not_synced_again(tmp_path: Path) ->
     assert story.unsynced(-1) == [5, 4]
 
 
-def test_of_many_foreign_commits_the_newest_are_enough(tmp_path: Path) -> None:
-    assert Story(tmp_path, "f" * 40).unsynced(0) == list(range(40, 8, -1))
+def test_every_foreign_commit_on_top_is_doubtful_however_many_there_are(tmp_path: Path) -> None:
+    assert Story(tmp_path, "f" * 40).unsynced(0) == list(range(40, 0, -1))
+
+
+def test_a_version_is_made_durable_with_every_unsynced_one_below_it(tmp_path: Path) -> None:
+    story = Story(tmp_path, "off")
+    table = txlog.Table.open(story.table.uri)
+    with synced_inodes() as inodes:
+        table._open_table.make_version_durable(3)
+    expected = {(story.log_path / commit_name(version)).stat().st_ino for version in (2, 3)}
+    assert expected <= set(inodes)
+
+
+def test_a_sink_seals_on_every_unsynced_version_below_the_one_its_files_were_written_for(tmp_path: Path) -> None:
+    story = Story(tmp_path, "off")
+    sink = txlog.Sink(txlog.Table.open(story.table.uri), app_id="app")
+    with sink.task(checkpoint_id=1) as task:
+        task.write(ROW)
+    with synced_inodes() as inodes:
+        sink.prepare(1, [task.committable])
+    expected = {(story.log_path / commit_name(version)).stat().st_ino for version in (2, 3)}
+    assert expected <= set(inodes)
+
+
+@pytest.mark.parametrize("by", ["add_files", "transaction"])
+def test_a_data_file_that_is_taken_over_is_synced_with_each_directory_above_it(tmp_path: Path, by: str) -> None:
+    table = txlog.Table.create(tmp_path / "t", PARTITIONED, partition_by=["day", "hour"])
+    path = tmp_path / "t" / "day=1" / "hour=2" / "a.parquet"
+    path.parent.mkdir(parents=True)
+    pq.write_table(ROW, path)
+    relative = "day=1/hour=2/a.parquet"
+    with synced_inodes() as inodes:
+        if by == "add_files":
+            table.add_files([relative])
+        else:
+            with table.transaction() as transaction:
+                values = {"day": "1", "hour": "2"}
+                transaction.add(AddFile(relative, values, path.stat().st_size, 0, True, '{"numRecords":1}'))
+    expected = [path, path.parent, path.parent.parent, tmp_path / "t"]
+    assert [each for each in expected if each.stat().st_ino not in inodes] == []
+    commit = tmp_path / "t" / "_delta_log" / commit_name(1)
+    assert inodes.index(path.stat().st_ino) < inodes.index(commit.stat().st_ino)
+
+
+def test_a_taken_over_file_that_cannot_be_synced_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = txlog.Table.create(tmp_path / "t", ROW.schema)
+    pq.write_table(ROW, tmp_path / "t" / "a.parquet")
+
+    def fails(descriptor: int) -> None:
+        raise OSError(errno.EIO, "the disk is failing")
+
+    monkeypatch.setattr(os, "fsync", fails)
+    with pytest.raises(txlog.StorageError, match=r"a\.parquet"):
+        table.add_files(["a.parquet"])
+    assert table.snapshot().version == 0

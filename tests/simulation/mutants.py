@@ -15,7 +15,8 @@ from mutants_of_surroundings import SURROUNDINGS
 from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commit import attempt, open_table, resolve, run
-from txlog.commit.run import CommitRun, _Seen, raise_conflict
+from txlog.commit.outcome import raise_conflict
+from txlog.commit.run import CommitRun, _Seen
 from txlog.errors import CommitStateUnknownError, NotFoundError, StorageError
 from txlog.log import clean_up
 from txlog.log.conflicts import Conflict, Rebase, decide
@@ -273,7 +274,7 @@ def builds_on_a_version_that_is_not_on_disk(patch: pytest.MonkeyPatch) -> None:
 
 def names_files_before_they_are_durable(patch: pytest.MonkeyPatch) -> None:
     """The commit survives a power cut, its data files do not."""
-    patch.setattr("txlog.testing.faults.FaultyFileStore.make_durable", lambda self, paths: None)
+    patch.setattr("txlog.testing.faults.FaultyFileStore.make_durable", lambda self, paths, with_contents=False: None)
 
 
 # --- the store --------------------------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ from rich.progress import (
 from rich.text import Text
 
 from txlog.errors import TxlogError
+from txlog.util.logs import logger
 
 __all__ = ["FAILED", "Output", "error_to_json"]
 
@@ -93,12 +94,11 @@ class Output:
         handler = logging.StreamHandler()
         handler.setLevel(logging.WARNING)
         handler.setFormatter(logging.Formatter("warning: %(message)s"))
-        logger = logging.getLogger("txlog")
-        logger.addHandler(handler)
+        logger.logger.addHandler(handler)
         try:
             yield
         finally:
-            logger.removeHandler(handler)
+            logger.logger.removeHandler(handler)
 
     def _fail(self, kind: str, message: str, data: Mapping[str, Any], exit_code: int = FAILED) -> None:
         if self.as_json:

@@ -14,12 +14,13 @@ import pyarrow as pa
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_planning import WriteOptions, plan_write
 from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import to_arrow
 from txlog.result import WriteResult
 from txlog.util.arguments import described
 from txlog.writer.input import DataStream, open_data
-from txlog.writer.task_committer import remove_unnamed, write_task
+from txlog.writer.task_committer import write_task
 
 __all__ = ["OnProgress", "write_batch"]
 
@@ -32,8 +33,8 @@ def write_batch(
 ) -> WriteResult:
     """Write ``data`` and commit it.
 
-    A checkpoint that is in the table already is answered without reading a row. A failure before the commit leaves
-    nothing behind; after the first put no file is deleted, whatever is raised.
+    A checkpoint that is in the table already is answered without reading a row. A write that ends before its first put
+    leaves nothing behind; after that put no file is deleted, whatever is raised.
     """
     stream = open_data(data)
     if not stream.schema.names:  # an iterator without a batch has no schema: any will do
@@ -54,11 +55,9 @@ def write_batch(
         if options.schema_mode == "merge":
             error.message += "\n(of data in pieces, the first one says which columns are added)"
         raise
-    try:
-        return committer.commit(job, [committable])
-    except InvalidInputError:  # refused before anything was sent
-        remove_unnamed(open_table.store.files, [file.path for file in committable.files])
-        raise
+    with UnsentFiles(open_table.store.files) as unsent:
+        unsent.own(file.path for file in committable.files)
+        return committer.commit(job, [committable], unsent)
 
 
 def _counted(batches: Iterator[pa.RecordBatch], on_progress: OnProgress) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,8 @@ from typing import NoReturn
 
 from txlog.commands.write_planning import with_existing_table
 from txlog.commit.open_table import OpenTable
-from txlog.commit.run import raise_conflict
+from txlog.commit.outcome import raise_conflict
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
     ConflictError,
     ConflictReason,
@@ -62,17 +63,21 @@ class GlobalCommitter:
         state = None if job.app_id is None else self._open_table.state_if_exists()
         return None if state is None else self._replay(job, state, quietly=quietly)
 
-    def commit(self, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
+    def commit(
+        self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None = None
+    ) -> WriteResult:
         """One commit for one checkpoint. ``committables`` are one per task; none is a checkpoint without rows.
+
+        ``unsent`` is told when something is sent. None: somebody else may commit the files too, so nobody deletes them.
 
         Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
         where a concurrent commit makes this one invalid (nothing landed), and what ``OpenTable.commit`` raises.
         """
         self.validate(job, committables)
         if job.creates_table:
-            return self._create(job, committables)
+            return self._create(job, committables, unsent)
         state = self._planning_state(job)
-        return self._replay(job, state) or self._commit_on(job, state, committables)
+        return self._replay(job, state) or self._commit_on(job, state, committables, unsent)
 
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
         """That the committables are of this job; where ``since_ms`` is given, every file is looked up.
@@ -193,11 +198,11 @@ class GlobalCommitter:
 
     # --- the commit ---------------------------------------------------------------------------------------------
 
-    def _create(self, job: WriteJob, committables: Sequence[Committable]) -> WriteResult:
+    def _create(self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None) -> WriteResult:
         """Create the table with its first rows; where a concurrent writer created the same one, write to that."""
         try:
             if not self._open_table.log.exists():
-                return self._commit_on(job, None, committables)
+                return self._commit_on(job, None, committables, unsent)
         except (ProtocolChangedError, MetadataChangedError):
             pass
         state = self._open_table.log.reload()
@@ -207,9 +212,15 @@ class GlobalCommitter:
         turned = with_existing_table(job, state)
         if turned is None:
             self._conflict("ProtocolChangedError", state, "created another table here, which these files do not fit")
-        return self._replay(turned, state) or self._commit_on(turned, state, committables)
+        return self._replay(turned, state) or self._commit_on(turned, state, committables, unsent)
 
-    def _commit_on(self, job: WriteJob, state: TableState | None, committables: Sequence[Committable]) -> WriteResult:
+    def _commit_on(
+        self,
+        job: WriteJob,
+        state: TableState | None,
+        committables: Sequence[Committable],
+        unsent: UnsentFiles | None,
+    ) -> WriteResult:
         files = [file for committable in committables for file in committable.files]
         builder = ProposalBuilder(state)
         builder.define(job.new_metadata, job.new_protocol)
@@ -238,7 +249,7 @@ class GlobalCommitter:
             user_metadata=job.user_metadata,
             fingerprint=job.fingerprint,
         )
-        return self._open_table.commit(proposal, state, metrics)
+        return self._open_table.commit(proposal, state, metrics, unsent=unsent)
 
     def _replace(
         self, builder: ProposalBuilder, job: WriteJob, state: TableState, committables: Sequence[Committable]

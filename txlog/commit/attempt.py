@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from txlog.errors import NotFoundError
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
 from txlog.log.in_commit_timestamps import keeps_timestamps, next_timestamp_ms, with_enablement
 from txlog.log.proposal import Proposal, commit_bytes, commit_facts
 from txlog.log.state import TableState
-from txlog.protocol.commit_file import Commit
+from txlog.protocol.commit_file import Commit, Limits, require_within
 from txlog.protocol.log_names import commit_name
 from txlog.store.base import LogStore
 from txlog.util import ambient
@@ -46,8 +46,13 @@ def encode_attempt(
     attempts: int,
     waited_s: float,
     lost_to: Mapping[str, int],
+    limits: Limits,
 ) -> Attempt:
-    """The next attempt's commit file. Raises ``StorageError`` where the time of ``head`` has to be looked up."""
+    """The next attempt's commit file.
+
+    Raises ``InvalidInputError`` where no reader would take it for its size, and ``StorageError`` where the time of
+    ``state`` has to be looked up.
+    """
     now_ms = ambient.now_ms()
     timestamp_ms = None
     if keeps_timestamps(proposal, state):
@@ -63,6 +68,12 @@ def encode_attempt(
         waited_s=waited_s,
         lost_to=lost_to,
     )
+    try:
+        require_within(limits, data, state.version + 1 if state else 0)
+    except CorruptLogError as error:
+        raise InvalidInputError(
+            f"no reader would take this commit: {error.message}. It was not sent; write less at once"
+        ) from None
     return Attempt(data, proposal, said, timestamp_ms)
 
 

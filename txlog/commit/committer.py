@@ -5,9 +5,11 @@ In: a ``Proposal`` and the ``TableState`` it was planned on. Out: a ``CommitOutc
 
 from __future__ import annotations
 
+from txlog.commit.durability import unsynced_versions
 from txlog.commit.outcome import CommitOutcome
 from txlog.commit.plan import Plan
 from txlog.commit.run import FRESH_STATE_S, CommitRun
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
     NotFoundError,
 )
@@ -33,32 +35,53 @@ class Committer:
         self.engine_info = engine_info
         self.hooks = hooks
         self._probed_table_id: str | None = None
-        self._durable_version = -1  # a hint: lower versions were synced by whoever built on them
+        self.durable_version = -1
+        """This version and all below it are known to be on disk."""
 
-    def commit(self, proposal: Proposal, state: TableState | None, plan: Plan | None = None) -> CommitOutcome:
+    def commit(
+        self,
+        proposal: Proposal,
+        state: TableState | None,
+        *,
+        plan: Plan | None = None,
+        unsent: UnsentFiles | None = None,
+    ) -> CommitOutcome:
         """Commit, or raise: nothing landed (``ConflictError``, ``CommitRetriesExhaustedError``, ``StorageError``),
         or it may have (``CommitStateUnknownError``, which names version and ``txn_id``).
 
-        ``head`` is the table as the proposal was planned on it; None creates the table at version 0.
-        ``plan`` made the proposal, and makes another where commits that change files come first.
+        ``state`` is the table as the proposal was planned on it; None creates the table at version 0.
+        ``plan`` made the proposal, and makes another where commits that change files come first. ``unsent`` is told
+        before each put.
         """
         if state is not None and self._probed_table_id != state.metadata.id and self._refuses_newest_commit():
             self._probed_table_id = state.metadata.id
-        run = CommitRun(self, proposal, state, plan)
+        run = CommitRun(self, proposal, state, plan, unsent)
         try:
             return run.run()
         except KeyboardInterrupt:
             run.report_interrupted()
             raise
 
-    def make_version_durable(self, version: int) -> None:
-        """Have a version on disk that may be visible only, before something rests on it that will be.
+    def make_version_durable(
+        self, version: int, newest_foreign: int | None = None, *, keeps_order: bool = False
+    ) -> None:
+        """Have a version and all below it on disk, before something durable rests on it.
 
+        ``newest_foreign`` and ``keeps_order`` are those of `unsynced_versions`; None asks the log.
         Raises ``NotFoundError`` where its commit is gone, ``StorageError``.
         """
-        if version > self._durable_version:
-            self.log.store.log.make_durable(commit_name(version))
-            self._durable_version = version
+        if version <= self.durable_version:
+            return
+        if newest_foreign is None:
+            newest_foreign = self.log.newest_state(refresh=False).newest_foreign
+        unsynced = unsynced_versions(self.log, version, newest_foreign, self.durable_version, keeps_order=keeps_order)
+        for each in reversed(unsynced):
+            try:
+                self.log.store.log.make_durable(commit_name(each))
+            except NotFoundError:
+                if each == version:
+                    raise
+        self.durable_version = version
 
     def _refuses_newest_commit(self) -> bool:
         """A store that overwrites instead of refusing would let every race lose data: it raises. Disks do refuse.

@@ -1,6 +1,6 @@
 """Which commits below ours a power cut may still take away: those on top of the log whose writers do not sync.
 
-In: a log and the head to build on. Out: versions to make durable before the next one gets its name. A hole below an
+In: a log and the version to build on. Out: versions to make durable before the next one gets its name. A hole below an
 acknowledged commit would make the table unreadable; deltalake and Spark leave it to the kernel when their commits reach
 the disk.
 """
@@ -8,35 +8,36 @@ the disk.
 from __future__ import annotations
 
 from txlog.errors import NotFoundError
-from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.log_names import commit_name
 from txlog.util import ambient
 
 __all__ = ["unsynced_versions"]
 
-_VERSIONS_MAX = 32
 _WRITTEN_BACK_MS = 120_000  # by then a kernel has written by itself what nobody synced
 
 
-def unsynced_versions(log: DeltaLog, state: TableState, durable_version: int, *, keeps_order: bool) -> list[int]:
-    """Versions up to ``head``, newest first, that may not be on disk.
+def unsynced_versions(
+    log: DeltaLog, version: int, newest_foreign: int, durable_version: int, *, keeps_order: bool
+) -> list[int]:
+    """Versions up to ``version``, newest first, that may not be on disk.
 
-    ``durable_version`` was made durable by this handle, -1 where it has made none: then the newest version is not
-    trusted whoever wrote it, since the table may be a copy. Below a commit of txlog's all is on disk, since its writer
-    has seen to it; so is itself, where the disk ``keeps_order`` of names, and our own sync is its, too.
+    ``newest_foreign`` is the newest version, up to ``version`` or above it, that another engine may have committed.
+    ``durable_version`` and all below it were made durable by this handle, -1 where it has made none: then ``version``
+    is not trusted whoever wrote it, since the table may be a copy. Below a commit of txlog's all is on disk, since its
+    writer has seen to it; so is itself, where the disk ``keeps_order`` of names, and our own sync is its, too.
     """
-    is_settled_by_ours = durable_version >= 0 and state.newest_foreign < state.version and keeps_order
-    if durable_version >= state.version or is_settled_by_ours:
+    is_settled_by_ours = durable_version >= 0 and newest_foreign < version and keeps_order
+    if durable_version >= version or is_settled_by_ours:
         return []
-    found = [state.version]
-    while len(found) < _VERSIONS_MAX and found[-1] - 1 > durable_version and _may_be(log, state, found[-1] - 1):
+    found = [version]
+    while found[-1] - 1 > durable_version and _may_be_unsynced(log, found[-1] - 1, newest_foreign):
         found.append(found[-1] - 1)
     return found
 
 
-def _may_be(log: DeltaLog, state: TableState, version: int) -> bool:
-    if version > state.newest_foreign or not log.store.log.capabilities.needs_sync:
+def _may_be_unsynced(log: DeltaLog, version: int, newest_foreign: int) -> bool:
+    if version > newest_foreign or not log.store.log.capabilities.needs_sync:
         return False
     try:
         age_ms = ambient.now_ms() - log.store.log.stat(commit_name(version)).modified_ms

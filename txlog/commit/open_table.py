@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from txlog import __version__
 from txlog.commit.committer import Committer
 from txlog.commit.plan import Plan
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call
 from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
@@ -26,10 +27,9 @@ from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.upkeep.post_commit import PostCommit
 from txlog.util.arguments import described
+from txlog.util.logs import logger
 
 __all__ = ["OpenTable"]
-
-logger = logging.getLogger("txlog")
 
 
 class OpenTable:
@@ -122,15 +122,18 @@ class OpenTable:
         metrics: WriteMetrics | None = None,
         *,
         plan: Plan | None = None,
+        unsent: UnsentFiles | None = None,
     ) -> WriteResult:
-        """Commit ``proposal``, planned on ``head`` (None: it creates the table); ``metrics`` are what it wrote.
+        """Commit ``proposal``, planned on ``state`` (None: it creates the table); ``metrics`` are what it wrote.
+
+        ``unsent`` is told before anything is sent. Nothing that follows the commit raises: log handlers, upkeep, hooks.
 
         Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.commit`` raises.
         """
         with TxlogError.located(self.uri, state.version if state else None):
             validate_proposal(proposal, append_only=state.properties.append_only if state else False)
         try:
-            outcome = self._committer.commit(proposal, state, plan)
+            outcome = self._committer.commit(proposal, state, plan=plan, unsent=unsent)
         except ConflictError as error:
             self.tell_conflict(error)
             raise
@@ -142,10 +145,11 @@ class OpenTable:
             call(self._hooks.on_commit, self.uri, result)
         return result
 
-    def commit_plan(self, plan: Plan, state: TableState) -> WriteResult:
+    def commit_plan(self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None) -> WriteResult:
         """Execute ``plan`` on ``state`` and commit it, executed again as often as others change files first.
 
-        Raises what ``Plan.execute`` and `commit` raise. After the first put no file of the plan may be deleted.
+        Raises what ``Plan.execute`` and `commit` raise. ``unsent`` is told of the first put: after that no file of the
+        plan may be deleted.
         """
         try:
             proposal = plan.execute(state)
@@ -155,7 +159,7 @@ class OpenTable:
             if newest.version == state.version or (newest.protocol, newest.metadata) != definition:
                 raise
             state, proposal = newest, plan.execute(newest)
-        return self.commit(proposal, state, plan=plan)
+        return self.commit(proposal, state, plan=plan, unsent=unsent)
 
     def make_version_durable(self, version: int) -> None:
         """As ``Committer.make_version_durable``."""

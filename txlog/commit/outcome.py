@@ -1,16 +1,19 @@
-"""What a commit came to: `CommitOutcome`, from the commit loop to the acknowledgement that a caller gets.
+"""What a commit came to: `CommitOutcome`, from the commit loop to the acknowledgement of a caller, or a conflict.
 
-In: what a run of the loop counted. Out: a ``WriteResult``.
+In: what a run of the loop counted, or why it lost. Out: a ``WriteResult``, or the exception.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NoReturn
 
+from txlog import errors
+from txlog.errors import ConflictError, ConflictReason
 from txlog.log.state import TableState
 from txlog.result import Outcome, WriteMetrics, WriteResult
 
-__all__ = ["CommitOutcome"]
+__all__ = ["CommitOutcome", "raise_conflict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +40,10 @@ class CommitOutcome:
             reexecutions=self.reexecutions,
         )
         return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)
+
+
+def raise_conflict(reasons: tuple[ConflictReason, ...], table: str) -> NoReturn:
+    """The exception for a lost race: its class is that of the first reason, its message has them all."""
+    kind: type[ConflictError] = getattr(errors, reasons[0].rule)
+    text = "; ".join(str(reason) for reason in reasons)
+    raise kind(f"{text}. Nothing landed; run it again.", table=table, reasons=reasons)

@@ -17,18 +17,15 @@ that a long look-up holds nobody up.
 from __future__ import annotations
 
 import enum
-import logging
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
-from txlog import errors
 from txlog.commit.attempt import Attempt, encode_attempt
-from txlog.commit.durability import unsynced_versions
-from txlog.commit.outcome import CommitOutcome
+from txlog.commit.outcome import CommitOutcome, raise_conflict
 from txlog.commit.plan import LITTLE_WORK_S, Plan
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
-    ConflictError,
     ConflictReason,
     CorruptLogError,
     NotFoundError,
@@ -45,13 +42,12 @@ from txlog.result import Outcome, counted
 from txlog.store.base import PutOutcome
 from txlog.store.commit_queue import Turn
 from txlog.util import ambient
+from txlog.util.logs import logger
 
 if TYPE_CHECKING:
     from txlog.commit.committer import Committer
 
-__all__ = ["FRESH_STATE_S", "CommitRun", "raise_conflict"]
-
-logger = logging.getLogger("txlog")
+__all__ = ["FRESH_STATE_S", "CommitRun"]
 
 FRESH_STATE_S = 60.0
 """Where a look at the log costs a request, a head confirmed this recently is taken as it is."""
@@ -75,7 +71,12 @@ class CommitRun:
     """One commit on its way: where it aims, what it has sent, how long it may still try."""
 
     def __init__(
-        self, committer: Committer, proposal: Proposal, state: TableState | None, plan: Plan | None = None
+        self,
+        committer: Committer,
+        proposal: Proposal,
+        state: TableState | None,
+        plan: Plan | None = None,
+        unsent: UnsentFiles | None = None,
     ) -> None:
         self.committer = committer
         self.plan = plan
@@ -85,6 +86,7 @@ class CommitRun:
         self.store = committer.log.store.log
         self.proposal = proposal
         self.state = state
+        self.unsent = unsent
         self.sent: int | None = None  # the last version a put of ours went to
         self.uncertain = False  # that put may have landed, or still land
         self.attempts = 0
@@ -230,6 +232,8 @@ class CommitRun:
 
     def _put(self, body: bytes) -> PutOutcome:
         self.sent = self.target
+        if self.unsent is not None:
+            self.unsent.mark_sent()
         try:
             return self.store.put_if_absent(commit_name(self.target), body)
         except StorageError as error:
@@ -340,6 +344,7 @@ class CommitRun:
             attempts=self.lost_races + 1,
             waited_s=self.waited_s,
             lost_to=self.lost_to,
+            limits=self.log.limits,
         )
         self.proposal = attempt.proposal
         return attempt
@@ -353,15 +358,12 @@ class CommitRun:
             return
         if not self.log.still_has(self.state):
             self._require_checkpoint_at_newest()
-        elif (durable_version := self.committer._durable_version) < self.state.version:
-            keeps_order = self.turn.keeps_order
-            for version in unsynced_versions(self.log, self.state, durable_version, keeps_order=keeps_order):
-                try:
-                    self.store.make_durable(commit_name(version))
-                except NotFoundError:
-                    if version == self.state.version:
-                        self._require_checkpoint_at_newest()
-        self.committer._durable_version = self.state.version
+            return
+        version, newest_foreign = self.state.version, self.state.newest_foreign
+        try:
+            self.committer.make_version_durable(version, newest_foreign, keeps_order=self.turn.keeps_order)
+        except NotFoundError:
+            self._require_checkpoint_at_newest()
 
     def _make_found_commit_durable(self, version: int | None) -> None:
         """A commit that was found by reading may not be on disk yet, whoever wrote it."""
@@ -403,8 +405,12 @@ class CommitRun:
 
     def _acknowledge(self, attempt: Attempt) -> CommitOutcome:
         version = self.target
-        self.committer._durable_version = version
-        state = self.log.advance(self.state, attempt.commit(version))
+        self.committer.durable_version = version
+        state: TableState | None = None
+        try:
+            state = self.log.advance(self.state, attempt.commit(version))
+        except Exception as error:  # the commit stands; whoever reads the table next says what is wrong with it
+            logger.warning("%s: v%d is committed, its state was not kept: %s", self.log.uri, version, error)
         return self._outcome(version, "committed", state)
 
     def _outcome(self, version: int | None, outcome: Outcome, state: TableState | None) -> CommitOutcome:
@@ -440,10 +446,3 @@ class CommitRun:
         logger.warning(
             "%s: interrupted; commit %s %s at version %d", self.log.uri, self.proposal.txn_id, landed, self.sent
         )
-
-
-def raise_conflict(reasons: tuple[ConflictReason, ...], table: str) -> NoReturn:
-    """The exception for a lost race: its class is that of the first reason, its message has them all."""
-    kind: type[ConflictError] = getattr(errors, reasons[0].rule)
-    text = "; ".join(str(reason) for reason in reasons)
-    raise kind(f"{text}. Nothing landed; run it again.", table=table, reasons=reasons)

@@ -7,7 +7,6 @@ PROTOCOL.md, "Checkpoints", "Sidecar Files", "Last Checkpoint File".
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from functools import partial
 
@@ -30,11 +29,10 @@ from txlog.protocol.commit_file import Limits
 from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
 from txlog.store.base import PutOutcome, TableStore
 from txlog.util import ambient
+from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
 __all__ = ["CheckpointWriter"]
-
-_logger = logging.getLogger("txlog")
 
 
 class CheckpointWriter:
@@ -123,7 +121,7 @@ class CheckpointWriter:
             live = with_added(self._reader.adds(base, newest=newest, without=names), newest)
             return kept, live, reconcile_tombstones(self._reader.removes(base), newest)
         except (CorruptLogError, NotFoundError) as error:
-            _logger.warning("%s: a whole checkpoint is written, since the last cannot be read: %s", self._table, error)
+            logger.warning("%s: a whole checkpoint is written, since the last cannot be read: %s", self._table, error)
             return None
 
     def _untouched(self, base: CheckpointFiles, columns: FileColumns, newest: Newest) -> list[StoredSidecar]:

@@ -7,7 +7,6 @@ direct "not found" counts. PROTOCOL.md, "Delta Log Entries", "Log Compaction Fil
 from __future__ import annotations
 
 import contextvars
-import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
@@ -17,10 +16,9 @@ from txlog.protocol.actions import CommitInfo
 from txlog.protocol.commit_file import Commit, Limits, parse_actions, parse_commit
 from txlog.protocol.log_names import LogFile, LogFileKind, commit_name
 from txlog.store.base import TableStore
+from txlog.util.logs import logger
 
 __all__ = ["CommitReader"]
-
-_logger = logging.getLogger("txlog")
 
 _PARALLEL_FROM = 9  # fewer files are read one by one: threads cost more than they save
 _PARALLEL = 16
@@ -79,7 +77,7 @@ class CommitReader:
         try:
             return (self._read_compacted(file, files=files),)
         except (CorruptLogError, NotFoundError) as error:
-            _logger.warning("%s: reading single commits, since a compacted file fails: %s", self._store.uri, error)
+            logger.warning("%s: reading single commits, since a compacted file fails: %s", self._store.uri, error)
             return [self.read(version, files=files) for version in range(file.first_version, file.version + 1)]
 
     def _read_compacted(self, file: LogFile, *, files: bool) -> Commit:

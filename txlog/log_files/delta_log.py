@@ -52,7 +52,7 @@ class DeltaLog:
         self._commits = CommitReader(store, limits)
         self._loader = StateLoader(store, limits)
         self._files = FileLoader(store, limits, self._adopt)
-        self._limits = limits
+        self.limits = limits
         self._times = CommitTimes(store, self._commits)
         self._lock = threading.Lock()
         self._state: TableState | None = None
@@ -307,7 +307,7 @@ class DeltaLog:
         from txlog.log_files.checkpoint_writer import CheckpointWriter
 
         self.make_durable(state)
-        written, totals = CheckpointWriter(self.store, self._limits).write(state)
+        written, totals = CheckpointWriter(self.store, self.limits).write(state)
         if written is not None:
             self._adopt(written)
         if totals is not None:

@@ -7,7 +7,6 @@ newest other checkpoint that the log has takes its place. PROTOCOL.md, "Action R
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -24,13 +23,12 @@ from txlog.log_files.state_loader import as_corrupt
 from txlog.protocol.commit_file import Limits
 from txlog.protocol.log_names import version_prefix
 from txlog.store.base import TableStore
+from txlog.util.logs import logger
 
 if TYPE_CHECKING:
     from txlog.skipping.many_files import FilePruner
 
 __all__ = ["FileLoader"]
-
-_logger = logging.getLogger("txlog")
 
 T = TypeVar("T")
 
@@ -123,7 +121,7 @@ class FileLoader:
                 listing = read_listing(self._store.log.list_from(version_prefix(0)))
                 failed, segment = segment, replacement.choose(listing, segment, error)
                 if isinstance(error, CorruptLogError) or segment.first_commit <= failed.first_commit:
-                    _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
+                    logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
                 continue  # a log that was cleaned up starts at a newer checkpoint, which is no cause for alarm
             if segment is not state.segment and segment.checkpoint is not None:
                 self._found(segment.checkpoint)

@@ -8,7 +8,6 @@ PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File", "Version Checksum 
 from __future__ import annotations
 
 import contextlib
-import logging
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -23,10 +22,9 @@ from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
 from txlog.protocol.features import check_can_read
 from txlog.protocol.log_names import LAST_CHECKPOINT, checksum_name, commit_name, version_prefix
 from txlog.store.base import TableStore
+from txlog.util.logs import logger
 
 __all__ = ["StateLoader", "as_corrupt"]
-
-_logger = logging.getLogger("txlog")
 
 _PROBED = 256
 """So many commits after the hint's checkpoint are looked for before a listing shows whether there is a newer one."""
@@ -83,7 +81,7 @@ class StateLoader:
             return None
         hint = parse_last_checkpoint(body)
         if hint is None:
-            _logger.warning("%s: %s is not understood and passed over", self._table, LAST_CHECKPOINT)
+            logger.warning("%s: %s is not understood and passed over", self._table, LAST_CHECKPOINT)
         return hint
 
     def _advanced(self, state: TableState, commits: Iterable[Commit]) -> TableState:
@@ -162,7 +160,7 @@ class StateLoader:
             try:
                 base = self._at_checkpoint(segment.checkpoint)
             except (CorruptLogError, NotFoundError) as error:
-                _logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
+                logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
                 failure = failure or as_corrupt(error, segment.checkpoint)
                 excluded |= {segment.checkpoint.names}
                 continue
@@ -216,7 +214,7 @@ class StateLoader:
             return None
         found = parse_checksum(body, version, limits=self._limits)
         if found is None or not found.agrees_with(commit):
-            _logger.warning("%s: %s is damaged or of another commit: passed over", self._table, checksum_name(version))
+            logger.warning("%s: %s is damaged or of another commit: passed over", self._table, checksum_name(version))
             return None
         if not found.is_whole:
             return None
@@ -229,7 +227,7 @@ class StateLoader:
             state.schema, state.properties  # noqa: B018 -- parsed as they are asked for
             check_can_read(state.protocol, state.metadata)
         except TxlogError as error:  # the checkpoint, which decides, may say the same
-            _logger.warning("%s: %s is passed over: %s", self._table, checksum_name(version), error)
+            logger.warning("%s: %s is passed over: %s", self._table, checksum_name(version), error)
             return None
         return state
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import orjson
 
 from txlog.protocol.wire import (
     INT64_MAX,
@@ -27,6 +29,7 @@ from txlog.protocol.wire import (
     read_text_map,
     required,
     shown,
+    wire_keys,
 )
 
 __all__ = [
@@ -47,6 +50,7 @@ __all__ = [
     "Sidecar",
     "action_from_json",
     "action_to_json",
+    "as_read",
 ]
 
 FileKey: TypeAlias = tuple[str, str | None]
@@ -327,6 +331,8 @@ Action: TypeAlias = (
     | Sidecar
 )
 
+Kind = TypeVar("Kind", bound=Action)
+
 _BY_KEY: dict[str, Any] = {
     kind.KEY: kind
     for kind in (
@@ -364,3 +370,22 @@ def action_from_json(line: Any) -> Action | None:
 def action_to_json(action: Action) -> dict[str, Any]:
     """The object to write as one line: ``{"add": {...}}``."""
     return {action.KEY: action.to_json()}
+
+
+def as_read(action: Kind) -> Kind:
+    """The action as a reader of its commit line will have it, for one that was made by hand.
+
+    Raises ``ActionError`` where no reader would take it, and where ``extra`` holds a member that the action has itself.
+    """
+    extra = getattr(action, "extra", {})
+    if not isinstance(extra, dict):
+        raise ActionError(f"{action.KEY}.extra must be a dict, is {shown(extra)}")
+    if shadowed := sorted(map(str, extra.keys() & wire_keys(type(action)))):
+        raise ActionError(f"{action.KEY}.extra must not hold {', '.join(shadowed)}: the action has a field for it")
+    try:
+        line = orjson.dumps(action_to_json(action))
+    except TypeError as error:
+        raise ActionError(f"{action.KEY} holds what JSON cannot ({error})") from None
+    found = action_from_json(orjson.loads(line))
+    assert type(found) is type(action)
+    return found

@@ -16,7 +16,7 @@ from txlog.errors import CorruptLogError
 from txlog.protocol.actions import Action, ActionError, CommitInfo, action_from_json
 from txlog.protocol.log_names import commit_name
 
-__all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "Limits", "parse_actions", "parse_commit"]
+__all__ = ["DEFAULT_LIMITS", "PUT_BACK", "Commit", "Limits", "parse_actions", "parse_commit", "require_within"]
 
 FILE_LINES = (b'{"add":', b'{"remove":', b'{"cdc":')
 
@@ -173,14 +173,40 @@ def parse_actions(
         if not line or line.isspace():
             continue
         try:
-            if len(line) > limits.line_bytes:
-                raise ActionError(f"is {len(line)} bytes long, more than the limit of {limits.line_bytes}")
+            if problem := _too_long(len(line), limits):
+                raise ActionError(problem)
             yield action_from_json(orjson.loads(line))
         except orjson.JSONDecodeError as error:
             what = _what_stands_there(line, is_last=number == len(lines))
             raise _corrupt(f"line {number} of {name} {what}: {error}", name, number, version, table) from None
         except ActionError as error:
             raise _corrupt(f"line {number} of {name}: {error}", name, number, version, table) from None
+
+
+def require_within(limits: Limits, body: bytes, version: int) -> None:
+    """Refuse a commit that is to be sent where `parse_commit` would refuse it for its size. Raises ``CorruptLogError``.
+
+    A commit that is smaller than the longest line allowed costs nothing: its lines are not looked for.
+    """
+    name = commit_name(version)
+    _check_size(len(body), limits.commit_bytes, "bytes", name, version, None)
+    if len(body) <= min(limits.line_bytes, limits.actions):
+        return
+    number = start = 0
+    while start < len(body):
+        end = body.find(b"\n", start)
+        end = len(body) if end < 0 else end
+        number += 1
+        if problem := _too_long(end - start, limits):
+            raise _corrupt(f"line {number} of {name} {problem}", name, number, version, None)
+        start = end + 1
+    _check_size(number, limits.actions, "lines", name, version, None)
+
+
+def _too_long(line_bytes: int, limits: Limits) -> str | None:
+    if line_bytes <= limits.line_bytes:
+        return None
+    return f"is {line_bytes} bytes long, more than the limit of {limits.line_bytes}"
 
 
 def _what_stands_there(line: bytes, *, is_last: bool) -> str:

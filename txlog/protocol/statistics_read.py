@@ -13,7 +13,7 @@ import json
 import math
 import re
 import struct
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -21,8 +21,9 @@ import orjson
 
 from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, Struct, leaf_paths
 from txlog.protocol.type_widening import was_float
+from txlog.protocol.wire import INT64_MAX, shown
 
-__all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics"]
+__all__ = ["FileBounds", "StatisticsReader", "num_records", "parse_statistics", "statistics_problem"]
 
 ColumnPath: TypeAlias = tuple[str, ...]
 
@@ -59,6 +60,40 @@ def num_records(text: str | None) -> int | None:
     """How many physical rows one ``add.stats`` counts; None where it does not say. Never raises."""
     document = _load(text, exact=False) if text else None
     return _count(document.get("numRecords")) if isinstance(document, Mapping) else None
+
+
+def statistics_problem(text: str | None) -> str | None:
+    """Why no reader could believe these statistics, worded to follow the file's name; None where they may stand.
+
+    For a file that is about to be added. Readers differ in what they do with such text: some fail at each scan.
+    """
+    if text is None:
+        return None
+    try:
+        document = orjson.loads(text)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        return f"has stats that are not the text of a JSON object: {shown(text)}"
+    for name, allowed in (("minValues", dict), ("maxValues", dict), ("nullCount", dict), ("tightBounds", bool)):
+        if document.get(name) is not None and type(document[name]) is not allowed:
+            return f"has stats whose {name} must be {_JSON_NAMES[allowed]}, is {shown(document[name])}"
+    counts = {"numRecords": document.get("numRecords"), "nullCount": document.get("nullCount")}
+    for name, value in _leaves(counts):
+        if value is not None and _count(value) is None:
+            return f"has stats whose {name} must be an integer from 0 to 2**63-1, is {shown(value)}"
+    return None
+
+
+_JSON_NAMES = {dict: "an object", bool: "true or false"}
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
 
 
 class StatisticsReader:
@@ -135,7 +170,7 @@ def _keep_meaningful(bounds: FileBounds) -> None:
 
 
 def _count(value: Any) -> int | None:
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= INT64_MAX else None
 
 
 # --- values -----------------------------------------------------------------------------------------------------

@@ -10,13 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
-import orjson
-
 __all__ = [
     "INT64_MAX",
     "ActionError",
     "WireAction",
-    "is_json_object",
     "optional",
     "read_flag",
     "read_int32",
@@ -29,6 +26,7 @@ __all__ = [
     "read_text_map",
     "required",
     "shown",
+    "wire_keys",
 ]
 
 INT64_MAX = 2**63 - 1
@@ -37,16 +35,6 @@ INT32_MAX = 2**31 - 1
 
 class ActionError(ValueError):
     """A known field of an action has the wrong type or range. Whoever knows the file and line reports it."""
-
-
-def is_json_object(text: str | None) -> bool:
-    """Whether this may stand as ``stats``, or nothing: some readers fail at other text each time they plan a scan."""
-    if text is None:
-        return True
-    try:
-        return isinstance(orjson.loads(text), dict)
-    except (orjson.JSONDecodeError, TypeError):
-        return False
 
 
 def read_text(value: Any) -> str:
@@ -190,6 +178,12 @@ def _wires(cls: type) -> dict[str, _Wire]:
         _keys_of[cls] = frozenset(wire.key for wire in found.values())
         _wires_of[cls] = found
     return found
+
+
+def wire_keys(cls: type) -> frozenset[str]:
+    """The names that the fields of an action have in JSON."""
+    _wires(cls)
+    return _keys_of[cls]
 
 
 _PLAIN = frozenset((str, int, bool, dict))

@@ -7,7 +7,6 @@ What lies between them, so that a crash loses nothing: ``staging`` says where it
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -21,14 +20,13 @@ from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import described, whole_number
+from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 
 if TYPE_CHECKING:
     from txlog.table import Table
 
 __all__ = ["Sink"]
-
-logger = logging.getLogger("txlog")
 
 
 @explains_calls

@@ -37,7 +37,6 @@ undoes itself. A remover that dies leaves that name taken, which the next one en
 from __future__ import annotations
 
 import contextvars
-import logging
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -47,6 +46,7 @@ from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogEr
 from txlog.protocol.wire import read_size, read_text
 from txlog.store.base import STAGING, LogStore, ObjectMeta, PutOutcome, TableStore
 from txlog.store.retry import RetryPolicy
+from txlog.util.logs import logger
 from txlog.writer import sealed_json
 from txlog.writer.committable import Committable
 from txlog.writer.sealed_json import checksum
@@ -59,7 +59,6 @@ _MANIFEST = ".manifest"
 _GIVEN_UP = b"txlog-given-up 1\n"
 _READABLE_KEY_CHARACTERS = 40
 _NAME = re.compile(r"([A-Za-z0-9-]+)\.([0-9]{20})\.(?:manifest|task\.([0-9]{1,19})\.([0-9]{1,19}))")
-_logger = logging.getLogger("txlog")
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -292,7 +291,7 @@ class Staging:
         try:
             self.remove(names)
         except TxlogError as error:
-            _logger.warning("%s: what is committed stays in %s for now: %s", self._table, STAGING, error)
+            logger.warning("%s: what is committed stays in %s for now: %s", self._table, STAGING, error)
 
     def _required(self) -> LogStore:
         if self._store is None:

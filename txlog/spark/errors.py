@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-import logging
 import re
 import zlib
 from collections.abc import Iterator
@@ -20,10 +19,9 @@ from typing import Any, NoReturn
 
 from txlog import errors
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
+from txlog.util.logs import logger
 
 __all__ = ["TxlogErrorInSpark", "crossing", "error_from"]
-
-_log = logging.getLogger("txlog")
 
 _MARKER = re.compile(r"\[txlog-error:1:([0-9a-f]{8}):([A-Za-z0-9_-]+)\]")
 NOT_FOUND_ADVICE = (
@@ -75,7 +73,7 @@ def crossing() -> Iterator[None]:
         yield
     except TxlogError as error:
         # The marker rebuilds the error without its traceback, so that is for the worker's own log.
-        _log.debug("raised in a Spark worker", exc_info=True)
+        logger.debug("raised in a Spark worker", exc_info=True)
         raise_crossing(error)
 
 

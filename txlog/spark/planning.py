@@ -7,7 +7,6 @@ version of the table. Kept apart from ``source`` so that a task does not load wh
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from txlog.spark.open_tables import process_table
 from txlog.spark.options import StreamOptions, WriteOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.store.probe import probe_store
+from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 from txlog.writer.write_job import WriteJob
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = ["answer_known", "commit", "commit_batch", "confirm_replay", "plan"]
-
-logger = logging.getLogger("txlog")
 
 _streams: set[str] = set()
 """The streams of which this process has committed a batch."""

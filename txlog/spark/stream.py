@@ -11,7 +11,6 @@ from one to the other in the tasks' messages.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["StreamMessage", "TxlogStreamWriter"]
-
-logger = logging.getLogger("txlog")
 
 _QUERY_ID = "sql.streaming.queryId"
 _BATCH_ID = "streaming.sql.batchId"

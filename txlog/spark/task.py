@@ -6,7 +6,6 @@ can reach the log.
 
 from __future__ import annotations
 
-import logging
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from txlog.errors import InvalidInputError
 from txlog.spark.options import WriteOptions
 from txlog.spark.settings import SessionSettings
 from txlog.store.open import open_store
+from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 from txlog.writer.encoder_pool import ENCODERS
 from txlog.writer.task_committer import write_task
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark import TaskContext
 
 __all__ = ["TaskMessage", "warn_of_orphans", "write_in_task"]
-
-logger = logging.getLogger("txlog")
 
 
 @dataclass

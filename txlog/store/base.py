@@ -160,8 +160,12 @@ class FileStore(Protocol):
         that comes or goes meanwhile may be listed or not. An absent folder has no files. Raises StorageError.
         """
 
-    def make_durable(self, paths: Iterable[str]) -> None:
-        """Make the names of published files, and the new directories above them, survive a power cut."""
+    def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
+        """Make the names of published files, and the new directories above them, survive a power cut.
+
+        ``with_contents`` is for files that something else wrote: their bytes are synced too, and every directory up to
+        the root, since nobody knows what its writer has synced. Raises NotFoundError, StorageError.
+        """
 
     def delete(self, path: str) -> None:
         """Remove a file; absent is fine. Raises StorageError."""

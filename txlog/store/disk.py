@@ -96,6 +96,15 @@ def fsync(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
+def fsync_file(path: str) -> None:
+    """Make the bytes of a regular file survive a power cut, whoever wrote them. A symlink is followed."""
+    descriptor = open_regular(os.path.realpath(path))
+    try:
+        fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def fsync_directory(path: str) -> None:
     """Make the names in a directory survive a power cut."""
     descriptor = os.open(path, _READ_DIRECTORY)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import logging
 import math
 import os
 import re
@@ -27,12 +26,12 @@ from txlog.store.commit_queue import LocalTurnstile
 from txlog.store.local_files import LocalFileStore, meta_of, storage_failure
 from txlog.store.round_trip import RoundTrip
 from txlog.util import ambient
+from txlog.util.logs import logger
 
 __all__ = ["LocalLogStore", "local_table_store"]
 
 LOG_DIRECTORY = "_delta_log"
 
-_logger = logging.getLogger("txlog")
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
 _PATH = re.compile(rf"{_NAME.pattern}(?:/{_NAME.pattern})*")
 _TEMPORARY = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
@@ -153,7 +152,7 @@ class LocalLogStore:
             except FileNotFoundError:
                 continue
             except (OSError, StorageError) as error:
-                _logger.debug("%s: looking for stale temporary files: %s", self._root, error)
+                logger.debug("%s: looking for stale temporary files: %s", self._root, error)
         stale = [meta for meta in temporaries if meta.modified_ms < horizon_ms]
         for meta in () if dry_run else stale:
             disk.remove_quietly(f"{self._directory}/{meta.name}")
@@ -194,7 +193,7 @@ class LocalLogStore:
         except OSError as error:
             if error.errno in _NOTHING_LANDED:
                 raise self._failed("create", name, error) from error
-            _logger.warning("%s: publishing %s answered %s: it may have landed", self._root, name, error)
+            logger.warning("%s: publishing %s answered %s: it may have landed", self._root, name, error)
             return PutOutcome.UNKNOWN
         finally:
             aside.discard()
@@ -202,7 +201,7 @@ class LocalLogStore:
         try:
             disk.fsync_directory(target.rpartition("/")[0])
         except OSError as error:
-            _logger.warning("%s: %s is visible, but its directory could not be synced: %s", self._root, name, error)
+            logger.warning("%s: %s is visible, but its directory could not be synced: %s", self._root, name, error)
             return PutOutcome.NOT_DURABLE
         return PutOutcome.WRITTEN
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-import logging
 import os
 import stat
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
 from txlog.store import disk
 from txlog.store.base import ObjectMeta, SkipFolder
+from txlog.util.logs import logger
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,6 @@ __all__ = ["LocalFileStore", "LocalOutputFile", "meta_of", "storage_failure"]
 
 _SYNCS_AT_ONCE = 8
 _LIST_PAGE = 1000
-_logger = logging.getLogger("txlog")
 
 
 class LocalFileStore:
@@ -132,23 +131,18 @@ class LocalFileStore:
         for path in folders:
             yield from self._below(f"{self._root}/{path}", f"{path}/", skip)
 
-    def make_durable(self, paths: Iterable[str]) -> None:
+    def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
         """Sync each directory that holds one of ``paths`` once, and once each one above it whose child may be new."""
+        paths = [*paths]
+        if with_contents:
+            _all_of(self._sync_contents, paths)
         holding = {f"{self._root}/{path}".rpartition("/")[0] for path in paths}
         with self._lock:
-            known = set(self._durable_directories)
+            known = set() if with_contents else set(self._durable_directories)
             to_sync = holding | set(map(os.path.dirname, self._new_roots))
         above = set(itertools.chain.from_iterable(map(self._up_to_root, holding - {self._root}))) - known
         to_sync.update(map(os.path.dirname, above))
-        if len(to_sync) <= 4:
-            for directory in sorted(to_sync, reverse=True):
-                self._sync(directory)
-        else:  # a disk makes many durable for little more than the price of one, if they ask at once
-            from concurrent.futures import ThreadPoolExecutor
-
-            with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
-                for _ in pool.map(self._sync, to_sync):
-                    pass
+        _all_of(self._sync, sorted(to_sync, reverse=True))
         if above or self._new_roots:
             with self._lock:
                 self._durable_directories |= above
@@ -172,6 +166,13 @@ class LocalFileStore:
             disk.remove_quietly(target)
             raise
 
+    def _sync_contents(self, path: str) -> None:
+        target = _checked(self._root, path)
+        try:
+            disk.fsync_file(target)
+        except OSError as error:
+            raise storage_failure("sync", self._root, path, error) from error
+
     def _sync(self, directory: str) -> None:
         try:
             disk.fsync_directory(directory)
@@ -194,6 +195,19 @@ class LocalFileStore:
         while len(directory) > len(self._root):
             yield directory
             directory = os.path.dirname(directory)
+
+
+def _all_of(sync: Callable[[str], None], names: list[str]) -> None:
+    """A disk makes many durable for little more than the price of one, if they ask at once."""
+    if len(names) <= 4:
+        for name in names:
+            sync(name)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+        for _ in pool.map(sync, names):
+            pass
 
 
 class LocalOutputFile:
@@ -247,7 +261,7 @@ class LocalOutputFile:
                 os.close(descriptor)
             self._sink.close()
         except OSError as error:  # a published file was synced before, an aborted one is gone
-            _logger.debug("%s: closing %s: %s", self._root, self._path, error)
+            logger.debug("%s: closing %s: %s", self._root, self._path, error)
 
 
 def _checked(root: str, relative: str, *, follow: bool = True) -> str:

@@ -221,7 +221,7 @@ class ObjectFileStore:
         except NotFoundError:
             return
 
-    def make_durable(self, paths: Iterable[str]) -> None:
+    def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
         """A finished upload is durable, and there are no directories."""
 
     def delete(self, path: str) -> None:

@@ -8,7 +8,6 @@ the client would ignore some, fail later on others, and panic on a few.
 from __future__ import annotations
 
 import enum
-import logging
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -18,10 +17,9 @@ from typing import Any
 from urllib.parse import quote, quote_plus
 
 from txlog.errors import InvalidInputError
+from txlog.util.logs import logger
 
 __all__ = ["Cloud", "StorageOptions", "environment_secrets", "parse_options", "redact"]
-
-_logger = logging.getLogger("txlog")
 
 
 class Cloud(enum.Enum):
@@ -80,7 +78,7 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
         name = _bare(key, cloud)
         _refuse_by_name(name, key, value)
         if name in _WITHOUT_EFFECT:
-            _logger.warning("storage_options: %s is ignored: %s", key, _reason_to_ignore(name))
+            logger.warning("storage_options: %s is ignored: %s", key, _reason_to_ignore(name))
             continue
         if cloud is Cloud.LOCAL:
             _check_known_anywhere(key)

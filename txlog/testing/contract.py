@@ -170,6 +170,7 @@ def a_file_is_hidden_until_it_is_published(files: FileStore) -> None:
     assert (meta.name, meta.size) == ("day=1/part-0.parquet", 5)
     assert files.stat("day=1/part-0.parquet").size == 5
     files.make_durable(["day=1/part-0.parquet"])
+    files.make_durable(["day=1/part-0.parquet"], with_contents=True)
 
 
 def parquet_goes_in_and_comes_out(files: FileStore) -> None:

@@ -234,9 +234,9 @@ class FaultyFileStore(_Intercepted):
         pages = self.inner.list(folder, skip=skip)
         yield from iter(lambda: self._call("list", lambda _: next(pages, None), folder), None)
 
-    def make_durable(self, paths: Iterable[str]) -> None:
-        named = [*paths]
-        self._call("make_durable", lambda _: self.inner.make_durable(named), named[0] if named else "")
+    def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
+        named, asked = [*paths], {"with_contents": with_contents}
+        self._call("make_durable", lambda _: self.inner.make_durable(named, **asked), named[0] if named else "")
 
     def delete(self, path: str) -> None:
         self._call("delete", self.inner.delete, path)

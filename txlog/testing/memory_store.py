@@ -160,7 +160,7 @@ class MemoryFileStore:
             ]
         yield from (found[at : at + _LIST_PAGE] for at in range(0, len(found), _LIST_PAGE))
 
-    def make_durable(self, paths: Iterable[str]) -> None:
+    def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
         with self.lock:
             for path in paths:
                 self.read(path)

@@ -17,7 +17,7 @@ from txlog.result import WriteResult
 
 __all__ = ["Observers"]
 
-_logger = logging.getLogger("txlog")
+_logger = logging.getLogger("txlog")  # noqa: TID251 -- what users attach handlers to
 
 
 class Observers:
@@ -33,9 +33,11 @@ class Observers:
         self._level = _logger.level
         _logger.setLevel(logging.INFO)
         _logger.addHandler(self._handler)
+        logging.raiseExceptions = False  # what a handler raises is not printed
         return self
 
     def __exit__(self, *_: Any) -> None:
+        logging.raiseExceptions = True
         _logger.removeHandler(self._handler)
         _logger.setLevel(self._level)
 

@@ -26,6 +26,7 @@ from txlog.testing.session import Actor, Clock, Session
 from txlog.testing.versions import InvariantBroken
 from txlog.testing.world import World, base_world, opened
 from txlog.util import ambient
+from txlog.util.logs import logger
 
 __all__ = ["SERIALIZABLE", "Pruned", "Run", "Scenario", "StoryTooLong"]
 
@@ -35,7 +36,7 @@ _STEPS_MAX = 600
 _LONG_PAUSE_S = 7200.0
 _PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDuration
 
-logging.getLogger("txlog").addHandler(logging.NullHandler())
+logger.logger.addHandler(logging.NullHandler())
 
 
 class Pruned(Exception):

@@ -7,7 +7,6 @@ is deleted by name. PROTOCOL.md, "Metadata Cleanup".
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
@@ -24,13 +23,13 @@ from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, par
 from txlog.result import LogCleanUp
 from txlog.store.base import LogStore, ObjectMeta
 from txlog.util import ambient
+from txlog.util.logs import logger
 
 __all__ = ["OnDeleted", "clean_up_log"]
 
 OnDeleted = Callable[[int, int], None]
 """Called with the number of files gone so far and of all that are to go."""
 
-_logger = logging.getLogger("txlog")
 
 _LISTINGS_MAX = 10
 
@@ -114,7 +113,7 @@ class _CleanUp:
                 for _ in batches:
                     pass
         except (CorruptLogError, NotFoundError) as error:
-            _logger.warning("%s: the log below v%d is kept: %s", self._log.uri, checkpoint.version, error)
+            logger.warning("%s: the log below v%d is kept: %s", self._log.uri, checkpoint.version, error)
             return False
         return True
 
@@ -139,7 +138,7 @@ class _CleanUp:
         try:
             referenced = self._referenced(files, first_version)
         except (CorruptLogError, NotFoundError) as error:
-            _logger.warning("%s: sidecars are kept, since a checkpoint cannot be read: %s", self._log.uri, error)
+            logger.warning("%s: sidecars are kept, since a checkpoint cannot be read: %s", self._log.uri, error)
             return ()
         return clean_up.plan_sidecars(sidecars, referenced, now_ms=self._now_ms)
 

@@ -9,7 +9,6 @@ commit does. A failure is a warning: the log is the whole truth.
 from __future__ import annotations
 
 import contextvars
-import logging
 import math
 import os
 import threading
@@ -21,10 +20,9 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 from txlog.util import ambient
+from txlog.util.logs import logger
 
 __all__ = ["PostCommit"]
-
-logger = logging.getLogger("txlog")
 
 Step = Callable[[TableState], bool]
 

@@ -7,8 +7,6 @@ table. PROTOCOL.md, "Version Checksum File".
 
 from __future__ import annotations
 
-import logging
-
 from txlog.errors import TxlogError
 from txlog.log.checksum import checksum_bytes
 from txlog.log.segment import CheckpointFiles
@@ -17,10 +15,9 @@ from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import DEFAULT_LIMITS
 from txlog.protocol.log_names import checksum_name
+from txlog.util.logs import logger
 
 __all__ = ["write_checkpoint_and_checksum", "write_checksum"]
-
-_logger = logging.getLogger("txlog")
 
 
 def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
@@ -32,7 +29,7 @@ def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
     try:
         write_checksum(log, state)
     except TxlogError as error:
-        _logger.warning("%s: no checksum file at v%d: %s", log.uri, version, error)
+        logger.warning("%s: no checksum file at v%d: %s", log.uri, version, error)
     return version
 
 

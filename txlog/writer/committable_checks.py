@@ -15,7 +15,7 @@ from txlog.protocol.deletion_vector import block_size_bytes, vector_path
 from txlog.protocol.partition_values import problem_of
 from txlog.protocol.paths import canonical_path, encode_path, resolve_data_path
 from txlog.protocol.schema import Field
-from txlog.protocol.wire import is_json_object
+from txlog.protocol.statistics_read import statistics_problem
 from txlog.store.base import FileStore
 from txlog.writer.committable import ChangeFile, Committable, PendingFile, ReplacedFile
 from txlog.writer.write_intent import APPEND, WriteIntent
@@ -141,8 +141,8 @@ def _problem(file: PendingFile | ChangeFile, partition_fields: Mapping[str, Fiel
     if file.size_bytes <= 0 or file.num_rows <= 0:
         return f"is empty ({file.size_bytes} bytes, {file.num_rows} rows)"
     if isinstance(file, PendingFile):
-        if not is_json_object(file.stats):
-            return "has statistics that are no JSON object, at which some readers fail"
+        if (problem := statistics_problem(file.stats)) is not None:
+            return problem
         if file.deletion_vector is not None and (problem := _vector_problem(file.deletion_vector)) is not None:
             return problem
     return problem_of(file.partition_values, partition_fields)

@@ -7,7 +7,6 @@ when to flush, and on which thread, is ``task_writer``'s decision.
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ import pyarrow as pa
 
 from txlog.errors import TxlogError
 from txlog.store.base import FileStore
+from txlog.util.logs import logger
 from txlog.writer.committable import PendingFile
 from txlog.writer.data_file import DataFileWriter, FileFormat
 from txlog.writer.encoder_pool import JobQueue
@@ -26,8 +26,6 @@ SMALLEST_PIECE_BYTES = 64 << 10
 """Rows are not cut finer than this for a target size: a file a row would be nobody's wish."""
 
 _UNSHARED_BYTES = 4 << 10
-
-_logger = logging.getLogger("txlog")
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,7 @@ class PartitionWriter:
             try:
                 self._layout.files.delete(file.path)
             except TxlogError as error:
-                _logger.debug("%s stays behind as an orphan, which vacuum removes: %s", file.path, error)
+                logger.debug("%s stays behind as an orphan, which vacuum removes: %s", file.path, error)
         self.finished = []
 
     def _begin(self, dictionary: tuple[str, ...], *, in_one_piece: bool) -> DataFileWriter:

@@ -7,23 +7,21 @@ footer that counts the rows the writer counted. The commit itself is the driver'
 from __future__ import annotations
 
 import contextlib
-import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
-from txlog.errors import StorageError, TxlogError
+from txlog.errors import StorageError
 from txlog.store.base import FileStore
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.encoder_pool import ENCODERS
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
-__all__ = ["TaskCommitter", "remove_unnamed", "seal_written", "write_task"]
+__all__ = ["TaskCommitter", "seal_written", "write_task"]
 
 _FOOTERS_AT_ONCE = 16
-_logger = logging.getLogger("txlog")
 
 
 class TaskCommitter:
@@ -89,15 +87,6 @@ class TaskCommitter:
             table=self._plan.table,
             path=file.path,
         )
-
-
-def remove_unnamed(files: FileStore, paths: Iterable[str]) -> None:
-    """Delete data files that no commit can name. Never raises: one that stays is an orphan, which vacuum removes."""
-    for path in paths:
-        try:
-            files.delete(path)
-        except TxlogError as error:
-            _logger.debug("%s stays behind as an orphan: %s", path, error)
 
 
 def write_task(

@@ -10,6 +10,6 @@ try:
 except Exception:
     import logging
 
-    logging.getLogger("txlog").warning("the Spark data source 'txlog' cannot be loaded", exc_info=True)
+    logging.getLogger("txlog").warning("the Spark data source 'txlog' cannot be loaded", exc_info=True)  # noqa: TID251
 
 __all__ = ["DefaultSource"]

@@ -1,0 +1,184 @@
+"""What no reader would take is refused before it is sent: actions made by hand, and commits beyond all limits."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import txlog
+from txlog.errors import InvalidInputError
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
+from txlog.protocol.commit_file import DEFAULT_LIMITS, Limits, parse_commit, require_within
+from txlog.store.local import local_table_store
+from txlog.table import Table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
+ROWS = pa.table({"id": [1, 2], "day": ["a", "a"]}, SCHEMA)
+INLINE = DeletionVectorDescriptor("i", "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg0@@D72lkbi5=-{L", None, 44, 6)
+"""Rows 3, 4, 7, 11, 18 and 29."""
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    table = Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
+    table.append(ROWS)
+    return table
+
+
+@pytest.fixture
+def by_hand(table: Table) -> AddFile:
+    """A file that lies in the table's directory and that no commit names."""
+    path = Path(table.uri) / "day=a" / "by-hand.parquet"
+    pq.write_table(ROWS.drop(["day"]), path)
+    return AddFile("day=a/by-hand.parquet", {"day": "a"}, path.stat().st_size, 1, True, '{"numRecords":2}')
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "tags that are a list": ({"tags": ["a"]}, "tags"),
+    "a tag that is a number": ({"tags": {"a": 1}}, "tags"),
+    "a row id that is text": ({"base_row_id": "7"}, "baseRowId"),
+    "a negative row id": ({"base_row_id": -1}, "baseRowId"),
+    "a commit version that is a fraction": ({"default_row_commit_version": 1.5}, "defaultRowCommitVersion"),
+    "dataChange that is text": ({"data_change": "true"}, "dataChange"),
+    "dataChange that is a number": ({"data_change": 1}, "dataChange"),
+    "a clustering provider that is a number": ({"clustering_provider": 5}, "clusteringProvider"),
+    "no partition values": ({"partition_values": None}, "partitionValues"),
+    "a partition value that is a number": ({"partition_values": {"day": 1}}, "partitionValues"),
+    "a member that hides the path": ({"extra": {"path": "day=a/other.parquet"}}, "extra must not hold path"),
+    "a member that hides the row id": ({"extra": {"baseRowId": 1}}, "extra must not hold baseRowId"),
+    "extra that is no dict": ({"extra": [1]}, "extra"),
+    "extra that JSON cannot hold": ({"extra": {"a": object()}}, "JSON"),
+    "a negative count": ({"stats": '{"numRecords":-1}'}, "numRecords"),
+    "a count that is text": ({"stats": '{"numRecords":"2"}'}, "numRecords"),
+    "a count that is a fraction": ({"stats": '{"numRecords":2.5}'}, "numRecords"),
+    "a count beyond 64 bits": ({"stats": '{"numRecords":9223372036854775808}'}, "numRecords"),
+    "a negative count of nulls": ({"stats": '{"numRecords":2,"nullCount":{"id":-1}}'}, r"nullCount\.id"),
+    "a count of nulls below a column": ({"stats": '{"nullCount":{"a":{"b":"x"}}}'}, r"nullCount\.a\.b"),
+    "counts of nulls that are a list": ({"stats": '{"nullCount":[1]}'}, "nullCount"),
+    "bounds that are a number": ({"stats": '{"minValues":1}'}, "minValues"),
+    "stats that are a list": ({"stats": "[]"}, "stats"),
+    "a vector that is text": ({"deletion_vector": "gone"}, "deletionVector"),
+    "a vector where the table has none": ({"deletion_vector": INLINE}, "feature deletionVectors"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_action_that_no_reader_would_take_is_refused_before_it_is_sent(
+    table: Table, by_hand: AddFile, name: str
+) -> None:
+    change, said = REFUSED[name]
+    with pytest.raises(InvalidInputError, match=said), table.transaction() as transaction:
+        transaction.add(dataclasses.replace(by_hand, **change))
+    assert Table.open(table.uri).snapshot().version == 1
+
+
+VECTORS: dict[str, tuple[DeletionVectorDescriptor, str | None, str]] = {
+    "at an absolute path outside of the table": (
+        DeletionVectorDescriptor("p", "/elsewhere/deletion_vector_1.bin", 1, 40, 1),
+        '{"numRecords":2}',
+        "outside of the table",
+    ),
+    "in a file that is not there": (
+        DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*k^", 1, 40, 1),
+        '{"numRecords":2}',
+        "file is gone",
+    ),
+    "of a kind that means nothing": (DeletionVectorDescriptor("x", "a", 1, 40, 1), '{"numRecords":2}', "type 'x'"),
+    "that marks rows which are not there": (INLINE, '{"numRecords":2}', "has 2 rows"),
+    "of a file without a count": (INLINE, None, "numRecords"),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_a_deletion_vector_that_a_scan_could_not_read_is_refused(table: Table, by_hand: AddFile, name: str) -> None:
+    vector, stats, said = VECTORS[name]
+    give_deletion_vectors(table)
+    with pytest.raises(InvalidInputError, match=said), table.transaction() as transaction:
+        transaction.add(dataclasses.replace(by_hand, deletion_vector=vector, stats=stats))
+    assert Table.open(table.uri).snapshot().version == 2
+
+
+def test_a_file_with_a_deletion_vector_that_can_be_read_is_taken(table: Table) -> None:
+    give_deletion_vectors(table)
+    path = Path(table.uri) / "day=a" / "many.parquet"
+    pq.write_table(pa.table({"id": range(100)}), path)
+    size = path.stat().st_size
+    with table.transaction() as transaction:
+        transaction.add(
+            AddFile("day=a/many.parquet", {"day": "a"}, size, 1, True, '{"numRecords":100}', deletion_vector=INLINE)
+        )
+    assert table.snapshot().to_arrow().num_rows == 2 + 100 - INLINE.cardinality
+
+
+def give_deletion_vectors(table: Table) -> None:
+    """The next version has the feature, as another engine would give it."""
+    log = Path(table.uri) / "_delta_log"
+    protocol = {
+        "minReaderVersion": 3,
+        "minWriterVersion": 7,
+        "readerFeatures": ["deletionVectors"],
+        "writerFeatures": ["deletionVectors"],
+    }
+    (log / f"{2:020d}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
+
+
+LONG = "x" * DEFAULT_LIMITS.line_bytes
+
+TOO_LONG: dict[str, Callable[[Table], object]] = {
+    "user_metadata": lambda table: table.append(ROWS, user_metadata=LONG),
+    "app_id": lambda table: table.append(ROWS, app_id=LONG[:-10], checkpoint_id=1),
+    "a property": lambda table: table.set_properties({"note": LONG}),
+}
+
+
+@pytest.mark.parametrize("name", TOO_LONG)
+def test_a_line_that_every_reader_refuses_is_not_sent(table: Table, name: str) -> None:
+    before = sorted(Path(table.uri).rglob("*.parquet"))
+    with pytest.raises(InvalidInputError, match="limit of 67108864"):
+        TOO_LONG[name](table)
+    assert Table.open(table.uri).snapshot().version == 1
+    assert sorted(Path(table.uri).rglob("*.parquet")) == before
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [(Limits(commit_bytes=500), "limit of 500"), (Limits(actions=2), "lines, more than the limit of 2")],
+)
+def test_a_commit_beyond_what_one_may_cost_its_readers_is_not_sent(table: Table, limits: Limits, said: str) -> None:
+    open_table = table._open_table
+    open_table.log.limits = limits
+    with pytest.raises(InvalidInputError, match=said):
+        table.append(pa.table({"id": [1, 2], "day": ["a", "b"]}, SCHEMA))
+    assert DeltaLog(local_table_store(table.uri)).newest_state().version == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "refused"),
+    [
+        (b'{"txn":{"appId":"aaa","version":1}}', True),
+        (b'{"txn":{"appId":"aa","version":1}}', False),
+        (b'{"txn":{"appId":"aa","version":1}}\n' * 2, False),
+        (b'{"txn":{"appId":"aa","version":1}}\n' * 3, True),
+        (b'{"a":1}\n{"txn":{"appId":"aaa","version":1}}\n', True),
+    ],
+)
+def test_what_is_refused_before_the_put_is_what_the_reader_refuses(body: bytes, refused: bool) -> None:
+    limits = Limits(line_bytes=34, actions=2)
+
+    def says(check: Callable[[], object]) -> bool:
+        try:
+            check()
+        except txlog.CorruptLogError:
+            return True
+        return False
+
+    assert says(lambda: require_within(limits, body, 1)) == refused
+    assert says(lambda: parse_commit(body, 1, limits=limits)) == refused

@@ -1,0 +1,157 @@
+"""Data files are deleted only while nothing was sent; nothing that runs after the commit turns it into an error."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.store.base import PutOutcome
+from txlog.table import Table
+
+ROWS = pa.table({"id": pa.array([7], pa.int64())})
+
+FAULTS = [txlog.InvalidInputError("mine"), txlog.StorageError("mine"), ValueError("mine"), OSError("mine")]
+
+
+class RaisingHandler(logging.Handler):
+    """A handler of a user's that, unlike those of the standard library, lets its own errors out."""
+
+    def __init__(self, fault: Exception) -> None:
+        super().__init__(logging.DEBUG)
+        self.fault = fault
+        self.seen = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.seen += 1
+        raise self.fault
+
+
+@pytest.fixture
+def raising_handler(request: pytest.FixtureRequest) -> Iterator[RaisingHandler]:
+    handler = RaisingHandler(request.param)
+    logger = logging.getLogger("txlog")
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield handler
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def append(table: Table) -> object:
+    return table.append(ROWS)
+
+
+def append_in_a_transaction(table: Table) -> object:
+    with table.transaction() as transaction:
+        transaction.append(ROWS)
+    return transaction.result
+
+
+def commit_by_a_sink(table: Table) -> object:
+    sink = txlog.Sink(table, app_id="app")
+    with sink.task(checkpoint_id=1) as task:
+        task.write(ROWS)
+    return sink.commit(1, [task.committable])
+
+
+WRITES = [append, append_in_a_transaction, commit_by_a_sink]
+
+
+def rows_of(table: OpenTable) -> int:
+    return Table(OpenTable(table.store)).snapshot().to_arrow().num_rows
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("raising_handler", FAULTS, indirect=True, ids=repr)
+def test_a_log_handler_that_raises_does_not_undo_a_commit(
+    table: OpenTable, raising_handler: RaisingHandler, write: Callable[[Table], Any]
+) -> None:
+    assert write(Table(table)).version == 2
+    assert raising_handler.seen
+    assert rows_of(table) == 3
+
+
+@pytest.mark.parametrize("raising_handler", FAULTS[:1], indirect=True, ids=repr)
+def test_a_log_handler_that_raises_while_an_answer_is_unknown_does_not_hide_how_the_commit_ended(
+    table: OpenTable, scripted_log: Any, raising_handler: RaisingHandler
+) -> None:
+    def lands_and_interrupts(real: Any, name: str, body: bytes) -> PutOutcome:
+        real(name, body)
+        raise KeyboardInterrupt
+
+    scripted_log.script["put_if_absent"] = [lands_and_interrupts]
+    with pytest.raises(KeyboardInterrupt):
+        Table(table).append(ROWS)
+    assert raising_handler.seen
+    assert rows_of(table) == 3
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("fault", [*FAULTS, KeyboardInterrupt(), SystemExit()], ids=repr)
+def test_no_class_of_exception_that_follows_a_put_deletes_the_files_of_a_landed_commit(
+    table: OpenTable, scripted_log: Any, fault: BaseException, write: Callable[[Table], Any]
+) -> None:
+    def lands_and_raises(real: Any, name: str, body: bytes) -> PutOutcome:
+        real(name, body)
+        raise fault
+
+    scripted_log.script["put_if_absent"] = [lands_and_raises]
+    with pytest.raises(type(fault)):
+        write(Table(table))
+    assert rows_of(table) == 3
+
+
+@pytest.mark.parametrize("write", [append, append_in_a_transaction])
+@pytest.mark.parametrize("fault", [txlog.StorageError("mine"), KeyboardInterrupt()], ids=repr)
+def test_whatever_ends_a_write_before_its_first_put_leaves_no_file(
+    table: OpenTable, scripted_log: Any, files: Any, fault: BaseException, write: Callable[[Table], Any]
+) -> None:
+    def fails(real: Any, name: str) -> object:
+        raise fault
+
+    before = set(files.objects)
+    scripted_log.script["stat"] = [fails]  # the look at the version to be, before it is put
+    with pytest.raises(type(fault)):
+        write(Table(table))
+    assert set(files.objects) == before
+
+
+def test_on_progress_that_raises_leaves_neither_version_nor_file(table: OpenTable, files: Any) -> None:
+    def refuse(rows: int) -> None:
+        raise txlog.InvalidInputError("enough")
+
+    before = set(files.objects)
+    with pytest.raises(txlog.InvalidInputError, match="enough"):
+        Table(table).append(ROWS, on_progress=refuse)
+    assert (Table(table).snapshot().version, set(files.objects)) == (1, before)
+
+
+def test_a_commit_whose_state_cannot_be_kept_is_acknowledged(
+    table: OpenTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise txlog.CorruptLogError("cannot be folded")
+
+    monkeypatch.setattr(table.log, "advance", fails)
+    assert Table(table).append(ROWS).version == 2
+    assert "is committed, its state was not kept" in caplog.text
+    assert rows_of(table) == 3
+
+
+def test_files_of_which_nothing_was_sent_go_and_others_stay(files: Any) -> None:
+    for path in ("a", "b"):
+        files.publish(path, b"bytes")
+    with UnsentFiles(files) as unsent:
+        unsent.own(["a"])
+    with UnsentFiles(files) as sent:
+        sent.own(["b"])
+        sent.mark_sent()
+    assert set(files.objects) == {"b"}

@@ -1,0 +1,88 @@
+"""Data files that something else wrote, about to be named by a commit: what no reader would take is refused here.
+
+In: `AddFile` actions made by hand, whatever their fields hold. Out: the same actions as a reader of the commit will
+have them, their files on disk. The checks are the reader's own: the action is read back from its line, its statistics,
+partition values and deletion vector as a scan reads them.
+PROTOCOL.md, "Add File and Remove File", "Per-file Statistics", "Deletion Vectors".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.log.state import TableState
+from txlog.protocol.actions import ActionError, AddFile, as_read
+from txlog.protocol.column_mapping import physical_fields
+from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.partition_values import problem_of
+from txlog.protocol.paths import path_below, resolve_data_path
+from txlog.protocol.statistics_read import num_records, statistics_problem
+from txlog.store.base import TableStore
+from txlog.util.arguments import described, whole_number
+
+__all__ = ["take_over"]
+
+
+def take_over(store: TableStore, state: TableState, files: Iterable[object]) -> list[AddFile]:
+    """The files as actions that can be committed, each durable under its name.
+
+    Raises ``InvalidInputError`` for one that a reader would refuse, ``NotFoundError``, ``StorageError``.
+    """
+    taken: list[AddFile] = []
+    paths: list[str] = []
+    for file in files:
+        add, path = _checked(store, state, file)
+        taken.append(add)
+        paths += [path, *_vector_file(store, state, add, path)]
+    store.files.make_durable(paths, with_contents=True)
+    return taken
+
+
+def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFile, str]:
+    if not isinstance(file, AddFile):
+        raise InvalidInputError(f"add takes AddFile actions, not {described(file)}", table=store.uri)
+    size_bytes = whole_number("size", file.size, table=store.uri)
+    modified_ms = whole_number("modification_time", file.modification_time, table=store.uri)
+    try:
+        add = as_read(replace(file, size=size_bytes, modification_time=modified_ms))
+        found = resolve_data_path(add.path)
+    except (ActionError, CorruptLogError) as error:
+        raise InvalidInputError(f"no reader would take this file: {error}", table=store.uri) from None
+    path = found.path
+    if not found.is_relative:
+        message = f"{add.path} is not relative to the table's root, below which its data files must lie"
+        raise InvalidInputError(message, table=store.uri, path=add.path)
+    if (stored_bytes := store.files.stat(path).size) != add.size:
+        message = f"{path} has {stored_bytes} bytes, the add action says {add.size}"
+        raise InvalidInputError(message, table=store.uri, path=path)
+    fields = physical_fields(state.schema, state.partition_columns)
+    problem = statistics_problem(add.stats) or problem_of(add.partition_values, fields)
+    if problem is not None:
+        raise InvalidInputError(f"{path} {problem}", table=store.uri, path=path)
+    return add, path
+
+
+def _vector_file(store: TableStore, state: TableState, add: AddFile, path: str) -> list[str]:
+    """The file of its deletion vector, which was read as a scan reads it."""
+    vector = add.deletion_vector
+    if vector is None:
+        return []
+    if "deletionVectors" not in (state.protocol.reader_features or ()):
+        message = f"{path} has a deletion vector, and the table does not have the feature deletionVectors"
+        raise InvalidInputError(message, table=store.uri, path=path)
+    rows = num_records(add.stats)
+    if rows is None:
+        message = f"{path} has a deletion vector, so its stats must say numRecords"
+        raise InvalidInputError(message, table=store.uri, path=path)
+    from txlog.read.deletion_vectors import DeletionVectorReader
+
+    try:
+        DeletionVectorReader(store, state.version).dead_rows(vector, rows)
+        found = vector_path(vector)
+    except (CorruptLogError, UnsupportedFeatureError, NotFoundError) as error:
+        message = f"the deletion vector of {path} cannot be read: {error.message}"
+        raise InvalidInputError(message, table=store.uri, path=path) from error
+    below = None if found is None else path_below(store.uri, found)
+    return [] if below is None else [below]

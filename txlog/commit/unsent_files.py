@@ -1,0 +1,53 @@
+"""The data files of one write, and whether they may still be deleted: only while nothing was ever sent to the log.
+
+In: the paths that a write has made, and the word of the commit run that its first put goes out. Out: files that no
+commit can name are gone when the write ends, whatever ended it; all others stay. What was raised does not matter: after
+a put the commit may have landed, and an error of any class may come from code that ran later, such as a log handler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import TracebackType
+
+from txlog.errors import TxlogError
+from txlog.store.base import FileStore
+from txlog.util.logs import logger
+
+__all__ = ["UnsentFiles"]
+
+
+class UnsentFiles:
+    """Owns the data files of one write until its commit sends something. A context manager around both."""
+
+    def __init__(self, files: FileStore) -> None:
+        self._files = files
+        self._paths: list[str] = []
+        self._is_sent = False
+
+    def own(self, paths: Iterable[str]) -> None:
+        """Take responsibility for files that are written and that no commit names."""
+        self._paths += paths
+
+    def mark_sent(self) -> None:
+        """Called by the commit run before each put: from now on a commit may name the files."""
+        self._is_sent = True
+
+    def discard(self) -> None:
+        """Delete the files, unless something was sent. Never raises: one that stays is an orphan for vacuum."""
+        if self._is_sent:
+            return
+        paths, self._paths = self._paths, []
+        for path in paths:
+            try:
+                self._files.delete(path)
+            except TxlogError as error:
+                logger.debug("%s stays behind as an orphan: %s", path, error)
+
+    def __enter__(self) -> UnsentFiles:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()

@@ -1,0 +1,41 @@
+"""The one logger of txlog. What a handler or filter raises never reaches the code that logs.
+
+In: log calls of the whole library. Out: records of the standard logger ``txlog``. Python's own handlers swallow their
+errors; a handler of the user's may not. Raised in the middle of a commit, such an error would hide how the commit
+ended, so it is shown on stderr, as `logging.Handler.handleError` does, and goes no further.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+import traceback
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Any
+
+__all__ = ["logger"]
+
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter  # takes no type argument before Python 3.11
+
+
+class _ContainedLogger(_Adapter):
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        return msg, kwargs
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        if not self.isEnabledFor(level):
+            return
+        kwargs.setdefault("stacklevel", 2)  # the record names the caller, not this method
+        try:
+            self.logger.log(level, msg, *args, **kwargs)
+        except Exception:
+            if logging.raiseExceptions and sys.stderr is not None:
+                with contextlib.suppress(OSError):
+                    traceback.print_exc()
+
+
+logger = _ContainedLogger(logging.getLogger("txlog"), {})  # noqa: TID251
