@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -111,7 +112,7 @@ def test_columns_that_cannot_be_are_refused_and_nothing_is_made(tmp_path: Path, 
 def test_append_reads_csv_by_the_tables_types(table: Path, csv_file: Path) -> None:
     appended = txlog("append", table, csv_file)
     assert appended.exit_code == 0, appended.output
-    assert appended.stdout.startswith("WriteResult(version=1, committed, 3 rows, 2 files")
+    assert appended.stdout.startswith("3 rows in 2 files (")
     assert [(row["id"], row["name"], str(row["day"])) for row in rows_of(table)] == [
         (1, "ann", "2026-11-20"),
         (2, "", "2026-11-21"),
@@ -164,7 +165,7 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
             "column 'at' is timestamp in the table: write '2026-11-20 18:30:00' with its zone, such as"
             " 2026-11-20T18:30:00Z\n",
         ),
-        ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';': .csv is read with ','"),
+        ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';', and it was read with ','"),
         ("f.csv", b"id,nom\n1,m\xfcller\n", "column 'nom' is not UTF-8: convert the file"),
         ("g.csv", b"id,name\n1,m\xfcller\n", "column 'name' is not UTF-8: convert the file"),
         ("h.csv", b"price\n1.234\n", "column 'price' is decimal(9,2) in the table, and a value has more digits"),
@@ -323,6 +324,36 @@ def test_a_bad_row_late_in_the_last_file_leaves_nothing_behind(table: Path, csv_
     assert refused.exit_code == 1
     assert "late.csv" in refused.stderr
     assert not list(table.rglob("*.parquet"))
+
+
+@pytest.mark.parametrize(("given", "mark"), [(";", ";"), ("|", "|"), ("tab", "\t"), ("\\t", "\t")])
+def test_csv_of_another_delimiter_is_read_when_it_is_named(table: Path, tmp_path: Path, given: str, mark: str) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("id,name,day\n1,'a,b',2026-11-20\n".replace(",", mark).replace("'", '"'))
+    refused = txlog("append", table, rows)
+    assert f"give txlog append --delimiter {shlex.quote('tab' if mark == chr(9) else mark)}" in refused.stderr
+    assert txlog("append", table, rows, "--delimiter", given).exit_code == 0
+    assert [(row["id"], row["name"]) for row in rows_of(table)] == [(1, f"a{mark}b")]
+
+
+def test_a_delimiter_of_two_characters_is_refused(table: Path, csv_file: Path) -> None:
+    assert txlog("append", table, csv_file, "--delimiter", ";;").exit_code == 2
+
+
+def test_csv_without_a_header_has_the_tables_columns_in_their_order(table: Path, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("1,ann,2026-11-20\n2,bob,2026-11-21\n")
+    assert txlog("append", table, rows, "--no-header").exit_code == 0
+    assert [(row["id"], row["name"]) for row in rows_of(table)] == [(1, "ann"), (2, "bob")]
+    rows.write_text("1,ann,yesterday\n")
+    assert (
+        "column 'day' is date in the table, and 'yesterday' is not"
+        in txlog("append", table, rows, "--no-header").stderr
+    )
+    rows.write_text("1,ann\n")
+    assert txlog("append", table, rows, "--no-header").exit_code == 1
+    new = txlog("append", tmp_path / "new", rows, "--no-header", "--create")
+    assert (new.exit_code, "txlog create" in new.stderr, (tmp_path / "new").exists()) == (1, True, False)
 
 
 def test_what_stands_for_null_in_csv_can_be_named(table: Path, tmp_path: Path) -> None:

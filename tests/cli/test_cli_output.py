@@ -17,6 +17,7 @@ import txlog
 from txlog.cli import main
 from txlog.cli.app import app
 from txlog.cli.show import history_shown
+from txlog.result import human_size
 
 
 def _txlog(*arguments: str) -> Result:
@@ -54,6 +55,41 @@ def test_a_dropped_replay_is_told_in_one_line_and_ends_the_program_well(table: s
         done = _append(Path(table).parent)
         assert done.exit_code == 0
         assert done.stderr == f"warning: {table}: replay dropped: checkpoint 3 of 'loader' is in v0 already\n"
+
+
+def test_a_dropped_replay_and_an_append_are_reported_in_a_sentence(table: str, tmp_path: Path) -> None:
+    assert _append(Path(table).parent).stdout == f"{table} holds these rows already in version 0: nothing was written\n"
+    appended = _txlog("append", table, str(tmp_path / "in.csv")).stdout
+    size = human_size(json.loads(_txlog("files", table, "--json").stdout)[-1]["size_bytes"])
+    assert appended == f"1 row in 1 file ({size}) appended to {table} as version 1\n"
+
+
+def test_all_times_in_json_are_ms_under_one_name(table: str) -> None:
+    shown = json.loads(_txlog("show", table, "--json").stdout)
+    (commit,) = json.loads(_txlog("history", table, "--json").stdout)
+    (application,) = json.loads(_txlog("sinks", table, "--json").stdout)
+    assert "timestamp" not in shown.keys() | commit.keys() | application.keys()
+    assert shown["timestamp_ms"] == commit["timestamp_ms"] == txlog.Table.open(table).snapshot().timestamp_ms
+    assert abs(application["timestamp_ms"] - shown["timestamp_ms"]) < 60_000
+    at = _txlog("show", table, "--timestamp", str(shown["timestamp_ms"]), "--json")
+    assert json.loads(at.stdout)["version"] == shown["version"]
+    early = _txlog("show", table, "--timestamp", str(shown["timestamp_ms"] - 1))
+    assert (early.exit_code, "before the earliest version" in early.stderr) == (1, True)
+
+
+def test_the_path_of_each_file_is_whole_and_on_one_line_however_narrow_the_terminal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / ("deep-" * 12) / "t"
+    txlog.write(folder, pa.table({"id": [1], "name": ["a b/c"]}), partition_by="name")
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("txlog.cli.console.PIPE_WIDTH", 40)
+    lines = _txlog("files", str(folder)).stdout.splitlines()
+    assert len(lines) == 3
+    path = Path(lines[1][lines[1].index(str(folder)) :])
+    assert path.is_file()
+    (fact,) = json.loads(_txlog("files", str(folder), "--json").stdout)
+    assert (fact["uri"], fact["path"]) == (str(path), f"name=a%20b%252Fc/{path.name}")
 
 
 def test_the_files_to_append_are_explained(table: str) -> None:
@@ -136,18 +172,18 @@ def test_a_narrow_history_names_each_writer_where_there_are_several(tmp_path: Pa
 
 
 KEYS = {
-    "show": "app_versions columns files id partition_columns properties protocol rows size_bytes table timestamp"
+    "show": "app_versions columns files id partition_columns properties protocol rows size_bytes table timestamp_ms"
     " version",
     "show --files-summary": "deleted_rows expired_files files files_with_deleted_rows largest_bytes median_bytes"
     " mergeable_files partitions removed_bytes removed_files size_bytes sizes small_below_bytes small_bytes small_files"
     " smallest_bytes table version",
-    "files": "modified_ms partition path rows size_bytes",
+    "files": "modified_ms partition path rows size_bytes uri",
     "verify": "checkpoints commits data_files findings sound table version",
     "probe-store": "problems racers round_trip_s safe table winners",
     "checkpoint": "table version",
     "compact-log": "compaction table",
     "clean-up-log": "dry_run files first_version names size_bytes table",
-    "sinks": "app_id checkpoint_id rows timestamp version",
+    "sinks": "app_id checkpoint_id rows timestamp_ms version",
 }
 
 
@@ -156,6 +192,48 @@ def test_the_keys_of_a_commands_json_do_not_change_unseen(table: str, command: s
     name, *options = command.split()
     answer = json.loads(_txlog(name, table, *options, "--json").stdout)
     assert sorted(answer[0] if isinstance(answer, list) else answer) == KEYS[command].split()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["append", "t", "no-such-file.csv", "--json"],
+        ["show", "--json"],
+        ["show", "t", "--verson", "1", "--json"],
+        ["show", "t", "--json", "--version", "1", "--timestamp", "2026-11-20"],
+        ["create", "t", "--json"],
+        ["shwo", "t", "--json"],
+        ["--wrong", "show", "--json"],
+    ],
+)
+def test_a_wrong_call_that_asks_for_json_is_answered_in_json(arguments: list[str]) -> None:
+    failed = _txlog(*arguments)
+    assert (failed.exit_code, failed.stderr) == (2, "")
+    error = json.loads(failed.stdout)["error"]
+    assert error["kind"] == "UsageError"
+    assert error["message"]
+    plain = _txlog(*(argument for argument in arguments if argument != "--json"))
+    assert (plain.exit_code, plain.stdout) == (2, "")
+    assert error["message"] in " ".join(plain.stderr.split()) or arguments[0] == "append"
+
+
+@pytest.mark.parametrize(
+    ("command", "hint"),
+    [
+        ("read", "txlog.Table.open(uri).snapshot().to_arrow(columns, where)"),
+        ("cat", "read them in Python"),
+        ("ls", "use txlog files"),
+        ("write", "use txlog append"),
+        ("describe", "use txlog show"),
+        ("vacuum", "deltalake does it"),
+        ("shwo", "Did you mean 'show'?"),
+        ("nonsense", "No such command 'nonsense'"),
+    ],
+)
+def test_an_unknown_command_is_answered_with_the_one_to_use(command: str, hint: str) -> None:
+    failed = _txlog(command, "t")
+    assert failed.exit_code == 2
+    assert hint in " ".join(failed.stderr.split())
 
 
 @pytest.mark.parametrize("command", [command for command in KEYS if command != "probe-store"])

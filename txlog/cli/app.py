@@ -13,11 +13,13 @@ from txlog.cli import log_commands, show, sink_commands
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
 from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs, read_schema
+from txlog.cli.usage import CommandGroup
 
 __all__ = ["app"]
 
 app = typer.Typer(
     name="txlog",
+    cls=CommandGroup,
     help="Delta tables from a terminal: every write is atomic, conflict-checked and durable when it returns.",
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -28,7 +30,9 @@ app = typer.Typer(
 Version = Annotated[
     int | None, typer.Option("--version", min=0, metavar="NUMBER", help="this version instead of the newest")
 ]
-Timestamp = Annotated[str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")]
+Timestamp = Annotated[
+    str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC; or ms since 1970)")
+]
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
 ]
@@ -44,6 +48,14 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"txlog {txlog.__version__}")
         raise typer.Exit
+
+
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="between the values of CSV: ';', '|', 'tab'")
+]
+NoHeader = Annotated[
+    bool, typer.Option("--no-header", help="CSV begins with a row; its columns are the table's, in their order")
+]
 
 
 @app.callback()
@@ -111,6 +123,8 @@ def append(
     ],
     file_format: Format = None,
     null_values: NullValues = None,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
     create_table: Annotated[bool, typer.Option("--create", help="create the table from the files if absent")] = False,
     partition_by: PartitionBy = None,
     merge_schema: Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")] = False,
@@ -139,7 +153,7 @@ def append(
 
         existing = not create_table or txlog.Table.exists(uri, storage_options=options)
         table = txlog.Table.open(uri, storage_options=options) if existing else None
-        text_format = TextFormat(_column_types(table), ("", *(null_values or ())))
+        text_format = _text_format(table, null_values, delimiter, no_header)
         data = open_data_files(files, file_format, text_format)
         if table is None:
             data.require_types()
@@ -151,7 +165,7 @@ def append(
         }
         result = _append(out, uri, table, data, partition_by, options, arguments)
         located = open_store(uri, options).uri if table is None else table.uri
-        out.result({"table": located, **result.to_dict()}, str(result))
+        out.result({"table": located, **result.to_dict()}, show.append_shown(located, result))
 
 
 @app.command("show")
@@ -203,7 +217,7 @@ def history(
     with out.reporting():
         with out.waiting("reading commits"):
             entries = txlog.Table.open(uri, storage_options=options).history(limit)
-        out.result(entries, show.history_shown(entries))
+        out.result(show.history_facts(entries), show.history_shown(entries))
 
 
 @app.command()
@@ -221,9 +235,10 @@ def files(
     out = Output(as_json)
     with out.reporting():
         with out.waiting("listing files"):
-            found = table_at(uri)[1].files(where)
-        facts = show.file_facts(found.slice(0, limit))
-        out.result(facts, *show.files_shown(facts, found.num_rows))
+            table, snapshot = table_at(uri)
+            found = snapshot.files(where)
+        facts = show.file_facts(table.uri, found.slice(0, limit))
+        out.result(facts, *show.files_shown(facts, found.num_rows), is_folded=False)
 
 
 @app.command()
@@ -301,7 +316,8 @@ def _at(
 
     def table_at(uri: str) -> tuple[txlog.Table, txlog.Snapshot]:
         table = txlog.Table.open(uri, storage_options=options)
-        return table, table.snapshot(version, timestamp)
+        is_number = timestamp is not None and timestamp.isdecimal() and len(timestamp) > len("20261120")
+        return table, table.snapshot(version, int(timestamp or 0) if is_number else timestamp)
 
     return table_at
 
@@ -323,6 +339,17 @@ def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:
         return files.schema
     assert schema is not None
     return read_schema(schema)
+
+
+def _text_format(
+    table: txlog.Table | None, null_values: list[str] | None, delimiter: str | None, no_header: bool
+) -> TextFormat:
+    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+    if mark is not None and len(mark) != 1:
+        raise typer.BadParameter("--delimiter is one character, or tab")
+    if no_header and table is None:
+        raise txlog.InvalidInputError("--no-header: a new table's columns have no names; txlog create makes one")
+    return TextFormat(_column_types(table), ("", *(null_values or ())), mark, not no_header)
 
 
 def _column_types(table: txlog.Table | None) -> dict[str, Any]:

@@ -37,6 +37,7 @@ __all__ = ["FAILED", "Output", "error_to_json"]
 FAILED = 1
 INTERRUPTED = 130
 PIPE_WIDTH = 400
+UNFOLDED_WIDTH = 10_000
 
 # What the library advises in the words of Python, in those of the command line.
 _OPTION_FOR = {
@@ -60,14 +61,15 @@ class Output:
         self.stdout = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
         self.stderr = Console(stderr=True, highlight=False)
 
-    def result(self, data: Any, *shown: RenderableType) -> None:
-        """``data`` with ``--json``, else what is ``shown``."""
+    def result(self, data: Any, *shown: RenderableType, is_folded: bool = True) -> None:
+        """``data`` with ``--json``, else what is ``shown``; a line is as long as it must be unless ``is_folded``."""
         if self.as_json:
             typer.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
             return
-        with self.stdout.capture() as captured:
+        console = self.stdout if is_folded else Console(highlight=False, width=UNFOLDED_WIDTH)
+        with console.capture() as captured:
             for renderable in shown:
-                self.stdout.print(renderable)
+                console.print(renderable)
         self.stdout.file.write(_PADDING.sub(r"\1", captured.get()))
 
     @contextlib.contextmanager

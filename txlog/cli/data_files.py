@@ -7,6 +7,7 @@ read is told to a callback in bytes of input. Files whose columns differ are lin
 from __future__ import annotations
 
 import contextlib
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -39,10 +40,16 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """How text is to be understood: the types of the columns known beforehand, and what stands for null in CSV."""
+    """How text is to be understood: the types of the columns known beforehand, and what stands for null in CSV.
+
+    ``delimiter`` None is the one that a file's suffix says. Without ``has_header`` the columns of CSV are those known
+    beforehand, in their order.
+    """
 
     column_types: Mapping[str, pa.DataType] = field(default_factory=dict)
     null_values: tuple[str, ...] = ("",)
+    delimiter: str | None = None
+    has_header: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +178,7 @@ class _DataFile:
 
     @property
     def _delimiter(self) -> str:
-        return "\t" if ".tsv" in self.path.suffixes else ","
+        return self.text_format.delimiter or ("\t" if ".tsv" in self.path.suffixes else ",")
 
     def _csv_reader(self, source: Any) -> Any:
         from pyarrow import csv
@@ -179,6 +186,9 @@ class _DataFile:
         nulls = list(self.text_format.null_values)
         reader = csv.open_csv(
             source,
+            read_options=csv.ReadOptions(
+                column_names=None if self.text_format.has_header else list(self.text_format.column_types)
+            ),
             parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=csv.ConvertOptions(
                 column_types=dict(self.text_format.column_types),
@@ -192,10 +202,12 @@ class _DataFile:
 
     def _check_csv(self, schema: pa.Schema) -> None:
         """What Arrow takes as it is and nobody means: one column named ``a;b``, and text that is not UTF-8."""
-        other = next((mark for mark in ";\t|" if mark in schema.names[0]), None)
+        other = next((mark for mark in ",;\t|" if mark != self._delimiter and mark in schema.names[0]), None)
         if len(schema) == 1 and other is not None:
+            option = "tab" if other == "\t" else other
             raise InvalidInputError(
-                f"{self.path}: its columns are separated by {other!r}: .csv is read with ',' and .tsv with tabs",
+                f"{self.path}: its columns are separated by {other!r}, and it was read with {self._delimiter!r}: give"
+                f" txlog append --delimiter {shlex.quote(option)}",
                 path=str(self.path),
             )
         unreadable = [column.name for column in schema if pa.types.is_binary(column.type)]
@@ -219,6 +231,8 @@ class _DataFile:
         import csv
         import io
 
+        if not self.text_format.has_header:
+            return list(self.text_format.column_types)
         with pa.OSFile(str(self.path)) as handle:
             text = self._decompressed(handle).read(HEADER_BYTES_MAX).decode("utf-8-sig", "replace")
         return next(csv.reader(io.StringIO(text, newline=""), delimiter=self._delimiter), [])

@@ -16,8 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.operations import bytes_written, described, files_changed, rows_changed
+from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import type_name
-from txlog.result import counted, human_size
+from txlog.result import WriteResult, counted, human_size
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from txlog.verify.verify import Verification
 
 __all__ = [
+    "append_shown",
     "file_facts",
     "files_shown",
+    "history_facts",
     "history_shown",
     "probe_facts",
     "probe_shown",
@@ -45,6 +48,19 @@ _READABLE_WIDTH = 24  # of an operation, a writer or a note, before it is broken
 _GAP = 2  # between columns
 
 
+# --- a write ------------------------------------------------------------------------------------------------
+
+
+def append_shown(uri: str, result: WriteResult) -> str:
+    if result.outcome != "committed":
+        where = "" if result.version is None else f" in version {result.version}"
+        return f"{uri} holds these rows already{where}: nothing was written"
+    metrics = result.metrics
+    attempts = "" if result.attempts == 1 else f", at attempt {result.attempts}"
+    size = f"{counted(metrics.files, 'file')} ({human_size(metrics.bytes)})"
+    return f"{counted(metrics.rows, 'row')} in {size} appended to {uri} as version {result.version}{attempts}"
+
+
 # --- a version ----------------------------------------------------------------------------------------------
 
 
@@ -53,7 +69,7 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
     return {
         "table": uri,
         "version": snapshot.version,
-        "timestamp": snapshot.timestamp_ms,
+        "timestamp_ms": snapshot.timestamp_ms,
         "id": snapshot.table_id,
         "files": snapshot.num_files,
         "size_bytes": snapshot.size_bytes,
@@ -73,7 +89,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
     rows = "an unknown number of rows" if facts["rows"] is None else counted(facts["rows"], "row")
     lines = {
         "table": facts["table"],
-        "version": f"{facts['version']}, of {_time(facts['timestamp'])} UTC",
+        "version": f"{facts['version']}, of {_time(facts['timestamp_ms'])} UTC",
         "holds": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         "protocol": _protocol(facts["protocol"]),
@@ -93,6 +109,14 @@ def _protocol(protocol: Mapping[str, Any]) -> str:
 
 
 # --- history ------------------------------------------------------------------------------------------------
+
+
+def history_facts(entries: Sequence[Mapping[str, Any]]) -> list[Facts]:
+    """The commits as the log has them; their times by the name that all commands use."""
+    return [
+        {"timestamp_ms": entry["timestamp"], **{name: value for name, value in entry.items() if name != "timestamp"}}
+        for entry in entries
+    ]
 
 
 def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
@@ -154,29 +178,42 @@ def _narrow_history(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iter
 # --- files --------------------------------------------------------------------------------------------------
 
 
-def file_facts(files: pa.Table) -> list[Facts]:
-    """A fact sheet per file: path as in the log, partition, size in bytes, rows, modification time in ms."""
+def file_facts(uri: str, files: pa.Table) -> list[Facts]:
+    """A fact sheet per file: path as in the log, the whole of it, partition, size in bytes, rows, modification time."""
     names = ("path", "partitionValues", "size", "modificationTime")
     columns = [files.column(name).to_pylist() for name in names]
     return [
-        {"path": path, "partition": dict(partition), "size_bytes": size, "rows": rows, "modified_ms": modified}
+        {
+            "path": path,
+            "uri": _whole(uri, path),
+            "partition": dict(partition),
+            "size_bytes": size,
+            "rows": rows,
+            "modified_ms": modified,
+        }
         for path, partition, size, modified, rows in zip(*columns, _rows_of(files), strict=True)
     ]
 
 
 def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
     is_partitioned = any(file["partition"] for file in files)
-    names = ("path", *(["partition"] if is_partitioned else []), "size", "rows", "modified (UTC)")
-    table = _table(*names, numbers=("size", "rows"), unbroken=("size", "modified (UTC)"))
+    names = ("size", "rows", "modified (UTC)", *(["partition"] if is_partitioned else []), "path")
+    table = _table(*names, numbers=("size", "rows"), unbroken=names)
     for file in files:
         partition = ", ".join(
             f"{name}={'null' if value is None else value}" for name, value in file["partition"].items()
         )
         sizes = human_size(file["size_bytes"]), _number(file["rows"])
-        cells = (file["path"], *([partition] if is_partitioned else []), *sizes, _time(file["modified_ms"]))
+        cells = (*sizes, _time(file["modified_ms"]), *([partition] if is_partitioned else []), file["uri"])
         table.add_row(*map(Text, cells))
     total = counted(found, "file") if len(files) == found else f"{len(files):,} of {counted(found, 'file')}"
     return [table, Text(f"{total}, {human_size(sum(file['size_bytes'] for file in files))}")]
+
+
+def _whole(uri: str, path: str) -> str:
+    """A path of the log as other programs take it: with the table's location, and not escaped."""
+    found = resolve_data_path(path)
+    return f"{uri.rstrip('/')}/{found.path}" if found.is_relative else path
 
 
 def _rows_of(files: pa.Table) -> list[int | None]:

@@ -67,7 +67,7 @@ def _application_facts(application: Application) -> dict[str, Any]:
     return {
         "app_id": application.app_id,
         "checkpoint_id": application.checkpoint_id,
-        "timestamp": application.updated_ms,
+        "timestamp_ms": application.updated_ms,
         "version": application.version,
         "rows": application.rows,
     }

@@ -1,0 +1,94 @@
+"""What a wrong call of the command line gets: one JSON document with ``--json``, and the command that was meant.
+
+In: the arguments, and the usage error that parsing them raised. Out: a message and exit code 2.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import typer
+import typer.core
+
+from txlog.util.api_hints import NOT_BUILT
+
+__all__ = ["CommandGroup"]
+
+WRONG_CALL = 2
+
+UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+"""Typer has no public name for the base of its usage errors."""
+
+_READ = (
+    "a terminal shows no rows; read them in Python, by txlog.Table.open(uri).snapshot().to_arrow(columns, where), or"
+    " with any Delta reader, such as duckdb -c \"from delta_scan('URI')\""
+)
+_INSTEAD = {
+    "add": "append",
+    "check": "verify",
+    "cleanup": "clean-up-log",
+    "describe": "show",
+    "fsck": "verify",
+    "info": "show",
+    "init": "create",
+    "insert": "append",
+    "load": "append",
+    "log": "history",
+    "ls": "files",
+    "list": "files",
+    "probe": "probe-store",
+    "schema": "show",
+    "stats": "show --files-summary",
+    "write": "append",
+}
+"""What a command is called here."""
+
+
+class CommandGroup(typer.core.TyperGroup):
+    """The commands of `txlog`."""
+
+    def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
+        """Parses what stands before the command's name."""
+        wants_json = "--json" in args
+        try:
+            context = super().make_context(info_name, args, *rest, **extra)
+        except UsageError as error:
+            raise _reported(error, wants_json) from None
+        context.meta["wants_json"] = wants_json
+        return context
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parses the command's own arguments, and runs it."""
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            raise _reported(error, ctx.meta["wants_json"]) from None
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Finds the command; where there is none of this name the error says which one to use."""
+        try:
+            return super().resolve_command(ctx, args)
+        except UsageError as error:
+            hint = _hint(args[0].lower() if args else "", frozenset(self.commands))
+            if hint and hasattr(error, "message"):
+                error.message = f"No such command {args[0]!r}: {hint}"
+            raise
+
+
+def _hint(name: str, commands: frozenset[str]) -> str | None:
+    if name in ("cat", "head", "query", "read", "scan", "select", "sql"):
+        return _READ
+    if name in _INSTEAD and _INSTEAD[name].split()[0] in commands:
+        return f"use txlog {_INSTEAD[name]}"
+    return f"it is not in this release. Until it is: {NOT_BUILT[name]}" if name in NOT_BUILT else None
+
+
+def _reported(error: Exception, wants_json: bool) -> Exception:
+    """The error itself, which Typer prints; or, once it is printed as JSON, what ends the program."""
+    if not wants_json:
+        return error
+    message = str(error.format_message())  # type: ignore[attr-defined]
+    document = {"error": {"kind": "UsageError", "message": message}}
+    typer.echo(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
+    return typer.Exit(WRONG_CALL)
