@@ -71,13 +71,19 @@ class ScriptedClock(ambient.Ambient):
 
     def __init__(self) -> None:
         self.elapsed_s = 0.0
+        self.suspended_s = 0.0
+        """How much of it a suspended machine missed, whose monotonic clock stood still."""
         self.slept_s: list[float] = []
 
     def now_ms(self) -> int:
         return 1_700_000_000_000 + int(self.elapsed_s * 1000)
 
     def monotonic_s(self) -> float:
-        return 1000.0 + self.elapsed_s
+        return 1000.0 + self.elapsed_s - self.suspended_s
+
+    def suspend(self, seconds: float) -> None:
+        self.elapsed_s += seconds
+        self.suspended_s += seconds
 
     def sleep(self, seconds: float) -> None:
         self.slept_s.append(seconds)

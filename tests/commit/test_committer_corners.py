@@ -218,7 +218,8 @@ def test_a_head_is_loaded_anew_before_what_follows_it_can_have_been_cleaned_up(
     table: OpenTable, scripted_log: Any, clock: Any, retention: str, age_s: float, anew: bool
 ) -> None:
     """After a quarter of the log's retention, and after an hour at most."""
-    Table(table).set_properties({"delta.logRetentionDuration": f"interval {retention}"})
+    short = {"txlog.allowShortLogRetention": "true"}
+    Table(table).set_properties({"delta.logRetentionDuration": f"interval {retention}", **short})
     table.post_commit.drain()
     scripted_log.calls.clear()
     clock.elapsed_s += age_s

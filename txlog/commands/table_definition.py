@@ -25,7 +25,7 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
-from txlog.protocol.properties import TableProperties, stored, validate
+from txlog.protocol.properties import DAY_MS, TableProperties, stored, validate
 from txlog.protocol.schema import Field, Struct, fold_name, parse_schema, schema_to_json, type_name
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
@@ -66,6 +66,7 @@ def new_table(
     struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
     configuration = validate(properties or {})
     _check_promises({}, configuration)
+    _check_log_retention({}, configuration)
     check_schema(struct, any_name=mapping_mode(configuration) != "none")
     columns = check_partition_columns(struct, names_in("partition_by", partition_by))
     struct, configuration = _mapped(struct, configuration, _random_name)
@@ -204,9 +205,29 @@ def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None
             )
 
 
+def _check_log_retention(before: Mapping[str, str], after: Mapping[str, str]) -> None:
+    """A retention below a day is refused unless the table says that it is meant.
+
+    Clean-up cuts at midnight UTC, so that a shorter retention can remove a version minutes after its commit. Whoever
+    planned on an older version then cannot be judged against it, and a writer that does not look at the version below
+    its own, as other engines do not, can put a commit where no reader looks. A day outlasts the jobs of most tables.
+    The permission is a property, so that whoever opens the table sees it.
+    """
+    if TableProperties.of(after).log_retention_ms >= DAY_MS or after.get(_SHORT_RETENTION) == "true":
+        return
+    if all(before.get(key) == after.get(key) for key in (_LOG_RETENTION, _SHORT_RETENTION)):
+        return  # it was so already, made by another engine
+    raise InvalidInputError(
+        f"{_LOG_RETENTION} = {after[_LOG_RETENTION]} is shorter than 1 day: versions would leave the log while jobs"
+        " that read them still run, and a slow writer of another engine could lose its commit. Choose 1 day or more."
+        f" If no reader and no writer takes that long, set {_SHORT_RETENTION} = true beside it"
+    )
+
+
 def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """What cannot be changed by a property alone, since the files or the schema would have to change with it."""
     _check_promises(before, after)
+    _check_log_retention(before, after)
     modes = mapping_mode(before), mapping_mode(after)
     if modes[0] != modes[1] and modes != ("none", "name"):
         raise InvalidInputError(
@@ -258,6 +279,8 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
     check_statistics_columns(schema, TableProperties.of(metadata.configuration), metadata.partition_columns)
 
 
+_LOG_RETENTION = "delta.logRetentionDuration"
+_SHORT_RETENTION = "txlog.allowShortLogRetention"
 _OTHER_FORMATS = ("delta.universalFormat.enabledFormats", "delta.compatibility.symlinkFormatManifest.enabled")
 
 _ROW_TRACKING_COLUMNS = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from txlog.commit.durability import unsynced_versions
 from txlog.commit.outcome import CommitOutcome
 from txlog.commit.plan import Plan
-from txlog.commit.run import FRESH_STATE_S, CommitRun
+from txlog.commit.run import CommitRun
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
     NotFoundError,
@@ -91,7 +91,7 @@ class Committer:
         """
         if (store := self.log.store.log).capabilities.refuses_taken_names:
             return True
-        newest = self.log.newest_state(refresh=self.log.state_age_s() > FRESH_STATE_S)
+        newest = self.log.newest_state(refresh=not self.log.state_is_fresh())
         name = commit_name(newest.version)
         try:
             return probe_newest_commit(store, name, store.read(name))

@@ -47,10 +47,8 @@ from txlog.util.logs import logger
 if TYPE_CHECKING:
     from txlog.commit.committer import Committer
 
-__all__ = ["FRESH_STATE_S", "CommitRun"]
+__all__ = ["CommitRun"]
 
-FRESH_STATE_S = 60.0
-"""Where a look at the log costs a request, a head confirmed this recently is taken as it is."""
 _OPERATION_CHARACTERS_MAX = 64  # of a winner's operation, which its writer chose and our commit repeats
 
 
@@ -192,7 +190,7 @@ class CommitRun:
         """
         if self.state is None:
             return None
-        if self.log.state_age_s() > FRESH_STATE_S:
+        if not self.log.state_is_fresh():
             newest = self.log.newest_state().version
         elif self.store.capabilities.has_cheap_calls:
             newest = self._newest_at_a_look()
@@ -378,7 +376,7 @@ class CommitRun:
         """A commit on top of a version that is gone would be invisible to every reader."""
         if self.state is None:
             return
-        if not self.store.capabilities.has_cheap_calls and self.log.state_age_s() <= FRESH_STATE_S:
+        if not self.store.capabilities.has_cheap_calls and self.log.state_is_fresh():
             return
         try:
             self.store.stat(commit_name(self.state.version))

@@ -1,9 +1,9 @@
-"""What of the past a checkpoint keeps: tombstones that vacuum still needs, application versions not yet expired.
+"""What the retentions of a table mean: how long what was seen of its log may be trusted, what a checkpoint keeps.
 
-In: the time now and the table's properties. Out: the rows to keep. Expiry happens in checkpoints only; commits
-are not touched, and a head knows every application that the log still tells of: the retention is the shortest time, and
-a replay that is recognised for longer is not written twice. PROTOCOL.md, "Action Reconciliation", "Transaction
-Identifiers".
+In: the table's properties, and the time now. Out: a bound in seconds, or the rows to keep. Expiry happens in
+checkpoints only; commits are not touched, and a state knows every application that the log still tells of: the
+retention is the shortest time, and a replay that is recognised for longer is not written twice.
+PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers".
 """
 
 from __future__ import annotations
@@ -15,7 +15,16 @@ import pyarrow as pa
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.properties import TableProperties
 
-__all__ = ["retained_tombstones", "retained_transactions"]
+__all__ = ["retained_tombstones", "retained_transactions", "trusted_s"]
+
+
+def trusted_s(properties: TableProperties, most_s: float) -> float:
+    """How long an answer of the log may be relied on, ``most_s`` at most: a quarter of ``delta.logRetentionDuration``.
+
+    A version that was absent when the log was asked can have been committed since. It can be absent again, cleaned up,
+    only once the retention is over. A put at such a version would succeed and be lost to every reader.
+    """
+    return min(most_s, properties.log_retention_ms / 4000)
 
 
 def retained_tombstones(tombstones: pa.Table, properties: TableProperties, *, now_ms: int) -> pa.Table:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
 from txlog.log.checkpoint.due import BY_FILE, BY_REQUEST, checkpoint_is_due
+from txlog.log.retention import trusted_s
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
 from txlog.log.state import TableState, Totals, advance
 from txlog.log_files.commits import CommitReader
@@ -36,7 +37,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CommitSummary", "DeltaLog"]
 
-_STATE_AGE_MAX_MS = 60 * 60 * 1000
+_BUILT_ON_MAX_S = 3600.0
+"""A state confirmed longer ago is not followed commit by commit: its successors may have been cleaned up."""
+_FRESH_MAX_S = 60.0
+"""Where a look at the log costs a request, a state confirmed this recently is taken as it is."""
 _LONG_TAIL_COMMITS = 10
 """Reading so many commits costs more than to read the hint, which may name a newer checkpoint."""
 _FAR_COMMITS = 64
@@ -56,7 +60,7 @@ class DeltaLog:
         self._times = CommitTimes(store, self._commits)
         self._lock = threading.Lock()
         self._state: TableState | None = None
-        self._established_s = -math.inf
+        self._established: ambient.Instant | None = None
         self._tip: ObjectMeta | None = None  # the known head's commit file
         self._live: tuple[int, weakref.ref[pa.Table]] | None = None
 
@@ -65,9 +69,9 @@ class DeltaLog:
     def newest_state(self, *, refresh: bool = True) -> TableState:
         """The newest version, files apart; with ``refresh=False`` the newest one known, loaded only if none is.
 
-        A known head is refreshed by asking for the next commit by name. "Absent" means "never taken" only near
-        the head, so a head that is older than min(1 h, a quarter of the log retention) is loaded again in full; and
-        one whose own commit is gone, where a look is free: its successors may have been cleaned up with it.
+        A known state is refreshed by asking for the next commit by name. "Absent" means "never taken" only near
+        the newest version, so a state that was confirmed longer ago than min(1 h, a quarter of the log retention) is
+        loaded again in full; and one whose own commit is gone, where a look is free: its successors may be gone too.
         Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
         known = self._state
@@ -75,16 +79,16 @@ class DeltaLog:
             return self.reload()
         if not refresh:
             return known
-        if self.state_age_s() * 1000 > min(_STATE_AGE_MAX_MS, known.properties.log_retention_ms // 4):
+        if self.state_age_s() > trusted_s(known.properties, _BUILT_ON_MAX_S):
             return self.reload()
-        asked_s = ambient.monotonic_s()
+        asked = ambient.instant()
         try:
             newest = self._loader.catch_up(known)
         except NotFoundError:  # cleaned up while it was read
             return self.reload()
         if not self.still_has(known) and newest is known:
             return self.reload()
-        self._remember(newest, asked_s)
+        self._remember(newest, asked)
         if newest is not known and self._tip is None and self.store.log.capabilities.has_cheap_calls:
             return self.reload()  # its own commit went while those after it were asked for
         return newest
@@ -92,7 +96,7 @@ class DeltaLog:
     def reload(self) -> TableState:
         """Forget what is known and load the newest version. Raises as `head`; ``CorruptLogError`` for a new table."""
         known = self._state
-        asked_s = ambient.monotonic_s()
+        asked = ambient.instant()
         fresh = self._loader.load()
         if known is not None and (fresh.metadata.id != known.metadata.id or fresh.version < known.version):
             raise CorruptLogError(
@@ -101,7 +105,7 @@ class DeltaLog:
                 table=self.uri,
                 version=fresh.version,
             )
-        return self._remember(fresh, asked_s)
+        return self._remember(fresh, asked)
 
     def still_has(self, state: TableState) -> bool:
         """Whether ``head``'s own commit is there; True where a look is not free.
@@ -122,8 +126,16 @@ class DeltaLog:
         return True
 
     def state_age_s(self) -> float:
-        """Seconds since the known head was seen to be the newest; infinite where none is known."""
-        return ambient.monotonic_s() - self._established_s
+        """Seconds since the known state was seen to be the newest; infinite where none is known."""
+        return math.inf if self._established is None else ambient.age_s(self._established)
+
+    def state_is_fresh(self) -> bool:
+        """Whether the known state was confirmed so recently that it is relied on without a request to the store.
+
+        A minute ago at most, less where the log's retention is short.
+        """
+        known = self._state
+        return known is not None and self.state_age_s() <= trusted_s(known.properties, _FRESH_MAX_S)
 
     def state_at(self, version: int) -> TableState:
         """One version, files apart. Raises ``NotFoundError`` where it is not there yet, or can no longer be read."""
@@ -149,7 +161,7 @@ class DeltaLog:
 
     def advance(self, state: TableState | None, commit: Commit) -> TableState:
         """The head after ``commit``, remembered: nobody reads it again. None for the commit that creates the table."""
-        return self._remember(advance(state, commit), ambient.monotonic_s())
+        return self._remember(advance(state, commit), ambient.instant())
 
     def learn_totals(self, version: int, totals: Totals) -> None:
         """Let the known head, and those that follow it, tell totals that were counted at ``version``."""
@@ -165,13 +177,13 @@ class DeltaLog:
             if self._state is known:
                 self._state = replace(known, totals=totals)
 
-    def _remember(self, state: TableState, asked_s: float) -> TableState:
+    def _remember(self, state: TableState, asked: ambient.Instant) -> TableState:
         with self._lock:
             if self._state is None or state.version >= self._state.version:
                 if self._state is None or state.version != self._state.version or self._tip is None:
                     self._tip = self._look_at(state.version)
                 self._state = state
-                self._established_s = max(self._established_s, asked_s)
+                self._established = asked if self._established is None else max(self._established, asked)
         return state
 
     def _look_at(self, version: int) -> ObjectMeta | None:

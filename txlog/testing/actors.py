@@ -126,6 +126,12 @@ _SMALL = (
         "others-sync-nothing", _actors(append, append_unsynced), power_cuts=1, splits_sync=True, versions=2, unseen=1
     ),
     Scenario("rows-are-numbered-on-a-checkpoint", _actors(checkpoint, append), properties=(_ROW_TRACKING, _V2)),
+    Scenario(
+        "suspended-before-its-put",
+        _actors(append_and_maintain, append, sleep=True),
+        store="object",
+        deletes=True,
+    ),
 )
 
 SCENARIOS = {scenario.name: scenario for scenario in _SMALL}

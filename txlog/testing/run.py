@@ -344,6 +344,7 @@ class Run:
         clock = Clock(life.clock.number, life.clock.behind_ms)
         clock.incarnation = life.clock.incarnation + 1
         clock.elapsed_ms = life.clock.elapsed_ms + 1000
+        clock.suspended_ms = life.clock.suspended_ms
         self.tell(f"{life.actor.name}: starts again")
         self._begin(life.actor, clock)
 

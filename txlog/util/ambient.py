@@ -12,8 +12,19 @@ import random  # noqa: TID251
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
+from typing import NamedTuple
 
-__all__ = ["Ambient", "monotonic_s", "now_ms", "sleep", "uniform", "use", "uuid4"]
+__all__ = ["Ambient", "Instant", "age_s", "instant", "monotonic_s", "now_ms", "sleep", "uniform", "use", "uuid4"]
+
+# Linux counts the time that a machine was suspended here, and not in CLOCK_MONOTONIC.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 1))
+
+
+class Instant(NamedTuple):
+    """A moment, as two clocks saw it; `age_s` tells how long ago it was."""
+
+    monotonic_s: float
+    wall_ms: int
 
 
 class Ambient:
@@ -23,7 +34,7 @@ class Ambient:
         return time.time_ns() // 1_000_000  # noqa: TID251
 
     def monotonic_s(self) -> float:
-        return time.monotonic()  # noqa: TID251
+        return time.clock_gettime(_CLOCK)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: TID251
@@ -62,6 +73,22 @@ def now_ms() -> int:
 def monotonic_s() -> float:
     """A clock that never goes back, in seconds, for measuring durations and deadlines."""
     return _current.get().monotonic_s()
+
+
+def instant() -> Instant:
+    """Now, for `age_s` to be asked about later."""
+    current = _current.get()
+    return Instant(current.monotonic_s(), current.now_ms())
+
+
+def age_s(since: Instant) -> float:
+    """Seconds since ``since``, for rules under which something becomes too old to be trusted.
+
+    Either clock may have missed time: some monotonic clocks stand still while a machine is suspended, and wall time can
+    be set back. The one that counted more is believed. At worst something that could be trusted is looked at again.
+    """
+    now = instant()
+    return max(now.monotonic_s - since.monotonic_s, (now.wall_ms - since.wall_ms) / 1000)
 
 
 def sleep(seconds: float) -> None:
