@@ -5,11 +5,14 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 import threading
-import time
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +20,7 @@ import pytest
 import txlog
 from txlog.protocol.log_names import commit_name
 from txlog.store import commit_queue
-from txlog.store.commit_queue import LocalTurnstile
+from txlog.store.commit_queue import LocalCommitQueue, Turn
 from txlog.util import ambient
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
@@ -49,18 +52,37 @@ def is_taken(directory: Path) -> bool:
     return False
 
 
-def places_in_the_queue() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name == "txlog-commit_queue" and thread.is_alive()]
+def descriptors() -> set[str]:
+    """What this process has open, but for the descriptor that looks."""
+    return {f"{each} {_target(each)}" for each in os.listdir("/proc/self/fd") if _target(each)}
 
 
-def wait_for_a_place() -> None:
-    while not places_in_the_queue():
-        time.sleep(0.001)
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:
+        return ""
+
+
+@pytest.fixture
+def stopped_peer(tmp_path: Path) -> Iterator[Path]:
+    """A log directory whose turn a process holds that was stopped (SIGSTOP) meanwhile."""
+    program = (
+        "import fcntl, os, sys; fd = os.open(sys.argv[1], 0); fcntl.flock(fd, 2); print(flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as peer:
+        assert peer.stdout is not None
+        peer.stdout.readline()
+        peer.send_signal(signal.SIGSTOP)
+        yield tmp_path
+        peer.kill()
 
 
 def test_a_turn_is_had_at_once_where_nobody_has_it_and_given_back_once(tmp_path: Path) -> None:
     with ambient.use(Scripted()) as clock:
-        turn = LocalTurnstile(str(tmp_path)).take()
+        turn = LocalCommitQueue(str(tmp_path)).take()
     assert clock.slept_s == 0
     assert is_taken(tmp_path)
     turn.end()
@@ -68,59 +90,131 @@ def test_a_turn_is_had_at_once_where_nobody_has_it_and_given_back_once(tmp_path:
     assert not is_taken(tmp_path)
 
 
-def test_the_next_one_waits_until_the_turn_is_given_back(tmp_path: Path) -> None:
-    first = LocalTurnstile(str(tmp_path)).take()
-    with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(LocalTurnstile(str(tmp_path)).take)
-        wait_for_a_place()
-        assert not waiting.done()
-        first.end()
-        second = waiting.result()
+def test_a_writer_waits_until_the_turn_is_given_back(tmp_path: Path) -> None:
+    first = LocalCommitQueue(str(tmp_path)).take()
+    pauses: list[float] = []
+
+    def third_pause_ends_it() -> None:
+        pauses.append(clock.slept_s)
+        if len(pauses) == 3:
+            first.end()
+
+    with ambient.use(clock := Scripted(third_pause_ends_it)):
+        second = LocalCommitQueue(str(tmp_path)).take()
+    assert len(pauses) == 3
     assert is_taken(tmp_path)
     second.end()
     assert not is_taken(tmp_path)
 
 
-def test_who_waits_in_vain_goes_ahead_without_and_does_not_ask_again_for_a_while(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(commit_queue, "_WAIT_MAX_S", 0.01)
-    held = LocalTurnstile(str(tmp_path)).take()
-    queue = LocalTurnstile(str(tmp_path))
+def test_after_a_wait_without_a_turn_no_writer_of_the_process_asks_again_for_a_while(tmp_path: Path) -> None:
+    held = LocalCommitQueue(str(tmp_path)).take()
     with ambient.use(Scripted()) as clock:
-        queue.take().end()
-        places = places_in_the_queue()
-        assert places  # left standing, to let the next one pass
-        queue.take().end()
-        assert places_in_the_queue() == places
+        LocalCommitQueue(str(tmp_path)).take().end()
+        waited_s = clock.slept_s
+        assert waited_s == pytest.approx(2.0, abs=0.01)
+        for _ in range(100):
+            LocalCommitQueue(str(tmp_path)).take().end()
+        assert clock.slept_s == waited_s
         clock.slept_s += 10
-        queue.take().end()
-        assert len(places_in_the_queue()) == len(places) + 1
+        LocalCommitQueue(str(tmp_path)).take().end()
+        assert clock.slept_s == pytest.approx(waited_s + 12, abs=0.01)
     held.end()
-    for place in places_in_the_queue():
-        place.join(10)
-    assert not is_taken(tmp_path)
 
 
-def test_who_is_interrupted_while_waiting_holds_nobody_up(tmp_path: Path) -> None:
-    held = LocalTurnstile(str(tmp_path)).take()
-    waiting = threading.current_thread()
+def test_a_turn_that_is_had_again_is_asked_for_at_once_the_next_time(tmp_path: Path) -> None:
+    held = LocalCommitQueue(str(tmp_path)).take()
+    with ambient.use(Scripted()) as clock:
+        LocalCommitQueue(str(tmp_path)).take().end()
+        held.end()
+        clock.slept_s += 10
+        LocalCommitQueue(str(tmp_path)).take().end()
+        turn = LocalCommitQueue(str(tmp_path)).take()
+        assert is_taken(tmp_path)
+        turn.end()
 
-    def interrupt() -> None:
-        wait_for_a_place()
-        signal.pthread_kill(waiting.ident or 0, signal.SIGINT)
 
+def test_waits_behind_a_stopped_process_leave_neither_threads_nor_descriptors(stopped_peer: Path) -> None:
+    before = descriptors(), threading.active_count()
+    with ambient.use(Scripted()) as clock:
+        for wait in range(1, 101):
+            LocalCommitQueue(str(stopped_peer)).take().end()
+            assert clock.slept_s >= 2 * wait
+            clock.slept_s += 10
+    assert (descriptors(), threading.active_count()) == before
+    assert is_taken(stopped_peer)
+
+
+def test_many_threads_that_wait_behind_a_stopped_process_all_go_ahead(stopped_peer: Path) -> None:
+    before = descriptors()
+
+    def wait(_: int) -> bool:
+        with ambient.use(Scripted()):
+            turn = LocalCommitQueue(str(stopped_peer)).take()
+            turn.end()
+            return turn.keeps_order
+
+    with ThreadPoolExecutor(16) as pool:
+        assert not any(pool.map(wait, range(64)))
+    assert descriptors() == before
+
+
+class Interrupts:
+    """Ctrl-C before the ``at``-th instruction of Python that the commit queue's code runs."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def __call__(self, frame: types.FrameType, event: str, argument: object) -> Any:
+        if frame.f_code.co_filename != commit_queue.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("must_wait", [False, True])
+def test_an_interrupt_at_any_step_leaves_no_turn_taken_and_nothing_open(tmp_path: Path, must_wait: bool) -> None:
+    before, queue = descriptors(), LocalCommitQueue(str(tmp_path))
+    steps, was_interrupted = 0, True
+    while was_interrupted:
+        steps += 1
+        others = LocalCommitQueue(str(tmp_path)).take() if must_wait else Turn()
+        was_interrupted = _is_interrupted(queue, steps, others)
+        others.end()
+        assert not is_taken(tmp_path), f"step {steps}"
+        assert descriptors() == before, f"step {steps}"
+    assert steps > 50
+
+
+def _is_interrupted(queue: LocalCommitQueue, at: int, others: Turn) -> bool:
+    turn = None
+    tracing = sys.gettrace()
+    try:
+        with ambient.use(Scripted(others.end)):
+            sys.settrace(Interrupts(at))
+            turn = queue.take()
+            turn.end()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(tracing)
+        del turn
+    return False
+
+
+def test_a_real_interrupt_during_a_wait_holds_nobody_up(tmp_path: Path) -> None:
+    held = LocalCommitQueue(str(tmp_path)).take()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     try:
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                LocalTurnstile(str(tmp_path)).take()
+        with ambient.use(Scripted(lambda: signal.raise_signal(signal.SIGINT))), pytest.raises(KeyboardInterrupt):
+            LocalCommitQueue(str(tmp_path)).take()
     finally:
         signal.signal(signal.SIGINT, before)
     held.end()
-    for place in places_in_the_queue():
-        place.join(10)
     assert not is_taken(tmp_path)
 
 
@@ -130,12 +224,12 @@ def test_where_no_turn_can_be_had_nobody_waits(tmp_path: Path, is_there: bool) -
     if is_there:
         place.write_text("not a directory")
     with ambient.use(Scripted()) as clock:
-        LocalTurnstile(str(place)).take().end()
+        LocalCommitQueue(str(place)).take().end()
     assert clock.slept_s == 0
 
 
 def test_a_child_that_was_forked_during_a_turn_does_not_keep_it(tmp_path: Path) -> None:
-    turn = LocalTurnstile(str(tmp_path)).take()
+    turn = LocalCommitQueue(str(tmp_path)).take()
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
@@ -170,7 +264,7 @@ def test_a_writer_that_holds_its_turn_for_ever_holds_up_nobody_for_ever(
 ) -> None:
     monkeypatch.setattr(commit_queue, "_WAIT_MAX_S", 0.01)
     table = txlog.Table.create(tmp_path / "t", ROW.schema)
-    stopped = LocalTurnstile(f"{table.uri}/_delta_log").take()
+    stopped = LocalCommitQueue(f"{table.uri}/_delta_log").take()
     result = table.append(ROW)
     assert result.version == 1
     assert result.metrics.waited_s >= 0.01

@@ -22,7 +22,7 @@ from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
 from txlog.store.base import STAGING, ObjectMeta, PutOutcome, TableStore
 from txlog.store.capabilities import LOCAL_DISK
-from txlog.store.commit_queue import LocalTurnstile
+from txlog.store.commit_queue import LocalCommitQueue
 from txlog.store.local_files import LocalFileStore, meta_of, storage_failure
 from txlog.store.round_trip import RoundTrip
 from txlog.util import ambient
@@ -288,7 +288,7 @@ def local_table_store(root: str) -> TableStore:
         LocalLogStore(root),
         LocalFileStore(root),
         LocalLogStore(root, STAGING),
-        LocalTurnstile(f"{root}/{LOG_DIRECTORY}"),
+        LocalCommitQueue(f"{root}/{LOG_DIRECTORY}"),
     )
 
 
