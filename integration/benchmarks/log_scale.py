@@ -373,6 +373,7 @@ def _txlog(operation: str, path: str) -> Callable[[], object]:
 
 def _checkpoint_of_listed(path: str) -> Callable[[], object]:
     from txlog.arrow.small_pages import small_pages
+    from txlog.log.checkpoint.columns import FileColumns
     from txlog.log_files.checkpoint_writer import CheckpointWriter
     from txlog.log_files.delta_log import DeltaLog
     from txlog.protocol.commit_file import Limits
@@ -381,8 +382,8 @@ def _checkpoint_of_listed(path: str) -> Callable[[], object]:
     store = open_store(path)
     state, writer = DeltaLog(store).newest_state(), CheckpointWriter(store, Limits())
     with small_pages():
-        listed = writer._files.files_and_tombstones(state)
-    writer._files.files_and_tombstones = lambda _: listed  # type: ignore[method-assign]
+        listed = writer._files.files_and_tombstones(state, FileColumns.of(state).statistics)
+    writer._files.files_and_tombstones = lambda *_: listed  # type: ignore[method-assign]
     return lambda: writer.write(state)
 
 

@@ -191,7 +191,9 @@ def test_every_field_that_the_protocol_gives_a_file_is_in_the_checkpoint(policy:
     world.checkpoint()
     names = [*world.names(".checkpoint.parquet"), *world.sidecars()] if policy == "v2" else [checkpoint_name(1)]
     rows = [row for name in names for row in pq.read_table(pa.BufferReader(world.store.read(name))).to_pylist()]
-    for action, told in (("add", added), ("remove", removed)):
+    bounds = {"numRecords": 1, "tightBounds": None, "minValues": {"id": 1}, "maxValues": {"id": 1}}
+    typed = {"stats_parsed": bounds | {"nullCount": {"id": 0}}, "partitionValues_parsed": {"p": "1"}}
+    for action, told in (("add", added | typed), ("remove", removed)):
         (found,) = (row[action] for row in rows if row.get(action))
         maps = {name: dict(found[name]) for name in ("partitionValues", "tags") if name in found}
         assert found | maps == told | {"dataChange": False}
@@ -465,10 +467,35 @@ def test_what_another_schema_of_checkpoints_was_written_with_is_written_again(sm
     world.commit(*(add(f"f{n}") for n in range(16)))
     world.checkpoint()
     before = world.sidecars()
-    world.commit(world.metadata(**{"delta.checkpoint.writeStatsAsStruct": "true"}))
+    world.commit(world.metadata(**{"delta.checkpoint.writeStatsAsStruct": "false"}))
     world.checkpoint()
     assert not set(before) & set(world.sidecars())
     assert len(paths(world.without_commits())) == 16
+
+
+@pytest.mark.parametrize("policy", ["classic", "v2"])
+def test_statistics_that_a_checkpoint_has_typed_are_not_parsed_again(policy: str, small: None) -> None:
+    """Shown by a checkpoint whose typed statistics are not those of its text."""
+    world = World(**{"delta.checkpointPolicy": policy})
+    world.commit(*(add(f"f{n}") for n in range(3)))
+    world.checkpoint()
+    (name,) = world.sidecars() if policy == "v2" else [checkpoint_name(1)]
+    table = pq.read_table(pa.BufferReader(world.store.read(name)))
+    rows = table.to_pylist()
+    for row in rows:
+        if row["add"]:
+            row["add"]["stats_parsed"]["minValues"]["id"] = -7
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, table.schema), sink, store_schema=False)
+    world.store.put(name, sink.getvalue().to_pybytes())
+    world.commit(add("new"))
+    world.checkpoint()
+    names = world.sidecars() if policy == "v2" else [checkpoint_name(2)]
+    adds = [row["add"] for name in names for row in pq.read_table(pa.BufferReader(world.store.read(name))).to_pylist()]
+    typed = {row["path"]: row["stats_parsed"]["minValues"]["id"] for row in adds if row}
+    assert typed == {"f0": -7, "f1": -7, "f2": -7, "new": 1}
+    texts = {orjson.loads(row["stats"])["minValues"]["id"] for row in adds if row}
+    assert texts == {1}
 
 
 def test_expired_tombstones_leave_with_the_next_checkpoint(small: None) -> None:

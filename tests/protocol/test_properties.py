@@ -125,6 +125,7 @@ def test_absent_properties_have_deltas_defaults() -> None:
     assert found.deleted_file_retention_ms == 7 * DAY_MS
     assert found.data_skipping_num_indexed_cols == 32
     assert found.write_stats_as_json
+    assert found.write_stats_as_struct
     assert found.enable_expired_log_cleanup
     assert not found.append_only
     assert found.checkpoint_interval is None

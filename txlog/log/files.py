@@ -17,6 +17,7 @@ import pyarrow as pa
 from txlog.arrow.arrays import array_of, flags_of, from_flags
 from txlog.arrow.maps import STRING_MAP, partition_texts
 from txlog.errors import CorruptLogError
+from txlog.log.typed_statistics import STATS_PARSED, with_typed_statistics
 from txlog.protocol.actions import AddFile, FileKey, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.paths import canonical_path, canonical_paths
@@ -169,24 +170,25 @@ def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
 # --- checkpoint batches -------------------------------------------------------------------------------
 
 
-def adds_of_batch(batch: pa.RecordBatch) -> pa.RecordBatch | None:
+def adds_of_batch(batch: pa.RecordBatch, statistics: pa.StructType | None = None) -> pa.RecordBatch | None:
     """The ``add`` rows of one checkpoint batch in ``FILES_SCHEMA``; None where it has none.
 
-    Leaves that are not in the batch are taken for null (empty, for ``partitionValues``). Statistics that
-    the checkpoint holds as ``stats_parsed`` only become JSON text. Raises ``CorruptLogError``.
+    With ``statistics`` a last column ``stats_parsed`` has this type: see `with_typed_statistics`. Leaves that are not
+    in the batch are taken for null (empty, for ``partitionValues``). Statistics that the checkpoint holds as
+    ``stats_parsed`` only become JSON text. Raises ``CorruptLogError``.
     """
     rows = _rows_of(batch, "add")
     if rows is None:
         return None
     columns = _struct_columns(rows)
-    parsed = columns.get("stats_parsed")
+    parsed = columns.get(STATS_PARSED)
     if parsed is not None:
         columns["stats"] = _statistics(columns.get("stats"), parsed)
     adds = _conformed(columns, len(rows), FILES_SCHEMA)
     for name in _NEVER_NULL:
         if adds.column(name).null_count:
             raise CorruptLogError(f"the checkpoint holds a file without add.{name}")
-    return adds
+    return adds if statistics is None else with_typed_statistics(adds, parsed, statistics)
 
 
 def mentions(newest: Newest, batch: pa.RecordBatch) -> bool:
@@ -284,15 +286,24 @@ def reconcile(
 
 
 def with_added(
-    batches: Iterable[pa.RecordBatch], newest: Newest, mask: Callable[[pa.RecordBatch], Any] | None = None
+    batches: Iterable[pa.RecordBatch],
+    newest: Newest,
+    mask: Callable[[pa.RecordBatch], Any] | None = None,
+    statistics: pa.StructType | None = None,
 ) -> pa.Table:
-    """`reconcile`, where what the tail speaks of is no longer among the ``batches``."""
+    """`reconcile`, where what the tail speaks of is no longer among the ``batches``.
+
+    With ``statistics`` the batches, and the table, have typed statistics of this type as their last column.
+    """
     live = [batch for batch in batches if batch.num_rows]
     adds = [action for action in newest.values() if type(action) is AddFile]
     if adds:
         added = adds_to_batch(adds)
+        if statistics is not None:
+            added = with_typed_statistics(added, None, statistics)
         live.append(added if mask is None else added.filter(from_flags(mask(added))))
-    return pa.Table.from_batches(live, schema=FILES_SCHEMA)
+    schema = FILES_SCHEMA if statistics is None else FILES_SCHEMA.append(pa.field(STATS_PARSED, statistics))
+    return pa.Table.from_batches(live, schema=schema)
 
 
 def coalesced(files: pa.Table) -> pa.Table:

@@ -18,7 +18,6 @@ import pyarrow as pa
 
 from txlog.arrow.bounded_batches import beside, bounded_batches
 from txlog.errors import CorruptLogError
-from txlog.protocol.actions import AddFile
 from txlog.protocol.commit_file import Limits
 from txlog.util.parallel import parallel_map
 
@@ -123,7 +122,7 @@ class CheckpointParquet:
         wanted = {f"{root}.{field}" for field in fields} & units.keys()
         columns = self.live_units(groups, {unit: units[unit] for unit in wanted})
         parsed = f"{root}.stats_parsed"
-        if root == AddFile.KEY and "stats" in fields and parsed in units and self._lacks_text(groups, units):
+        if "stats" in fields and parsed in units and parsed not in columns and self._lacks_text(groups, units):
             columns.append(parsed)
         for run in self._runs(groups):
             rows = sum(self.metadata.row_group(group).num_rows for group in run)

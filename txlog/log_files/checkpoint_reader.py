@@ -18,6 +18,7 @@ import pyarrow as pa
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.log import files
 from txlog.log.segment import CheckpointFiles
+from txlog.log.typed_statistics import STATS_PARSED
 from txlog.log_files.checkpoint_parquet import CheckpointParquet, Piece
 from txlog.protocol.actions import Action, ActionError, AddFile, RemoveFile, Sidecar, action_from_json
 from txlog.protocol.commit_file import Commit, Limits, parse_actions
@@ -74,15 +75,17 @@ class CheckpointReader:
         newest: files.Newest | None = None,
         without: Collection[str] = (),
         statistics: bool = True,
+        typed: pa.StructType | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
 
         Those that ``newest`` speaks of are left out. ``without`` are the names of sidecars to be passed over. Without
-        ``statistics``, most of what a checkpoint holds need not be read: they are null. Raises as `small_actions`.
+        ``statistics``, most of what a checkpoint holds need not be read: they are null. With ``typed`` there is a last
+        column ``stats_parsed`` of this type. Raises as `small_actions`.
         """
         names = [name for name in files.FILES_SCHEMA.names if statistics or name != "stats"]
-        pieces = self._pieces(checkpoint, AddFile.KEY, names, pruner, without)
-        return self._converted(checkpoint, pieces, files.adds_of_batch, newest or {})
+        pieces = self._pieces(checkpoint, AddFile.KEY, [*names, STATS_PARSED] if typed else names, pruner, without)
+        return self._converted(checkpoint, pieces, partial(files.adds_of_batch, statistics=typed), newest or {})
 
     def removes(self, checkpoint: CheckpointFiles, newest: files.Newest | None = None) -> Iterator[pa.RecordBatch]:
         """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, but those of files that ``newest``

@@ -56,7 +56,7 @@ class CheckpointWriter:
     # --- classic -----------------------------------------------------------------------------------------------
 
     def _write_classic(self, state: TableState) -> tuple[CheckpointFiles | None, Totals]:
-        live, tombstones = self._files.files_and_tombstones(state)
+        live, tombstones = self._files.files_and_tombstones(state, FileColumns.of(state).statistics)
         checkpoint = build_checkpoint(
             state,
             live,
@@ -83,7 +83,7 @@ class CheckpointWriter:
         found = None
         if newest_checkpoint is not None and newest_checkpoint.kind is LogFileKind.V2_CHECKPOINT:
             found = self._increment(state, newest_checkpoint, columns)
-        kept, live, tombstones = found or ([], *self._files.files_and_tombstones(state))
+        kept, live, tombstones = found or ([], *self._files.files_and_tombstones(state, columns.statistics))
         now_ms = ambient.now_ms()
         retained = retained_tombstones(tombstones, state.properties, now_ms=now_ms)
         written = list(self._write_sidecars(columns, live, retained, now_ms))
@@ -118,7 +118,8 @@ class CheckpointWriter:
             if not kept:
                 return None
             names = {sidecar_name(sidecar.action) for sidecar in kept}
-            live = with_added(self._reader.adds(base, newest=newest, without=names), newest)
+            adds = self._reader.adds(base, newest=newest, without=names, typed=columns.statistics)
+            live = with_added(adds, newest, None, columns.statistics)
             return kept, live, reconcile_tombstones(self._reader.removes(base), newest)
         except (CorruptLogError, NotFoundError) as error:
             logger.warning("%s: a whole checkpoint is written, since the last cannot be read: %s", self._table, error)

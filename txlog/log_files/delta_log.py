@@ -244,8 +244,14 @@ class DeltaLog:
         from txlog.skipping.many_files import FilePruner, prune_files
 
         judged_by = (predicate, state.schema, state.partition_columns)
-        if self._held_files(state)[1] is None:
-            return self._files.files(self._on_short_tail(state), FilePruner(*judged_by))
+        pruner, held = FilePruner(*judged_by), self._held_files(state)[1]
+        # A checkpoint has statistics typed, which a list in memory would have to parse.
+        if held is None or (pruner.needs_statistics and state.segment.checkpoint is not None):
+            try:
+                return self._files.files(self._on_short_tail(state), pruner)
+            except NotFoundError:
+                if held is None:
+                    raise
         live = self.files(state)
         return live.filter(prune_files(live, *judged_by, parallel_map))
 

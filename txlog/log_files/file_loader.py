@@ -61,13 +61,19 @@ class FileLoader:
 
         return self._read(state, read)
 
-    def files_and_tombstones(self, state: TableState) -> tuple[pa.Table, pa.Table]:
-        """The live files and the tombstones of ``head``, all that the log still tells of. Raises as `files`."""
+    def files_and_tombstones(
+        self, state: TableState, statistics: pa.StructType | None = None
+    ) -> tuple[pa.Table, pa.Table]:
+        """The live files and the tombstones of ``state``, all that the log still tells of. Raises as `files`.
+
+        With ``statistics`` the files have typed statistics too, of this type, as their last column.
+        """
 
         def read(checkpoint: CheckpointFiles | None, newest: Newest) -> tuple[pa.Table, pa.Table]:
             if checkpoint is None:
-                return with_added((), newest), reconcile_tombstones((), newest)
-            live = with_added(self._checkpoints.adds(checkpoint, newest=newest), newest)
+                return with_added((), newest, None, statistics), reconcile_tombstones((), newest)
+            adds = self._checkpoints.adds(checkpoint, newest=newest, typed=statistics)
+            live = with_added(adds, newest, None, statistics)
             return live, reconcile_tombstones(self._checkpoints.removes(checkpoint, newest), newest)
 
         return self._read(state, read)

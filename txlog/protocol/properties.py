@@ -52,7 +52,7 @@ class TableProperties:
     checkpoint_interval: int | None = None
     checkpoint_policy: str = "classic"
     write_stats_as_json: bool = True
-    write_stats_as_struct: bool | None = None
+    write_stats_as_struct: bool = True
     log_retention_ms: int = 30 * DAY_MS
     deleted_file_retention_ms: int = 7 * DAY_MS
     set_transaction_retention_ms: int | None = None

@@ -105,8 +105,8 @@ def test_statistics_are_text_or_typed_or_both_as_the_table_asks() -> None:
         names = [field.name for field in pq.read_schema(pa.BufferReader(built.body)).field("add").type]
         return "stats" in names, "stats_parsed" in names, "partitionValues_parsed" in names
 
-    assert shape() == (True, False, False)
-    assert shape(checkpoint__writeStatsAsStruct="true") == (True, True, True)
+    assert shape() == (True, True, True)
+    assert shape(checkpoint__writeStatsAsStruct="false") == (True, False, False)
     assert shape(checkpoint__writeStatsAsStruct="true", checkpoint__writeStatsAsJson="false") == (False, True, True)
     assert shape(checkpoint__writeStatsAsJson="false") == (False, True, True)
     assert shape(checkpoint__writeStatsAsJson="false", checkpoint__writeStatsAsStruct="false") == (False, False, False)

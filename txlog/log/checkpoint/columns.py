@@ -20,6 +20,7 @@ import pyarrow as pa
 from txlog.log.checkpoint.order import RowGroup, row_groups_by_partition
 from txlog.log.files import FILES_SCHEMA, TOMBSTONES_SCHEMA, partition_column
 from txlog.log.state import TableState
+from txlog.log.typed_statistics import STATS_PARSED
 from txlog.protocol.column_mapping import physical_names, physical_schema
 from txlog.protocol.partition_values import decode_array
 from txlog.protocol.schema import DataType, type_to_arrow
@@ -57,16 +58,13 @@ class FileColumns:
         properties = state.properties
         sorted_by = physical_names(state.schema, state.partition_columns)
         members = [field for field in FILES_SCHEMA if field.name != "stats" or properties.write_stats_as_json]
-        typed = properties.write_stats_as_struct
-        if typed is None:
-            typed = not properties.write_stats_as_json  # Spark's default is true: statistics are not to be lost
-        if not typed:
+        if not properties.write_stats_as_struct:
             return cls(pa.struct(members), None, (), sorted_by)
         policy = StatisticsPolicy.of(state.schema, properties, state.partition_columns)
         statistics = statistics_type(policy.leaves)
         types = {field.name: field.type for field in physical_schema(state.schema).fields}
         partitions = tuple((name, types[name]) for name in sorted_by if name in types)  # a damaged log may name others
-        members.append(pa.field("stats_parsed", statistics))
+        members.append(pa.field(STATS_PARSED, statistics))
         if partitions:
             values = pa.struct([(name, type_to_arrow(data_type)) for name, data_type in partitions])
             members.append(pa.field("partitionValues_parsed", values))
@@ -80,7 +78,7 @@ class FileColumns:
     def adds(self, live: pa.Table, apply: Apply = map) -> Iterator[RowGroup]:
         """``live`` (``FILES_SCHEMA``) by partition, in row groups: tables of one column, ``add``.
 
-        ``apply`` maps over many rows.
+        Statistics that ``live`` does not have typed are parsed; ``apply`` maps over many rows.
         """
         for files in row_groups_by_partition(live, self.sorted_by, _group_rows(live)):
             yield partial(self._adds, files, apply)
@@ -92,14 +90,14 @@ class FileColumns:
 
     def _adds(self, group: RowGroup, apply: Apply) -> pa.Table:
         files = group()
-        if self.statistics is not None:
+        if self.statistics is not None and STATS_PARSED not in files.schema.names:
             files = files.combine_chunks()  # JSON is read many texts at a time
         return pa.table({"add": pa.chunked_array([self._add(batch, apply) for batch in files.to_batches()], self.add)})
 
     def _add(self, files: pa.RecordBatch, apply: Apply) -> pa.StructArray:
         values = dict(zip(files.schema.names, _all_false(files, "dataChange"), strict=True))
-        if self.statistics is not None:
-            values["stats_parsed"] = statistics_as_struct(files.column("stats"), self.statistics, apply)
+        if self.statistics is not None and STATS_PARSED not in values:
+            values[STATS_PARSED] = statistics_as_struct(files.column("stats"), self.statistics, apply)
         if self.typed_partitions:
             typed = [decode_array(partition_column(files, name), kind) for name, kind in self.typed_partitions]
             names = [name for name, _ in self.typed_partitions]

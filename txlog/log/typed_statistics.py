@@ -1,0 +1,69 @@
+"""Typed statistics of live files, on their way from one checkpoint into the next.
+
+In: files as columns, and ``add.stats_parsed`` as their checkpoint has it. Out: the same files with a column
+``stats_parsed`` of just the type that the next checkpoint wants. What the checkpoint has typed is carried as it is;
+the text is parsed where there is nothing typed: for new files, once, and for all where a checkpoint has other columns
+than the next one wants, or none. PROTOCOL.md, "Checkpoint Schema", "Per-file Statistics".
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from txlog.arrow.arrays import flags_of, from_flags, from_numbers
+from txlog.protocol.stats_struct import statistics_as_struct
+
+__all__ = ["STATS_PARSED", "with_typed_statistics"]
+
+STATS_PARSED = "stats_parsed"
+
+
+def with_typed_statistics(files: pa.RecordBatch, parsed: pa.StructArray | None, kind: pa.StructType) -> pa.RecordBatch:
+    """``files`` (``FILES_SCHEMA``) with a last column ``stats_parsed`` of type ``kind``.
+
+    Args:
+        files: Live files, with the JSON text of their statistics.
+        parsed: ``add.stats_parsed`` of the same files, of any type; None where their checkpoint has none.
+        kind: What `statistics_type` gives for the columns that are to have statistics.
+    """
+    texts = files.column("stats")
+    typed = None if parsed is None else _carried(parsed, kind)
+    typed = statistics_as_struct(texts, kind) if typed is None else _completed(typed, texts)
+    schema = files.schema.append(pa.field(STATS_PARSED, kind))
+    return pa.RecordBatch.from_arrays([*files.columns, typed], schema=schema)
+
+
+def _carried(parsed: pa.StructArray, kind: pa.StructType) -> pa.StructArray | None:
+    """The same values as ``kind``, members in its order; None where one of them is absent or of another type."""
+    if parsed.type == kind:
+        return parsed
+    members = []
+    for field in kind:
+        at = parsed.type.get_field_index(field.name)
+        member = parsed.field(at) if at >= 0 else None
+        if member is None and field.name == "tightBounds":  # of the protocol, but not of every checkpoint
+            member = pa.nulls(len(parsed), field.type)
+        elif member is not None and pa.types.is_struct(field.type) and pa.types.is_struct(member.type):
+            member = _carried(member, field.type)
+        elif member is not None and member.type != field.type:
+            return None
+        if member is None:
+            return None
+        members.append(member)
+    mask = parsed.is_null() if parsed.null_count else None
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=mask)
+
+
+def _completed(typed: pa.StructArray, texts: pa.StringArray) -> pa.StructArray:
+    """``typed``, with the text parsed of each row that has nothing but a text."""
+    if not typed.null_count:
+        return typed
+    import numpy as np
+
+    absent = flags_of(typed.is_null()) & flags_of(texts.is_valid())
+    if not absent.any():
+        return typed
+    added = statistics_as_struct(texts.filter(from_flags(absent)), typed.type)
+    rows = np.arange(len(typed))
+    rows[absent] = len(typed) + np.arange(len(added))
+    return pa.concat_arrays([typed, added]).take(from_numbers(rows))
