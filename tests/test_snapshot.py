@@ -228,7 +228,9 @@ def test_columns_need_not_hold_what_the_condition_asks(table: Table) -> None:
     assert table.snapshot(1).to_arrow(columns=["day"]).column_names == ["day"]
 
 
-@pytest.mark.parametrize("where", ["nothing = 1", "id = ", "id = 'x'", "abs(id) = 1", "id = x", "", "1; drop table t"])
+@pytest.mark.parametrize(
+    "where", ["nothing = 1", "id = ", "id = 'x'", "rand() = 1", "id = nothing", "", "1; drop table t"]
+)
 def test_a_condition_that_does_not_fit_the_table_is_refused_with_its_place(where: str, table: Table) -> None:
     with pytest.raises(txlog.InvalidInputError) as caught:
         table.snapshot(1).to_arrow(where=where)

@@ -22,7 +22,6 @@ from hypothesis import strategies as st
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Constant, Predicate, bind, bind_predicate, col
-from txlog.expressions.row_filter import to_arrow_expression
 from txlog.expressions.sql import parse_predicate
 from txlog.protocol import schema as delta
 from txlog.protocol.schema import Field, Struct, to_arrow
@@ -151,7 +150,7 @@ def test_the_exact_filter_keeps_the_rows_that_sql_keeps(
 ) -> None:
     table = table_of(rows)
     predicate = parse_predicate(text, SCHEMA)
-    assert table.filter(predicate.to_arrow_expression()).column("row").to_pylist() == matching(oracle, table, text)
+    assert table.filter(predicate.to_arrow()).column("row").to_pylist() == matching(oracle, table, text)
 
 
 # --- pruning ----------------------------------------------------------------------------------------------------
@@ -432,7 +431,7 @@ def test_a_decimal_keeps_all_of_its_38_digits_below_zero(literal: str, kept: int
     below = ("-99999999999999999999.999999999999999999", "-99999999999999999999.999999999999999998")
     rows = pa.table({"x": pa.array([*map(Decimal, below), Decimal("-12345678901234567890.123456789012345678")])})
     predicate = parse_predicate(f"x < {literal}", Struct((Field("x", delta.Decimal(38, 18)),)))
-    assert rows.filter(to_arrow_expression(predicate)).num_rows == kept
+    assert rows.filter(predicate.to_arrow()).num_rows == kept
 
 
 def test_binary_values_are_written_in_hex() -> None:
@@ -440,13 +439,13 @@ def test_binary_values_are_written_in_hex() -> None:
     bound = parse_predicate("raw >= X'00ff'", schema)
     assert bound == bind(col("raw") >= b"\x00\xff", schema)
     table = pa.table({"raw": pa.array([b"\x00", b"\x00\xff", None], pa.binary())})
-    assert table.filter(bound.to_arrow_expression()).num_rows == 1
+    assert table.filter(bound.to_arrow()).num_rows == 1
 
 
 def test_a_thousand_terms_do_not_nest_a_thousand_deep() -> None:
     text = " OR ".join(f"l = {number}" for number in range(1000))
     predicate = parse_predicate(text, SCHEMA)
-    assert table_of([{"l": 999}, {"l": 1000}]).filter(predicate.to_arrow_expression()).num_rows == 1
+    assert table_of([{"l": 999}, {"l": 1000}]).filter(predicate.to_arrow()).num_rows == 1
     assert may_match(predicate, {}, ONE_FILE, SCHEMA, ())
 
 
@@ -463,7 +462,7 @@ def test_a_predicate_has_no_truth_value_so_that_and_or_not_are_never_used_by_mis
 
 def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
     with pytest.raises(TypeError, match="bind"):
-        (col("l") == 1).to_arrow_expression()
+        (col("l") == 1).to_arrow()
 
 
 @pytest.mark.parametrize(
@@ -478,37 +477,25 @@ def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
         ("nothing = NULL", "nothing"),
         ("n.y = 1", r"n has no y"),
         ("l.x = 1", r"l has no x, it is (bigint|long)"),
-        ("l = i", "two columns"),
-        ("1 = 1", "without a column"),
-        ("upper(s) = 'A'", "UPPER"),
-        ("l + 1 = 2", "ADD"),
-        ("s LIKE '%a'", "LIKE pattern"),
-        ("s LIKE 'a_'", "LIKE pattern"),
-        ("s LIKE 'a%b%'", "LIKE pattern"),
         ("s LIKE 'a!%%' ESCAPE '!'", "ESCAPE"),
         ("s ILIKE 'a%'", "ILIKE"),
-        ("s RLIKE 'a'", "REGEXPLIKE"),
+        ("s RLIKE 'a'", "RLIKE"),
         ("l IN (SELECT 1)", "IN"),
-        ("l IN (i)", "COLUMN"),
         ("EXISTS (SELECT 1)", "EXISTS"),
-        ("CASE WHEN b THEN b END", "CASE"),
-        ("b IS TRUE", "IS"),
-        ("l <=> NULL", "NULLSAFEEQ"),
-        ("dt = current_date()", "CURRENTDATE"),
-        ("dt = DATE 'yesterday'", "type cannot hold"),
+        ("dt = current_date()", "current_date.* each moment"),
+        ("dt = DATE 'yesterday'", "not a date"),
         ("dt = 2026-11-01", "a date without quotes"),
         ("dt = 'yesterday'", "not a date"),
         ("dt = TIMESTAMP '2024-01-01 12:00:00'", "date column needs a date"),
-        ("l = CAST(1.5 AS BIGINT)", "type cannot hold"),
-        ("CAST(l AS STRING) = '1'", "CAST"),
         ("l = 'one'", "not a number"),
-        ("s = 1", "string column needs a text in quotes, such as 'a'"),
+        ("s = 1", "string column needs a string in quotes, such as 'a'"),
         ("b = 1", "boolean column needs true or false, without quotes"),
         ("l", "column l .*needs a number"),
         ("n = 1", "no order"),
         ("i LIKE '1%'", "LIKE takes a string"),
         ("tn = TIMESTAMP '2024-01-01 00:00:00+01:00'", "without a zone"),
-        ("s = 'it''s'", "apostrophe"),
+        ('s = "a"', "double quotes .* line 1, column 5.* Write 'a' .* `a` for the column"),
+        ("l = CAST('1x' AS BIGINT)", "type cannot hold"),
         ("l = ?", "PLACEHOLDER"),
         ("SELECT 1", "SELECT"),
         ("DROP TABLE t", "DROP"),

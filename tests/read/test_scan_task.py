@@ -24,7 +24,7 @@ from pyroaring import BitMap64
 import txlog
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError
-from txlog.expressions import predicates
+from txlog.expressions import sql
 from txlog.expressions.predicates import bind_predicate
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import DeletionVectorDescriptor
@@ -273,8 +273,8 @@ def test_two_extra_columns_of_one_name_are_refused(table: txlog.Table) -> None:
 
 @pytest.mark.parametrize("read", ["to_arrow", "to_batches", "files", "transaction"])
 def test_a_read_binds_its_predicate_once(read: str, grouped: txlog.Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    bound, bind = [], predicates._bind
-    monkeypatch.setattr(predicates, "_bind", lambda *args: bound.append(args) or bind(*args))
+    bound, parse = [], sql.parse_predicate
+    monkeypatch.setattr(sql, "parse_predicate", lambda *args: bound.append(args) or parse(*args))
     if read == "transaction":
         with grouped.transaction() as txn:
             assert txn.read("n = 250", ["n"]).num_rows == 1

@@ -128,5 +128,5 @@ def test_no_row_group_with_a_match_is_left_out(values: list[int | None], group_r
     rows = pa.table({"c": pa.array(values, pa.int64())})
     left = matching(rows, where, group_rows)
     numbered = rows.append_column("group", pa.array([n // group_rows for n in range(len(values))]))
-    kept = numbered.filter(parse_predicate(where, from_arrow(rows.schema)).to_arrow_expression())
+    kept = numbered.filter(parse_predicate(where, from_arrow(rows.schema)).to_arrow())
     assert set(left) >= set(kept.column("group").to_pylist())

@@ -1,9 +1,9 @@
-"""Predicates: which rows a read, a delete or an overwrite means. The tree, how it is built, how it is bound.
+"""Predicates: the conditions that files can be skipped by. The nodes, how they are built, how they are bound.
 
-In: ``col("day") == "2026-11-20"`` and its like (SQL text is read by ``predicate_sql``). Out: an immutable tree
-that `bind` checks against a schema. Its truth is SQL's, three-valued; its order is Spark's: NaN equals NaN and
-is greater than every number, strings compare by their UTF-8 bytes. ``predicate_pruning`` decides with it which
-files may match, ``predicate_filter`` turns it into an exact filter of rows.
+In: ``col("day") == "2026-11-20"`` and the like (``sql`` reads SQL text). Out: an immutable tree that `bind` checks
+against a schema. Its truth is SQL's, three-valued; its order is Spark's: NaN equals NaN and is greater than every
+number, strings compare by their UTF-8 bytes. Any other boolean expression of ``tree``, such as ``upper(s) = 'A'``,
+stands in a `Holds`: it filters rows, and `prunable` puts `Anything` in its place for ``skipping``.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from txlog.errors import InvalidInputError
+from txlog.expressions.tree import Call, Expression, Path, Reference, columns_of, operand_text, path_text
 from txlog.expressions.values import Ordered, fit, value_text
-from txlog.protocol.schema import STRING, DataType, Struct, type_name
+from txlog.protocol.schema import BOOLEAN, STRING, DataType, Struct, type_name
 from txlog.util.arguments import described
 
 __all__ = [
     "And",
+    "Anything",
     "Column",
     "Comparison",
     "Constant",
+    "Holds",
     "In",
     "IsNull",
     "Literal",
@@ -33,24 +36,29 @@ __all__ = [
     "Predicate",
     "StartsWith",
     "bind",
+    "bind_leaf",
     "bind_predicate",
     "col",
     "paths_of",
+    "prunable",
+    "resolve",
     "type_of",
     "with_paths",
 ]
-
-Path: TypeAlias = tuple[str, ...]
-"""A column by its name, or a member of a struct by the names that lead to it."""
 
 Literal: TypeAlias = bool | int | float | decimal.Decimal | str | bytes | datetime.date | datetime.datetime
 """What a column may be compared with, before `bind` fits it to the column's type."""
 
 
-class Predicate:
+class Predicate(Expression):
     """One condition on a row: true, false or (as in SQL) unknown. ``str()`` gives it as SQL."""
 
     __slots__ = ()
+
+    @property
+    def type(self) -> DataType:
+        """A condition is a boolean."""
+        return BOOLEAN
 
     def __and__(self, other: Predicate) -> Predicate:
         return And(self, other)
@@ -64,12 +72,6 @@ class Predicate:
     def columns(self) -> frozenset[str]:
         """The top-level columns that decide it."""
         return frozenset(path[0] for path in paths_of(self))
-
-    def to_arrow_expression(self) -> Any:
-        """The exact filter of rows, a ``pyarrow.compute.Expression``; the predicate must be bound."""
-        from txlog.expressions.row_filter import to_arrow_expression
-
-        return to_arrow_expression(self)
 
     def __bool__(self) -> bool:
         raise TypeError("a predicate has no truth value of its own: combine with &, | and ~, not with and, or, not")
@@ -87,15 +89,15 @@ class Constant(Predicate):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(Predicate):
-    """``column operator value``. ``type`` is the column's once bound; the value then is one of `Ordered`."""
+    """``column operator value``. ``column_type`` is there once bound; the value then is one of `Ordered`."""
 
     path: Path
     operator: str
     value: Literal | Ordered
-    type: DataType | None = None
+    column_type: DataType | None = None
 
     def __str__(self) -> str:
-        return f"{_path_text(self.path)} {self.operator} {value_text(self.value, self.type)}"
+        return f"{path_text(self.path)} {self.operator} {value_text(self.value, self.column_type)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,13 @@ class In(Predicate):
     path: Path
     values: tuple[Literal | Ordered, ...]
     has_null: bool = False
-    type: DataType | None = None
+    column_type: DataType | None = None
 
     def __str__(self) -> str:
-        shown = [value_text(value, self.type) for value in self.values[:10]]
+        shown = [value_text(value, self.column_type) for value in self.values[:10]]
         shown += [f"... {len(self.values) - 10} more"] if len(self.values) > 10 else []
         shown += ["NULL"] if self.has_null else []
-        return f"{_path_text(self.path)} IN ({', '.join(shown)})"
+        return f"{path_text(self.path)} IN ({', '.join(shown)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +122,10 @@ class StartsWith(Predicate):
 
     path: Path
     prefix: str
-    type: DataType | None = None
+    column_type: DataType | None = None
 
     def __str__(self) -> str:
-        return f"{_path_text(self.path)} LIKE {value_text(self.prefix + '%', STRING)}"
+        return f"{path_text(self.path)} LIKE {value_text(self.prefix + '%', STRING)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +133,28 @@ class IsNull(Predicate):
     """``column IS NULL``: never unknown itself."""
 
     path: Path
-    type: DataType | None = None
+    column_type: DataType | None = None
 
     def __str__(self) -> str:
-        return f"{_path_text(self.path)} IS NULL"
+        return f"{path_text(self.path)} IS NULL"
+
+
+@dataclass(frozen=True, slots=True)
+class Holds(Predicate):
+    """Any other boolean expression as a condition, such as ``upper(s) = 'A'`` or ``a < b``."""
+
+    condition: Expression
+
+    def __str__(self) -> str:
+        return str(self.condition)
+
+
+@dataclass(frozen=True, slots=True)
+class Anything(Predicate):
+    """In place of a condition that files cannot be judged by: for some row it may be true, for some false."""
+
+    def __str__(self) -> str:
+        return "(any condition)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +163,7 @@ class And(Predicate):
     right: Predicate
 
     def __str__(self) -> str:
-        return f"{_operand_text(self.left)} AND {_operand_text(self.right)}"
+        return f"{operand_text(self.left)} AND {operand_text(self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +172,7 @@ class Or(Predicate):
     right: Predicate
 
     def __str__(self) -> str:
-        return f"{_operand_text(self.left)} OR {_operand_text(self.right)}"
+        return f"{operand_text(self.left)} OR {operand_text(self.right)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +180,7 @@ class Not(Predicate):
     operand: Predicate
 
     def __str__(self) -> str:
-        return f"NOT {_operand_text(self.operand)}"
+        return f"NOT {operand_text(self.operand)}"
 
 
 class Column:
@@ -210,7 +230,7 @@ class Column:
     def _compare(self, operator: str, value: Literal | None) -> Predicate:
         if value is None:
             raise InvalidInputError(
-                f"a comparison of {_path_text(self.path)} with None is never true: use is_null() or is_not_null()"
+                f"a comparison of {path_text(self.path)} with None is never true: use is_null() or is_not_null()"
             )
         return Comparison(self.path, operator, value)
 
@@ -250,26 +270,48 @@ def bind(predicate: Predicate, schema: Struct) -> Predicate:
         raise InvalidInputError("the predicate is nested too deeply: compare with many values by isin()") from None
 
 
-def paths_of(predicate: Predicate) -> frozenset[Path]:
-    """Every column, or member of a struct, that decides the predicate."""
+def bind_leaf(predicate: Comparison | In | StartsWith, data_type: DataType) -> Predicate:
+    """A leaf on a column whose path is resolved, with values of the column's type. Raises ``InvalidInputError``."""
     match predicate:
-        case And(left, right) | Or(left, right):
-            return paths_of(left) | paths_of(right)
+        case Comparison(path, operator, value):
+            return _bind_comparison(path, data_type, operator, value)
+        case In(path, values, has_null):
+            return _bind_in(path, data_type, values, has_null)
+        case StartsWith(path, prefix):
+            if data_type != STRING:
+                raise _cannot_compare(path, data_type, prefix + "%", "LIKE takes a string column")
+            _bind_comparison(path, data_type, ">=", prefix)  # refuses text that no column can hold
+            return StartsWith(path, prefix, data_type)
+
+
+def prunable(predicate: Predicate) -> Predicate:
+    """What ``skipping`` understands of a bound condition: `Anything` in place of each part that it does not.
+
+    Sound below NOT too, since `Anything` may be true as well as false.
+    """
+    match predicate:
+        case And(left, right):
+            return And(prunable(left), prunable(right))
+        case Or(left, right):
+            return Or(prunable(left), prunable(right))
         case Not(operand):
-            return paths_of(operand)
-        case Constant():
-            return frozenset()
-        case Comparison(path) | In(path) | StartsWith(path) | IsNull(path):
-            return frozenset((path,))
-    raise TypeError(f"not a predicate: {predicate!r}")
+            return Not(prunable(operand))
+        case Holds():
+            return Anything()
+    return predicate
+
+
+def paths_of(predicate: Expression) -> frozenset[Path]:
+    """Every column, or member of a struct, of the table that decides the predicate."""
+    return frozenset(path for side, path in columns_of(predicate) if side == "target")
 
 
 def type_of(path: Path, schema: Struct) -> DataType:
     """The type of a column that `bind` has resolved."""
-    return _resolved(path, schema)[1]
+    return resolve(path, schema)[1]
 
 
-def with_paths(predicate: Predicate, change: Callable[[Path], Path]) -> Predicate:
+def with_paths(predicate: Expression, change: Callable[[Path], Path]) -> Any:
     """The same condition on other columns: each path replaced by what ``change`` makes of it."""
     match predicate:
         case And(left, right):
@@ -278,9 +320,28 @@ def with_paths(predicate: Predicate, change: Callable[[Path], Path]) -> Predicat
             return Or(with_paths(left, change), with_paths(right, change))
         case Not(operand):
             return Not(with_paths(operand, change))
-        case Comparison(path) | In(path) | StartsWith(path) | IsNull(path):
+        case Holds(condition):
+            return Holds(with_paths(condition, change))
+        case Call(_, arguments):
+            return replace(predicate, arguments=tuple(with_paths(argument, change) for argument in arguments))
+        case Comparison(path) | In(path) | StartsWith(path) | IsNull(path) | Reference(path, _, "target"):
             return replace(predicate, path=change(path))
     return predicate
+
+
+def resolve(path: Path, schema: Struct) -> tuple[Path, DataType]:
+    """The path in the schema's spelling, and its type. Raises ``InvalidInputError`` naming what there is instead."""
+    found: list[str] = []
+    here: DataType = schema
+    for name in path:
+        member = here.find(name) if isinstance(here, Struct) else None
+        if member is None:
+            known = f"it has {', '.join(here.names)}" if isinstance(here, Struct) else f"it is {type_name(here)}"
+            where = path_text(tuple(found)) if found else "the table"
+            raise InvalidInputError(f"the predicate names column {path_text(path)}: {where} has no {name}, {known}")
+        found.append(member.name)
+        here = member.type
+    return tuple(found), here
 
 
 # --- binding ------------------------------------------------------------------------------------------------
@@ -295,32 +356,11 @@ def _bind(predicate: Predicate, schema: Struct) -> Predicate:
         case Not(operand):
             return Not(_bind(operand, schema))
         case IsNull(path, None):
-            return IsNull(*_resolved(path, schema))
-        case Comparison(path, operator, value, None):
-            return _bind_comparison(*_resolved(path, schema), operator, value)
-        case In(path, values, has_null, None):
-            return _bind_in(*_resolved(path, schema), values, has_null)
-        case StartsWith(path, prefix, None):
-            found, data_type = _resolved(path, schema)
-            if data_type != STRING:
-                raise _cannot_compare(found, data_type, prefix + "%", "LIKE takes a string column")
-            _bind_comparison(found, data_type, ">=", prefix)  # refuses text that no column can hold
-            return StartsWith(found, prefix, data_type)
+            return IsNull(*resolve(path, schema))
+        case Comparison(path, _, _, None) | In(path, _, _, None) | StartsWith(path, _, None):
+            found, data_type = resolve(path, schema)
+            return bind_leaf(replace(predicate, path=found), data_type)
     return predicate
-
-
-def _resolved(path: Path, schema: Struct) -> tuple[Path, DataType]:
-    found: list[str] = []
-    here: DataType = schema
-    for name in path:
-        member = here.find(name) if isinstance(here, Struct) else None
-        if member is None:
-            known = f"it has {', '.join(here.names)}" if isinstance(here, Struct) else f"it is {type_name(here)}"
-            where = _path_text(tuple(found)) if found else "the table"
-            raise InvalidInputError(f"the predicate names column {_path_text(path)}: {where} has no {name}, {known}")
-        found.append(member.name)
-        here = member.type
-    return tuple(found), here
 
 
 def _bind_comparison(path: Path, data_type: DataType, operator: str, value: Literal | Ordered) -> Predicate:
@@ -359,16 +399,5 @@ def _bind_in(path: Path, data_type: DataType, values: tuple[Literal | Ordered, .
 
 def _cannot_compare(path: Path, data_type: DataType, value: object, why: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the predicate compares column {_path_text(path)} ({type_name(data_type)}) with {value!r}: {why}"
+        f"the predicate compares column {path_text(path)} ({type_name(data_type)}) with {value!r}: {why}"
     )
-
-
-# --- text ---------------------------------------------------------------------------------------------------
-
-
-def _operand_text(predicate: Predicate) -> str:
-    return f"({predicate})" if isinstance(predicate, (And, Or, Not)) else str(predicate)
-
-
-def _path_text(path: Path) -> str:
-    return ".".join(name if name.isidentifier() else f"`{name.replace('`', '``')}`" for name in path)

@@ -1,7 +1,8 @@
-"""The exact filter: a bound predicate as an Arrow expression that keeps the rows where it is true.
+"""The exact filter: what Arrow computes for the leaves of a predicate that compare a column with literals.
 
-In: a predicate. Out: ``pyarrow.compute.Expression`` with SQL's three truth values (Arrow's Kleene logic) and Spark's
-order of floats, where Arrow alone would have NaN differ from itself and be greater than nothing.
+In: a column, as an array or as a field of a ``pyarrow.compute.Expression``, and literals. Out: SQL's three truth values
+(Arrow's Kleene logic) in Spark's order of floats, where Arrow alone would have NaN differ from itself and be greater
+than nothing.
 """
 
 from __future__ import annotations
@@ -11,83 +12,55 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.expressions.predicates import And, Comparison, Constant, In, IsNull, Not, Or, Path, Predicate, StartsWith
-from txlog.protocol.schema import DataType, Primitive, type_to_arrow
+from txlog.expressions.types import is_floating
+from txlog.protocol.schema import type_to_arrow
 
-__all__ = ["to_arrow_expression"]
+__all__ = ["ARROW_COMPARISONS", "comparison", "membership"]
 
-
-def to_arrow_expression(predicate: Predicate) -> pc.Expression:
-    """The filter for rows in the table's Arrow schema (``schema.to_arrow``). The predicate must be bound."""
-    match predicate:
-        case And(left, right):
-            return to_arrow_expression(left) & to_arrow_expression(right)
-        case Or(left, right):
-            return to_arrow_expression(left) | to_arrow_expression(right)
-        case Not(operand):
-            return ~to_arrow_expression(operand)
-        case Constant(value):
-            return pc.scalar(pa.scalar(value, pa.bool_()))
-        case IsNull(path):
-            return pc.field(*path).is_null()
-        case Comparison(path, operator, value, data_type):
-            return _comparison(path, operator, value, _bound(predicate, data_type))
-        case In(path, values, has_null, data_type):
-            return _membership(path, values, has_null, _bound(predicate, data_type))
-        case StartsWith(path, prefix):
-            return pc.starts_with(pc.field(*path), prefix)
-    raise TypeError(f"not a predicate: {predicate!r}")
+ARROW_COMPARISONS = {
+    "=": pc.equal,
+    "!=": pc.not_equal,
+    "<": pc.less,
+    "<=": pc.less_equal,
+    ">": pc.greater,
+    ">=": pc.greater_equal,
+}
 
 
-def _bound(predicate: Predicate, data_type: DataType | None) -> DataType:
-    if data_type is None:
-        raise TypeError(f"bind the predicate to a schema first: {predicate}")
-    return data_type
-
-
-def _comparison(path: Path, operator: str, value: Any, data_type: DataType) -> pc.Expression:
-    if not _is_float(data_type):
-        return _ARROW[operator](pc.field(*path), pc.scalar(pa.scalar(value, type_to_arrow(data_type))))
-    column = pc.field(*path).cast(pa.float64())
-    if value == value:
-        compared = _ARROW[operator](column, pc.scalar(pa.scalar(value, pa.float64())))
-        return compared | pc.is_nan(column) if operator in (">", ">=") else compared
+def comparison(column: Any, operator: str, value: Any, data_type: Any, rows: Any) -> Any:
+    """``column operator value``; ``rows.literal`` makes the form of a scalar that belongs to the column's."""
+    compare = ARROW_COMPARISONS[operator]
+    if not is_floating(data_type):
+        return compare(column, rows.literal(pa.scalar(value, type_to_arrow(data_type))))
+    column = _as_double(column)
     is_nan = pc.is_nan(column)
+    if value == value:
+        compared = compare(column, rows.literal(pa.scalar(value, pa.float64())))
+        return pc.or_kleene(compared, is_nan) if operator in (">", ">=") else compared
     match operator:
         case "=" | ">=":
             return is_nan
         case "!=" | "<":
-            return ~is_nan
+            return pc.invert(is_nan)
         case "<=":
-            return is_nan | ~is_nan
-    return is_nan & ~is_nan
+            return pc.or_kleene(is_nan, pc.invert(is_nan))
+    return pc.and_kleene(is_nan, pc.invert(is_nan))
 
 
-def _membership(path: Path, values: tuple[Any, ...], has_null: bool, data_type: DataType) -> pc.Expression:
+def membership(column: Any, values: tuple[Any, ...], has_null: bool, data_type: Any, rows: Any) -> Any:
     """A miss is unknown where the row or the list holds a null; Arrow's ``is_in`` would call it false."""
-    column = pc.field(*path)
     arrow_type = type_to_arrow(data_type)
     kept = list(values)
-    if _is_float(data_type):
-        column, arrow_type = column.cast(pa.float64()), pa.float64()
+    if is_floating(data_type):
+        column, arrow_type = _as_double(column), pa.float64()
         kept = [value for value in values if value == value]
         kept += [-value for value in kept if value == 0]  # Arrow tells the two zeros apart, SQL does not
-    found = column.isin(pa.array(kept, arrow_type))
+    found = pc.is_in(column, value_set=pa.array(kept, arrow_type))
     if any(value != value for value in values):
-        found = found | pc.is_nan(column)
-    unknown = pc.scalar(pa.scalar(None, pa.bool_()))
-    return found | unknown if has_null else found | (column.is_null() & unknown)
+        found = pc.or_kleene(found, pc.is_nan(column))
+    unknown = rows.literal(pa.scalar(None, pa.bool_()))
+    return pc.or_kleene(found, unknown if has_null else pc.and_kleene(pc.is_null(column), unknown))
 
 
-def _is_float(data_type: DataType) -> bool:
-    return isinstance(data_type, Primitive) and data_type.name in ("float", "double")
-
-
-_ARROW = {
-    "=": lambda left, right: left == right,
-    "!=": lambda left, right: left != right,
-    "<": lambda left, right: left < right,
-    "<=": lambda left, right: left <= right,
-    ">": lambda left, right: left > right,
-    ">=": lambda left, right: left >= right,
-}
+def _as_double(column: Any) -> Any:
+    return column.cast(pa.float64())

@@ -64,7 +64,7 @@ class Fitted:
 
 
 def fit(value: Any, data_type: DataType) -> Fitted:
-    """Fit a literal to a column's type as Spark compares the two; text is read as a value of the type.
+    """Fit a literal to a column's type as Spark compares the two; a string is read as a value of the type.
 
     A timestamp without a zone is UTC. Raises ``ValueError`` saying why the two cannot be compared.
     """
@@ -92,7 +92,7 @@ def fit(value: Any, data_type: DataType) -> Fitted:
 
 
 def utf8(text: str) -> str:
-    """The text, which no column can hold where it has lone surrogates: ``ValueError`` then."""
+    """The string itself. Raises ``ValueError`` where it has lone surrogates, which no column can hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -101,7 +101,7 @@ def utf8(text: str) -> str:
 
 
 _PLAIN: dict[str, tuple[type[str] | type[bool] | type[bytes], str]] = {
-    "string": (str, "a text in quotes, such as 'a'"),
+    "string": (str, "a string in quotes, such as 'a'"),
     "boolean": (bool, "true or false, without quotes"),
     "binary": (bytes, "bytes, such as X'0AFF'"),
 }
@@ -163,14 +163,14 @@ def parse_date(text: str) -> datetime.date:
     try:
         return datetime.date.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError("the text is not a date like 2026-11-20") from None
+        raise ValueError("the string is not a date like 2026-11-20") from None
 
 
 def parse_timestamp(text: str) -> datetime.datetime:
     """``2026-11-20 08:15:00.123456+01:00``; clock, fraction and zone may be left out. Raises ``ValueError``."""
     found = _TIMESTAMP.fullmatch(text.strip())
     if found is None:
-        raise ValueError("the text is not a timestamp like 2026-11-20 08:15:00")
+        raise ValueError("the string is not a timestamp like 2026-11-20 08:15:00")
     day, hour, minute, second, fraction, utc, sign, offset_hour, offset_minute = found.groups()
     clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}.{(fraction or '').ljust(6, '0')}"
     moment = datetime.datetime.fromisoformat(f"{day}T{clock}")
@@ -198,7 +198,7 @@ def value_text(value: Any, data_type: DataType | None) -> str:
     if isinstance(value, bytes):
         return f"X'{value.hex().upper()}'"
     if isinstance(value, (str, datetime.date)):
-        escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+        escaped = str(value).replace("\\", "\\\\").replace("'", "''")
         return f"'{escaped}'"
     if isinstance(value, float) and not math.isfinite(value):
         return f"'{value}'"
@@ -222,7 +222,7 @@ def _number(value: Any) -> int | float | decimal.Decimal:
             return decimal.Decimal(text)
         if text.lower().lstrip("+-") in ("nan", "inf", "infinity"):
             return float(text)
-        raise ValueError("the text is not a number")
+        raise ValueError("the string is not a number")
     if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
         raise ValueError("the column needs a number")
     return value

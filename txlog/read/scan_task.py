@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, NotFoundError, StorageError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.column_mapping import physical_name
@@ -135,18 +135,22 @@ class TaskReader:
         partition_columns = {fold_name(name) for name in selection.partition_columns}
         self._constants = [each for each in self._needed if fold_name(each.name) in partition_columns]
         self._pruner = _row_group_pruner(selection)
-        self._row_filter = None if selection.predicate is None else selection.predicate.to_arrow_expression()
 
     def batches(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
         """The rows of one task; see `ScanTask.batches`."""
         names = self._schema.names
+        predicate = self._selection.predicate
         for batch in self._opened(task):
-            if self._row_filter is not None:
-                batch = batch.filter(self._row_filter)
+            if predicate is not None:
+                batch = batch.filter(self._kept(predicate, batch))
             if batch.num_rows:
                 columns = [batch.column(name) for name in names]
                 # Only a selection of nothing keeps the number of rows.
                 yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch.select([])
+
+    def _kept(self, predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
+        with TxlogError.located(self._selection.uri, self._selection.version):
+            return predicate.evaluate(batch)
 
     def _opened(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
         """The live rows of the row groups that may match, as the columns that the selection needs."""

@@ -19,7 +19,19 @@ import pyarrow.compute as pc
 
 from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers, numbers_of
 from txlog.arrow.maps import partition_texts
-from txlog.expressions.predicates import And, Comparison, Constant, In, IsNull, Not, Or, Path, Predicate, StartsWith
+from txlog.expressions.predicates import (
+    And,
+    Anything,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+)
 from txlog.expressions.values import beside
 from txlog.protocol.schema import STRING, Struct, leaf_paths
 from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_of_struct, bounds_of_text, leaves_of
@@ -231,6 +243,8 @@ class _Judge:
                 return may_be_false, may_be_true
             case Constant(value):
                 return self._all(value is True), self._all(value is False)
+            case Anything():
+                return self._all(True), self._all(True)
             case Comparison(path) | In(path) | StartsWith(path) | IsNull(path):
                 return self._of_column(predicate, path)
         raise TypeError(f"not a predicate: {predicate!r}")

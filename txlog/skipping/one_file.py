@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 from txlog.errors import TxlogError
 from txlog.expressions.predicates import (
     And,
+    Anything,
     Comparison,
     Constant,
     In,
@@ -27,6 +28,7 @@ from txlog.expressions.predicates import (
     Predicate,
     StartsWith,
     paths_of,
+    prunable,
     type_of,
     with_paths,
 )
@@ -65,7 +67,7 @@ class Pruner:
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
         # The log knows columns by the names they have in the files, and so does everything from here on.
-        self.predicate = with_paths(predicate, functools.partial(physical_path, schema))
+        self.predicate = with_paths(prunable(predicate), functools.partial(physical_path, schema))
         partition_columns = physical_names(schema, partition_columns)
         self.schema = schema = physical_schema(schema)
         self.paths = paths_of(self.predicate)
@@ -133,6 +135,8 @@ def may_match(
 
 def is_partition_predicate(predicate: Predicate, partition_columns: tuple[str, ...]) -> bool:
     """Whether partition values alone decide it, so that it keeps or drops whole files."""
+    if prunable(predicate) != predicate:
+        return False
     return all(len(path) == 1 and path[0] in partition_columns for path in paths_of(predicate))
 
 
@@ -171,6 +175,8 @@ def possible(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Possible:
             return may_be_false, may_be_true
         case Constant(value):
             return value is True, value is False
+        case Anything():
+            return True, True
         case IsNull(path):
             known = facts.get(path, _UNKNOWN)
             return known.may_be_null, known.may_be_value

@@ -1,0 +1,506 @@
+"""Values and conditions against independent oracles: duckdb on generated rows, and Python where engines differ.
+
+integration/test_spark_expressions.py compares the same functions with Spark SQL.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import math
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.evaluate import can_fail
+from txlog.expressions.functions import ALIASES, FUNCTIONS
+from txlog.expressions.join import conjuncts, split_join
+from txlog.expressions.kernels import KERNELS
+from txlog.expressions.predicates import Anything, Comparison, prunable
+from txlog.expressions.sql import assign, parse, parse_predicate
+from txlog.expressions.tree import columns_of
+from txlog.protocol import schema as delta
+from txlog.protocol.schema import Field, Struct, to_arrow, type_name, type_to_arrow
+from txlog.skipping.one_file import is_partition_predicate, may_match
+
+UTC = datetime.timezone.utc
+TYPES: dict[str, delta.DataType] = {
+    "y": delta.BYTE,
+    "i": delta.INTEGER,
+    "j": delta.INTEGER,
+    "l": delta.LONG,
+    "f": delta.FLOAT,
+    "d": delta.DOUBLE,
+    "e": delta.DOUBLE,
+    "m": delta.Decimal(6, 2),
+    "n": delta.Decimal(9, 4),
+    "s": delta.STRING,
+    "t": delta.STRING,
+    "b": delta.BOOLEAN,
+    "dt": delta.DATE,
+    "du": delta.DATE,
+    "ts": delta.TIMESTAMP,
+    "tn": delta.TIMESTAMP_NTZ,
+    "n1": Struct((Field("x", delta.LONG),)),
+}
+SCHEMA = Struct(tuple(Field(name, data_type) for name, data_type in TYPES.items()))
+ARROW_SCHEMA = to_arrow(SCHEMA)
+
+DOUBLES = st.sampled_from([-math.inf, -1.5, -0.0, 0.0, 0.1, 2.5, 1e300, math.inf, math.nan])
+STRINGS = st.sampled_from(["", "a", "ab", " ab ", "Ab%_", "é", "it's", "back\\slash", "line\nbreak", "\U0001f600x"])
+MOMENTS = st.datetimes(datetime.datetime(1905, 1, 1), datetime.datetime(2095, 1, 1))
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "y": st.integers(-5, 5),
+    "i": st.integers(-20, 20),
+    "j": st.integers(-3, 3),
+    "l": st.sampled_from([-(2**53) - 1, -7, -1, 0, 1, 7, 2**53 + 1]),
+    "f": st.sampled_from([-1.5, 0.0, 0.25, 3.0, math.inf, math.nan]),
+    "d": DOUBLES,
+    "e": DOUBLES,
+    "m": st.decimals(-99, 99, places=2),
+    "n": st.decimals(-99, 99, places=4),
+    "s": STRINGS,
+    "t": STRINGS,
+    "b": st.booleans(),
+    "dt": st.dates(datetime.date(1905, 1, 1), datetime.date(2095, 1, 1)),
+    "du": st.dates(datetime.date(1905, 1, 1), datetime.date(2095, 1, 1)),
+    "ts": MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC)),
+    "tn": MOMENTS,
+    "n1": st.fixed_dictionaries({"x": st.none() | st.integers(0, 3)}),
+}
+ROW = st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()})
+
+
+def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([dict.fromkeys(TYPES) | row for row in rows], schema=ARROW_SCHEMA)
+
+
+def values(text: str, rows: list[dict[str, Any]], **options: Any) -> list[Any]:
+    return parse(text, SCHEMA, **options).evaluate(batch_of(rows)).to_pylist()
+
+
+@pytest.fixture(scope="module")
+def oracle() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone='UTC'")
+    return connection
+
+
+# --- against duckdb -------------------------------------------------------------------------------------------
+
+# Of each kind, texts of expressions that mean the same in both dialects; `{}` is an expression of the kind named.
+NUMBERS = st.recursive(
+    st.sampled_from(["y", "i", "j", "l", "n1.x", "1", "7", "-3"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("+-"), inner).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"),
+        inner.map(lambda one: f"(CAST({one} AS BIGINT) % 5)"),
+        st.tuples(inner, inner).map(lambda parts: f"coalesce({parts[0]}, {parts[1]})"),
+        inner.map(lambda one: f"abs({one})"),
+        inner.map(lambda one: f"CAST({one} AS BIGINT)"),
+        st.sampled_from(["length(s)", "year(dt)", "month(ts)", "day(tn)", "quarter(dt)", "dayofyear(ts)"]),
+        st.sampled_from(["hour(ts)", "minute(tn)", "second(ts)", "date_diff('day', du, dt)", "weekofyear(dt)"]),
+    ),
+    max_leaves=4,
+)
+DECIMALS = st.sampled_from(["m", "n", "m + n", "m - n", "m * n", "-m", "abs(n)", "m + 1", "i + m", "m * 1.1"])
+FLOATS = st.recursive(
+    st.sampled_from(["d", "e", "f", "CAST(i AS DOUBLE)", "CAST(m AS DOUBLE)", "CAST(l AS DOUBLE)", "1.5e0"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"),
+        inner.map(lambda one: f"-({one})"),
+        inner.map(lambda one: f"({one} / 4e0)"),
+        inner.map(lambda one: f"abs({one})"),
+    ),
+    max_leaves=3,
+)
+WORDS = st.recursive(
+    st.sampled_from(["s", "t", "'a'", "'it''s'", "''", "CAST(i AS STRING)", "CAST(dt AS STRING)", "CAST(b AS STRING)"]),
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda parts: f"({parts[0]} || {parts[1]})"),
+        st.sampled_from(["upper", "lower", "trim", "ltrim", "rtrim"]).flatmap(
+            lambda name: inner.map(lambda one: f"{name}({one})")
+        ),
+        inner.map(lambda one: f"substring({one}, 2, 2)"),
+        inner.map(lambda one: f"left({one}, 1)"),
+        inner.map(lambda one: f"right({one}, 2)"),
+        inner.map(lambda one: f"replace({one}, 'a', 'xy')"),
+        st.tuples(inner, inner).map(lambda parts: f"nullif({parts[0]}, {parts[1]})"),
+    ),
+    max_leaves=3,
+)
+DAYS = st.sampled_from(
+    ["dt", "du", "CAST(ts AS DATE)", "CAST(tn AS DATE)", "DATE '2024-02-29'", "coalesce(dt, du)", "dt + 3", "du - j"]
+)
+TIMES = st.sampled_from(
+    ["tn", "TIMESTAMP_NTZ '2024-02-29 12:00:00'", "CAST(dt AS TIMESTAMP_NTZ)"]
+    + [f"date_trunc('{unit}', tn)" for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")]
+)
+KINDS = {"number": NUMBERS, "decimal": DECIMALS, "float": FLOATS, "string": WORDS, "date": DAYS, "time": TIMES}
+
+
+@st.composite
+def comparisons(draw: st.DrawFn) -> str:
+    kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
+    left, right = draw(kind), draw(kind)
+    form = draw(st.sampled_from(["compare", "distinct", "null", "in", "between"]))
+    if form == "null":
+        return f"({left}) IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
+    if form == "in":
+        return f"({left}) {draw(st.sampled_from(['', 'NOT ']))}IN ({right}, {draw(kind)})"
+    if form == "between":
+        return f"({left}) BETWEEN {right} AND {draw(kind)}"
+    operator = "IS DISTINCT FROM" if form == "distinct" else draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
+    return f"({left}) {operator} ({right})"
+
+
+PATTERNS = st.sampled_from(["a%", "%b%", "_b", "a_", "%", "", "%e_", "A%", "é", "it''s", "li%k"])
+CONDITIONS = st.recursive(
+    comparisons() | st.just("b") | PATTERNS.map(lambda pattern: f"s LIKE '{pattern}'") | st.just("b IS NOT TRUE"),
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
+        inner.map(lambda one: f"NOT ({one})"),
+        st.tuples(inner, inner, inner).map(lambda p: f"(CASE WHEN {p[0]} THEN {p[1]} ELSE {p[2]} END)"),
+    ),
+    max_leaves=4,
+)
+ANY = st.one_of(*KINDS.values(), CONDITIONS)
+
+
+def in_duckdb(text: str) -> str:
+    """The text in duckdb's words."""
+    return text.replace("TIMESTAMP_NTZ", "TIMESTAMP").replace("date_diff('day', du, dt)", "(dt - du)")
+
+
+def ours(text: str) -> str:
+    return text.replace("date_diff('day', du, dt)", "datediff(dt, du)")
+
+
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right or (math.isnan(left) and math.isnan(right))
+    return bool(left == right)
+
+
+@given(rows=st.lists(ROW, min_size=1, max_size=6), text=ANY)
+def test_a_value_is_what_duckdb_computes(
+    oracle: duckdb.DuckDBPyConnection, rows: list[dict[str, Any]], text: str
+) -> None:
+    batch = batch_of(rows)
+    oracle.register("rows", pa.Table.from_batches([batch]))
+    expression = parse(ours(text), SCHEMA)
+    expected = [value for (value,) in oracle.execute(f"SELECT ({in_duckdb(text)}) FROM rows").fetchall()]
+    found = expression.evaluate(batch)
+    assert found.type == type_to_arrow(expression.type)
+    assert all(map(same, found.to_pylist(), expected)), (found.to_pylist(), expected, str(expression))
+    if not can_fail(expression):
+        delayed = pa.Table.from_batches([batch]).filter(
+            parse_predicate(f"({ours(text)}) IS NOT NULL", SCHEMA).to_arrow()
+        )
+        assert delayed.num_rows == sum(value is not None for value in expected)
+
+
+@given(rows=st.lists(ROW, min_size=1, max_size=6), text=CONDITIONS)
+def test_a_file_of_matching_rows_is_never_skipped(rows: list[dict[str, Any]], text: str) -> None:
+    predicate = parse_predicate(ours(text), SCHEMA)
+    numbers = [row["i"] for row in rows if row["i"] is not None]
+    bounds = {"minValues": {"i": min(numbers)}, "maxValues": {"i": max(numbers)}} if numbers else {}
+    stats = {"numRecords": len(rows), "nullCount": {"i": len(rows) - len(numbers)}, **bounds}
+    if any(predicate.evaluate(batch_of(rows)).to_pylist()):
+        assert may_match(predicate, {}, json.dumps(stats), SCHEMA, ())
+
+
+# --- what SQL refuses, and what it computes only where it is needed --------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "reason"),
+    [
+        ("i + 1", [{"i": 2**31 - 1}], "overflow"),
+        ("i * 2", [{"i": 2**30}], "overflow"),
+        ("-i", [{"i": -(2**31)}], "overflow"),
+        ("abs(l)", [{"l": -(2**63)}], "overflow"),
+        ("y - CAST(1 AS TINYINT)", [{"y": -128}], "overflow"),
+        ("i / j", [{"i": 1, "j": 0}], "divide by zero"),
+        ("d / e", [{"d": 1.0, "e": 0.0}], "divide by zero"),
+        ("i % j", [{"i": 1, "j": 0}], "divide by zero"),
+        ("l div j", [{"l": -(2**63), "j": -1}], "overflow"),
+        ("m / n", [{"m": Decimal("1"), "n": Decimal("0")}], "(?i)divide by zero"),
+        ("CAST(l AS INT)", [{"l": 2**31}], "not in range"),
+        ("CAST(d AS BIGINT)", [{"d": 1e19}], "truncated"),
+        ("CAST(d AS INT)", [{"d": math.nan}], "truncated"),
+        ("CAST(n AS DECIMAL(3,2))", [{"n": Decimal("99.9999")}], "does not fit"),
+        ("CAST(s AS INT)", [{"s": "1.5"}], "'1.5' is not a value of type int"),
+        ("CAST(s AS INT)", [{"s": "0x1F"}], "'0x1F' is not"),
+        ("CAST(s AS DATE)", [{"s": "yesterday"}], "'yesterday' is not a value of type date"),
+        ("CAST(s AS BOOLEAN)", [{"s": "maybe"}], "'maybe' is not"),
+        ("upper(s)", [{"s": "straße"}], "engines differ in the upper case"),
+        ("lower(s)", [{"s": "ΟΔΟΣ"}], "engines differ in the lower case"),
+    ],
+)
+def test_a_value_that_sql_has_no_answer_for_is_an_error_and_never_a_wrap(
+    text: str, rows: list[dict[str, Any]], reason: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        values(text, [{}, *rows])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CASE WHEN j != 0 THEN i div j END", [3, None, None]),
+        ("CASE j WHEN 0 THEN -1 ELSE i div j END", [3, -1, None]),
+        ("if(j = 0, NULL, i / j)", [3.5, None, None]),
+        ("coalesce(nullif(j, 0), i div (j + 1))", [2, 7, None]),
+        ("j != 0 AND i div j = 3", [True, False, None]),
+        ("j = 0 OR i div j = 3", [True, True, None]),
+        ("NOT (j = 0) AND (i div j > 5 OR s IS NULL)", [True, False, None]),
+    ],
+)
+def test_what_can_fail_is_computed_only_for_the_rows_that_need_it(text: str, expected: list[Any]) -> None:
+    assert values(text, [{"i": 7, "j": 2}, {"i": 7, "j": 0}, {"i": 7}]) == expected
+    with pytest.raises(InvalidInputError, match="Arrow cannot delay"):
+        parse(text, SCHEMA).to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "expected"),
+    [
+        ("i / j", {"i": 7, "j": 2}, 3.5),
+        ("i div j", {"i": -7, "j": 2}, -3),
+        ("i % j", {"i": -7, "j": 2}, -1),
+        ("l % -1", {"l": -(2**63)}, 0),
+        ("m / 3", {"m": Decimal("10.00")}, Decimal("3.333333")),
+        ("m / 1.5", {"m": Decimal("-10.00")}, Decimal("-6.666667")),
+        ("CAST(n AS DECIMAL(6,2))", {"n": Decimal("2.0050")}, Decimal("2.01")),
+        ("CAST(n AS DECIMAL(6,2))", {"n": Decimal("-2.0050")}, Decimal("-2.01")),
+        ("CAST(d AS INT)", {"d": -1.9}, -1),
+        ("CAST(n AS BIGINT)", {"n": Decimal("-1.9")}, -1),
+        ("CAST(s AS DOUBLE)", {"s": " +1.5e2 "}, 150.0),
+        ("CAST(s AS DECIMAL(5,1))", {"s": "1.25"}, Decimal("1.3")),
+        ("CAST(s AS BOOLEAN)", {"s": "Yes"}, True),
+        ("CAST(s AS DATE)", {"s": "2024-02-29"}, datetime.date(2024, 2, 29)),
+        ("CAST(ts AS DATE)", {"ts": datetime.datetime(1969, 12, 31, 23, tzinfo=UTC)}, datetime.date(1969, 12, 31)),
+        ("ceil(d)", {"d": -1.5}, -1),
+        ("floor(i)", {"i": 3}, 3),
+        ("dayofweek(dt)", {"dt": datetime.date(2024, 2, 25)}, 1),
+        ("weekday(dt)", {"dt": datetime.date(2024, 2, 25)}, 6),
+        ("trunc(dt, 'MM')", {"dt": datetime.date(2024, 2, 25)}, datetime.date(2024, 2, 1)),
+        ("substring(s, 0, 2)", {"s": "héllo"}, "hé"),
+        ("right(s, 9)", {"s": "héllo"}, "héllo"),
+        ("concat(s, NULL)", {"s": "a"}, None),
+        ("'it''s' || ' \\'x\\''", {}, "it's 'x'"),
+        ("s LIKE '50\\%'", {"s": "50%"}, True),
+        ("NULL + 1", {}, None),
+        ("nvl2(s, 1, 2)", {"s": "a"}, 1),
+        ("b <=> NULL", {}, True),
+        ("d = e", {"d": math.nan, "e": math.nan}, True),
+        ("d > e", {"d": math.nan, "e": math.inf}, True),
+        ("d >= e", {"d": math.nan}, None),
+        ("d <= e", {"e": math.nan}, None),
+        ("EXTRACT(YEAR FROM dt)", {"dt": datetime.date(2024, 2, 25)}, 2024),
+        ("CAST(i AS DOUBLE) IN (1, 2.0, NULL)", {"i": 3}, None),
+        ("upper(s) IN ('A', 'B')", {"s": "b"}, True),
+    ],
+)
+def test_values_that_engines_disagree_about_are_those_of_spark_in_ansi_mode(
+    text: str, row: dict[str, Any], expected: Any
+) -> None:
+    assert values(text, [row]) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("rand() < 0.5", "another value each time"),
+        ("uuid()", "another value each time"),
+        ("current_timestamp()", "another value at each moment"),
+        ("uper(s)", "did you mean upper"),
+        ("my_function(s)", "not supported: there are abs"),
+        ("round(d, 2)", "round doubles differently"),
+        ("regexp_replace(s, 'a', 'b')", "regular expressions of different kinds"),
+        ("upper(s, t)", "takes 1 argument, not 2"),
+        ("upper(i)", "takes string, not int: CAST it"),
+        ("s + 1", r"no string \+ int"),
+        ("dt - du", "datediff"),
+        ("s > i", "string and int cannot be compared: CAST one"),
+        ("CASE WHEN b THEN s ELSE i END", "no common type"),
+        ("CAST(d AS DECIMAL(10,2))", "a cast of double to decimal"),
+        ("CAST(d AS STRING)", "a cast of double to string"),
+        ("TRY_CAST(s AS INT)", "TRYCAST"),
+        ("s RLIKE t", "RLIKE"),
+        ("s LIKE t", "not a literal string"),
+        ("s LIKE 'a\\\\n'", "a backslash stands before %"),
+        ("sum(i)", "not supported"),
+        ("max(i) OVER ()", "WINDOW"),
+        ("1e400", "greater than every double"),
+        ("i = 1 AND s + (t || 'x') > 2", "line 1, column 11: there is no string . string"),
+    ],
+)
+def test_what_is_refused_names_the_text_and_what_to_write(text: str, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason) as caught:
+        parse(text, SCHEMA)
+    assert text.split("(")[0].split(" ")[0] in str(caught.value)
+
+
+def test_every_function_has_a_kernel_and_every_alias_a_function() -> None:
+    made_of_others = {"if", "nullif", "nvl2", "isnull", "isnotnull", "mod", "left", "right", "to_date", "negative"}
+    assert set(FUNCTIONS) - set(KERNELS) == made_of_others
+    assert set(ALIASES.values()) <= set(FUNCTIONS)
+
+
+def test_now_is_one_moment_given_by_the_caller() -> None:
+    now = datetime.datetime(2024, 2, 29, 23, 30, tzinfo=UTC)
+    assert values("current_timestamp()", [{}, {}], now=now) == [now, now]
+    assert values("date_sub(current_date(), 1)", [{}], now=now) == [datetime.date(2024, 2, 28)]
+    assert parse_predicate("dt >= current_date() - 7", SCHEMA, now=now) == parse_predicate("dt >= '2024-02-22'", SCHEMA)
+
+
+def test_a_struct_member_of_a_null_struct_is_null_and_a_constant_fills_every_row() -> None:
+    assert values("n1.x + 1", [{"n1": {"x": 1}}, {"n1": None}, {"n1": {"x": None}}]) == [2, None, None]
+    assert values("'x'", [{}, {}]) == ["x", "x"]
+    empty = parse("i + 1", SCHEMA).evaluate(ARROW_SCHEMA.empty_table())
+    assert empty.type == pa.int32()
+    assert len(empty) == 0
+
+
+def test_arrays_of_other_arrow_types_are_taken_for_the_same_values() -> None:
+    table = pa.table({"s": pa.chunked_array([pa.array(["a"], pa.large_string()), pa.array(["b"], pa.large_string())])})
+    assert parse("upper(s)", SCHEMA).evaluate(table).to_pylist() == ["A", "B"]
+
+
+# --- skipping -------------------------------------------------------------------------------------------------
+
+
+def test_what_files_cannot_be_judged_by_excludes_none_of_them_also_below_not() -> None:
+    predicate = parse_predicate("i = 5 AND NOT (upper(s) = 'A' OR j > 3)", SCHEMA)
+    assert prunable(predicate).columns() == {"i", "j"}
+    stats = '{"numRecords": 2, "minValues": {"i": %s, "j": %s}, "maxValues": {"i": 9, "j": 9}, "nullCount": {}}'
+    judged = [may_match(predicate, {}, stats % bounds, SCHEMA, ()) for bounds in ((5, 0), (6, 0), (5, 4))]
+    assert judged == [True, False, False]
+
+
+def test_a_constant_part_is_computed_once_so_that_files_are_skipped_by_it() -> None:
+    assert parse_predicate("i = 2 + 3", SCHEMA) == parse_predicate("i = 5", SCHEMA)
+    assert parse_predicate("dt = CAST('2024-' || '02-29' AS DATE)", SCHEMA) == parse_predicate(
+        "dt = '2024-02-29'", SCHEMA
+    )
+    assert isinstance(parse_predicate("l > CAST('5' AS INT)", SCHEMA), Comparison)
+    assert prunable(parse_predicate("i < j", SCHEMA)) == Anything()
+    assert not is_partition_predicate(parse_predicate("upper(s) = 'A'", SCHEMA), ("s",))
+
+
+# --- two sides ------------------------------------------------------------------------------------------------
+
+SOURCE = Struct((Field("ID", delta.LONG), Field("amount", delta.INTEGER), Field("op", delta.STRING)))
+TARGET = Struct((Field("id", delta.INTEGER), Field("amount", delta.INTEGER), Field("day", delta.DATE)))
+
+
+def joined(text: str) -> Any:
+    return parse_predicate(text, TARGET, source=SOURCE, target_alias="t", source_alias="s")
+
+
+def test_a_join_condition_comes_apart_into_keys_and_terms_of_each_side() -> None:
+    parts = split_join(joined("t.id = s.id AND day >= '2024-01-01' AND op != 'D' AND t.amount < s.amount AND TRUE"))
+    assert [(key.source, key.target, key.type) for key in parts.keys] == [(("ID",), ("id",), delta.LONG)]
+    assert parts.target == parse_predicate("day >= '2024-01-01'", TARGET)
+    assert parts.source is not None
+    assert columns_of(parts.source) == {("source", ("op",))}
+    assert parts.residual is not None
+    assert parts.residual.sides == {"target", "source"}
+    source = pa.table({"ID": [1], "amount": [5], "op": ["D"]})
+    assert parts.source.evaluate(None, source).to_pylist() == [False]
+
+
+@pytest.mark.parametrize(
+    "text", ["t.id > s.id", "t.id = s.id + 1", "t.id <=> s.id", "t.id = s.id OR t.amount = s.amount"]
+)
+def test_only_an_equality_of_two_columns_is_a_key(text: str) -> None:
+    parts = split_join(joined(text))
+    assert parts.keys == ()
+    assert conjuncts(joined(text)) == [parts.residual]
+
+
+def test_both_sides_are_read_row_by_row() -> None:
+    target = pa.RecordBatch.from_pylist([{"id": 1, "amount": 5}, {"id": 2, "amount": None}])
+    source = pa.RecordBatch.from_pylist([{"ID": 1, "amount": 7}, {"ID": 3, "amount": 1}])
+    value = parse("t.amount + s.amount", TARGET, source=SOURCE, target_alias="t", source_alias="s")
+    assert value.evaluate(target, source).to_pylist() == [12, None]
+    with pytest.raises(TypeError, match="source rows"):
+        value.evaluate(target)
+    with pytest.raises(TypeError, match="as many rows"):
+        value.evaluate(target, source.slice(1))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [("amount = 1", "write t.amount or s.amount"), ("t.op = 'D'", "no op"), ("target.id = 1", "no target")],
+)
+def test_a_name_that_either_side_may_mean_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        joined(text)
+
+
+def test_the_sides_are_called_target_and_source_unless_named() -> None:
+    named = parse_predicate("target.id = source.id", TARGET, source=SOURCE)
+    assert named == joined("t.id = s.id")
+    assert str(named) == "CAST(id AS BIGINT) = source.ID"
+
+
+# --- store assignment -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "row", "expected"),
+    [
+        ("m * 1.1", "m", {"m": Decimal("1.05")}, Decimal("1.16")),
+        ("i + 1", "y", {"i": 5}, 6),
+        ("l", "d", {"l": 2}, 2.0),
+        ("1.5", "i", {}, 1),
+        ("i", "s", {"i": 5}, "5"),
+        ("NULL", "dt", {}, None),
+        ("dt", "ts", {"dt": datetime.date(2024, 1, 1)}, datetime.datetime(2024, 1, 1, tzinfo=UTC)),
+        ("i > 1", "b", {"i": 2}, True),
+    ],
+)
+def test_a_value_is_stored_in_the_type_of_its_column(
+    text: str, column: str, row: dict[str, Any], expected: Any
+) -> None:
+    stored = assign(text, Field(column, TYPES[column]), SCHEMA)
+    assert stored.type == TYPES[column]
+    assert stored.evaluate(batch_of([row])).to_pylist() == [expected]
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "row"),
+    [("i * 100", "y", {"i": 5}), ("m * 1000", "m", {"m": Decimal("99")}), ("l", "i", {"l": 2**40})],
+)
+def test_a_value_too_great_for_its_column_is_an_error(text: str, column: str, row: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match="cannot compute CAST"):
+        assign(text, Field(column, TYPES[column]), SCHEMA).evaluate(batch_of([row]))
+
+
+@pytest.mark.parametrize(
+    ("text", "column"), [("s", "i"), ("'5'", "i"), ("i", "b"), ("b", "i"), ("i", "dt"), ("i", "n1")]
+)
+def test_a_value_of_another_kind_is_refused_for_a_column(text: str, column: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"column {column} .*cannot be (set|stored)"):
+        assign(text, Field(column, TYPES[column]), SCHEMA)
+
+
+# --- plain data -----------------------------------------------------------------------------------------------
+
+
+@given(text=ANY)
+def test_an_expression_pickles_and_its_text_reads_back_with_the_same_type(text: str) -> None:
+    expression = parse(ours(text), SCHEMA)
+    assert pickle.loads(pickle.dumps(expression)) == expression
+    again = parse(str(expression), SCHEMA)
+    assert type_name(again.type) == type_name(expression.type)
+    assert columns_of(again) == columns_of(expression)

@@ -1,0 +1,328 @@
+"""Typed construction: operators on bound expressions, with the casts that SQL adds to their sides.
+
+In: bound operands. Out: a bound tree in one normal form. A comparison of a target column with a literal becomes a leaf
+of ``predicates``, so that files can be skipped by it; what only literals decide is computed once, here. Raises
+``ValueError`` saying what does not fit; the caller knows the text and the place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.evaluate import evaluate
+from txlog.expressions.predicates import Comparison, Constant, Holds, In, IsNull, Or, Predicate, StartsWith, bind_leaf
+from txlog.expressions.tree import Call, Expression, Reference, Value
+from txlog.expressions.types import (
+    INTEGER_DIGITS,
+    arithmetic_type,
+    can_assign,
+    can_cast,
+    common_type,
+    is_integer,
+    is_numeric,
+    is_ordered,
+)
+from txlog.expressions.values import fit
+from txlog.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    INTEGER,
+    LONG,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    DataType,
+    Decimal,
+    Primitive,
+    type_name,
+)
+
+__all__ = [
+    "arithmetic",
+    "as_condition",
+    "assigned",
+    "balanced",
+    "call",
+    "cast_to",
+    "chosen",
+    "compare",
+    "convert",
+    "is_null",
+    "like",
+    "literal",
+    "member",
+]
+
+FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
+"""The operator that means the same with its sides exchanged."""
+
+_NOTHING = pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])))
+
+
+def literal(value: Any) -> Value:
+    """A Python value as a literal, of the type that Spark gives the same literal."""
+    if value is None:
+        return Value(None, VOID)
+    if isinstance(value, bool):
+        return Value(value, BOOLEAN, value)
+    if isinstance(value, int):
+        digits = len(str(abs(value)))
+        small = INTEGER if -(2**31) <= value < 2**31 else LONG
+        if -(2**63) <= value < 2**63:
+            return Value(value, small, value)
+        value = decimal.Decimal(value)
+        if digits > 38:
+            raise ValueError("a whole number has at most 38 digits")
+    if isinstance(value, decimal.Decimal):
+        exponent = value.as_tuple().exponent
+        if not isinstance(exponent, int):
+            raise ValueError("a decimal is a finite number")
+        scale = max(0, -exponent)
+        precision = max(len(value.as_tuple().digits) + max(exponent, 0), scale, 1)
+        if precision > 38:
+            raise ValueError("a decimal has at most 38 digits")
+        return Value(value, Decimal(precision, scale), value)
+    for kind, data_type in _KINDS.items():
+        if isinstance(value, kind):
+            return Value(fit(value, data_type).value, data_type, value)
+    raise ValueError(f"{type(value).__name__} is not a type of literals")
+
+
+_KINDS: dict[type, DataType] = {
+    float: DOUBLE,
+    str: STRING,
+    bytes: BINARY,
+    datetime.datetime: TIMESTAMP,
+    datetime.date: DATE,
+}
+
+
+def call(name: str, arguments: Sequence[Expression], data_type: DataType, options: tuple[Any, ...] = ()) -> Expression:
+    """The call, or what it comes to where its arguments are literals and it does not fail."""
+    made = Call(name, tuple(arguments), data_type, options)
+    if not all(isinstance(argument, (Value, Constant)) for argument in arguments):
+        return made
+    try:
+        found = evaluate(made, _NOTHING)
+    except InvalidInputError:
+        return made  # fails for the rows that need it
+    if data_type == DATE:
+        found = found.cast(pa.int32())
+    elif data_type in (TIMESTAMP, TIMESTAMP_NTZ):
+        found = found.cast(pa.int64())
+    return Constant(found[0].as_py()) if data_type == BOOLEAN else Value(found[0].as_py(), data_type)
+
+
+def convert(expression: Expression, data_type: DataType) -> Expression:
+    """An implicit cast: the same value as another type. The types are known to have this cast."""
+    if expression.type == data_type:
+        return expression
+    if isinstance(expression, Value):
+        if expression.value is None:
+            return Value(None, data_type)
+        if is_numeric(data_type) and is_numeric(expression.type):
+            fitted = fit(expression.value, data_type)
+            if fitted.exact:
+                return Value(fitted.value, data_type)
+    return call("cast", (expression,), data_type)
+
+
+def cast_to(expression: Expression, data_type: DataType) -> Expression:
+    """``CAST(expression AS data_type)``."""
+    source = expression.type
+    if not can_cast(source, data_type):
+        raise ValueError(f"engines differ in, or do not have, a cast of {type_name(source)} to {type_name(data_type)}")
+    return convert(expression, data_type)
+
+
+def assigned(expression: Expression, data_type: DataType) -> Expression:
+    """The expression as a value for a column (SQL store assignment): a value that does not fit raises, row by row."""
+    if not can_assign(expression.type, data_type):
+        raise ValueError(
+            f"a value of type {type_name(expression.type)} cannot be stored as {type_name(data_type)}"
+            f"{': write CAST' if can_cast(expression.type, data_type) else ''}"
+        )
+    return convert(expression, data_type)
+
+
+def as_condition(expression: Expression) -> Predicate:
+    """The expression where a condition stands: a boolean."""
+    match expression:
+        case Value(None, _):
+            return Constant(None)
+        case Value(bool() as value, _):
+            return Constant(value)
+        case Reference(path, data_type, "target"):
+            return bind_leaf(Comparison(path, "=", True), data_type)
+    if expression.type != BOOLEAN:
+        raise ValueError(f"a condition is true or false, not of type {type_name(expression.type)}")
+    return expression if isinstance(expression, Predicate) else Holds(expression)
+
+
+def arithmetic(operator: str, left: Expression, right: Expression) -> Expression:
+    """``left operator right``, of ``+ - * / % div``."""
+    if left.type == VOID:
+        left = convert(left, right.type)
+    right = convert(right, left.type) if right.type == VOID else right
+    if left.type == DATE and is_integer(right.type) and operator in ("+", "-") and right.type != LONG:
+        return call("date_add" if operator == "+" else "date_sub", (left, convert(right, INTEGER)), DATE)
+    result = arithmetic_type(operator, left.type, right.type)
+    if result is None:
+        hint = "; for days between two dates, write datediff(a, b)" if left.type == right.type == DATE else ""
+        raise ValueError(f"there is no {type_name(left.type)} {operator} {type_name(right.type)}{hint}")
+    if isinstance(result, Decimal):
+        left, right = _decimal(left), _decimal(right)
+        result = arithmetic_type(operator, left.type, right.type)
+        _check_digits(operator, left.type, right.type)
+    else:
+        left, right = convert(left, result), convert(right, result)
+    assert result is not None
+    return call(operator, (left, right), result)
+
+
+def _decimal(expression: Expression) -> Expression:
+    """An integer as a decimal; a literal as one of just its digits."""
+    if not is_integer(expression.type):
+        return expression
+    if isinstance(expression, Value) and isinstance(expression.value, int):
+        return Value(decimal.Decimal(expression.value), Decimal(len(str(abs(expression.value))), 0))
+    assert isinstance(expression.type, Primitive)
+    return convert(expression, Decimal(INTEGER_DIGITS[expression.type.name], 0))
+
+
+def _check_digits(operator: str, left: DataType, right: DataType) -> None:
+    assert isinstance(left, Decimal)
+    assert isinstance(right, Decimal)
+    if operator == "/" and left.precision + right.precision + right.scale + 2 > 76:
+        raise ValueError(
+            f"{type_name(left)} / {type_name(right)} has too many digits: CAST both to fewer, or to DOUBLE"
+        )
+
+
+def compare(operator: str, left: Expression, right: Expression) -> Expression:
+    """``left operator right``, of ``= != < <= > >= <=>``."""
+    if isinstance(left, (Value, Constant)) and not isinstance(right, (Value, Constant)):
+        left, right, operator = right, left, FLIPPED[operator]
+    if operator == "<=>":
+        if isinstance(right, Value) and right.value is None:
+            return is_null(left)
+    elif any(isinstance(side, Value) and side.value is None for side in (left, right)):
+        return Constant(None)
+    if isinstance(left, Reference) and left.side == "target" and isinstance(right, Value) and operator != "<=>":
+        return bind_leaf(Comparison(left.path, operator, _written(right, left.type)), left.type)
+    left, right = _comparable(left, right)
+    return call(operator, (left, right), BOOLEAN)
+
+
+def _written(value: Value, data_type: DataType) -> Any:
+    """The literal in the form in which `values.fit` judges whether it can be compared with a column."""
+    if value.written is not None:
+        return value.written
+    if value.type in (DATE, TIMESTAMP, TIMESTAMP_NTZ):
+        value = _dated(value, data_type)
+        assert isinstance(value.value, int)
+        if value.type == DATE:
+            return datetime.date(1970, 1, 1) + datetime.timedelta(days=value.value)
+        zone = datetime.timezone.utc if value.type == TIMESTAMP else None
+        return datetime.datetime(1970, 1, 1, tzinfo=zone) + datetime.timedelta(microseconds=value.value)
+    return value.value
+
+
+def _dated(value: Value, data_type: DataType) -> Value:
+    common = common_type(value.type, data_type)
+    converted = convert(value, common) if common is not None else value
+    return converted if isinstance(converted, Value) else value
+
+
+def _comparable(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Value) and one.type == STRING and isinstance(one.value, str) and other.type != STRING:
+            parsed = fit(one.value, other.type)
+            if parsed.exact:
+                typed: Expression = Value(parsed.value, other.type)
+                return (left, typed) if one is right else (typed, right)
+    common = common_type(left.type, right.type)
+    if common is None or not is_ordered(common):
+        raise ValueError(
+            f"{type_name(left.type)} and {type_name(right.type)} cannot be compared"
+            f"{'' if common is not None else ': CAST one of them'}"
+        )
+    if isinstance(common, Decimal):
+        return _decimal(left), _decimal(right)
+    return convert(left, common), convert(right, common)
+
+
+def is_null(operand: Expression) -> Expression:
+    """``operand IS NULL``."""
+    if isinstance(operand, Reference) and operand.side == "target":
+        return IsNull(operand.path, operand.type)
+    return call("is_null", (operand,), BOOLEAN)
+
+
+def member(operand: Expression, items: Sequence[Expression]) -> Expression:
+    """``operand IN (items)``."""
+    values = [item for item in items if isinstance(item, Value)]
+    if len(values) < len(items) or isinstance(operand, Value):
+        return balanced([as_condition(compare("=", operand, item)) for item in items], Or)
+    present = [value for value in values if value.value is not None]
+    has_null = len(present) < len(values)
+    if isinstance(operand, Reference) and operand.side == "target":
+        written = tuple(_written(value, operand.type) for value in present)
+        return bind_leaf(In(operand.path, written, has_null), operand.type)
+    kept = []
+    for value in present:
+        _comparable(operand, value)
+        fitted = fit(_written(value, operand.type), operand.type)
+        kept += [fitted.value] if fitted.exact else []
+    return call("in", (operand,), BOOLEAN, (tuple(kept), has_null))
+
+
+def like(operand: Expression, pattern: str) -> Expression:
+    """``operand LIKE pattern``."""
+    if operand.type != STRING:
+        if isinstance(operand, Reference) and operand.side == "target":
+            return bind_leaf(StartsWith(operand.path, pattern.rstrip("%")), operand.type)
+        raise ValueError(f"LIKE takes a string, not {type_name(operand.type)}")
+    unescaped = pattern.replace("\\\\", "").replace("\\%", "").replace("\\_", "")
+    if "\\" in unescaped:
+        raise ValueError("in a LIKE pattern, a backslash stands before %, _ or another backslash")
+    is_column = isinstance(operand, Reference) and operand.side == "target"
+    prefix = pattern[:-1] if pattern.endswith("%") else pattern
+    if not any(special in prefix for special in "%_\\") and is_column:
+        assert isinstance(operand, Reference)
+        if pattern.endswith("%"):
+            return bind_leaf(StartsWith(operand.path, prefix), STRING)
+        return bind_leaf(Comparison(operand.path, "=", pattern), STRING)
+    return call("like", (operand,), BOOLEAN, (pattern,))
+
+
+def chosen(conditions: Sequence[Expression], values: Sequence[Expression], name: str = "case") -> Expression:
+    """``CASE WHEN condition THEN value ... ELSE value END``, or COALESCE of the values: of their common type."""
+    data_type: DataType | None = VOID
+    for value in values:
+        data_type = common_type(data_type, value.type) if data_type is not None else None
+    if data_type is None:
+        types = sorted({type_name(value.type) for value in values})
+        raise ValueError(f"its values have no common type ({', '.join(types)}): CAST them to one")
+    converted = [convert(value, data_type) for value in values]
+    if name == "coalesce":
+        return call(name, converted, data_type)
+    arguments = [part for pair in zip(conditions, converted, strict=False) for part in pair]
+    return call(name, [*arguments, converted[-1]], data_type)
+
+
+def balanced(terms: Sequence[Predicate], connect: Callable[[Predicate, Predicate], Predicate]) -> Predicate:
+    """The terms joined by AND or OR, as a tree that is not deep: a thousand terms must not nest a thousand deep."""
+    if len(terms) == 1:
+        return terms[0]
+    middle = len(terms) // 2
+    return connect(balanced(terms[:middle], connect), balanced(terms[middle:], connect))

@@ -1,0 +1,157 @@
+"""CAST and store assignment by Arrow's kernels, as Spark's ANSI mode has them; time zones are UTC.
+
+In: an array or an Arrow expression of one Delta type. Out: the same of another. A value that the type cannot hold
+raises ``pyarrow.ArrowInvalid``: no wrap, no silent NULL. A fraction is cut off on the way to an integer and rounded
+half away from zero on the way to a decimal of fewer digits. `types.can_cast` says which pairs of types exist.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.expressions.types import INTEGER_DIGITS, is_floating, is_integer, is_numeric
+from txlog.protocol.schema import (
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    STRING,
+    VOID,
+    DataType,
+    Decimal,
+    Primitive,
+    type_name,
+    type_to_arrow,
+)
+
+__all__ = ["cast", "cast_can_fail", "to_decimal"]
+
+_WIDE_PRECISION = 76
+_TRUE_WORDS = ["t", "true", "y", "yes", "1"]
+_FALSE_WORDS = ["f", "false", "n", "no", "0"]
+_NUMBER = r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
+_FORMS = {
+    "integer": r"^[+-]?\d+$",
+    "decimal": rf"^{_NUMBER}$",
+    "floating": rf"^({_NUMBER}|[+-]?(?i:inf|infinity)|(?i:nan))$",
+    "date": r"^\d{4}-\d\d-\d\d$",
+    "timestamp": r"^\d{4}-\d\d-\d\d([ T]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?$",
+}
+
+
+def cast(values: Any, source: DataType, target: DataType) -> Any:
+    """``values`` of type ``source`` as ``target``."""
+    arrow_type = type_to_arrow(target)
+    if source == target:
+        return values
+    if source == VOID:
+        return _plain(values, arrow_type)
+    if source == STRING:
+        return _from_string(values, target)
+    if target == STRING or BOOLEAN in (source, target):
+        return _plain(values, arrow_type)
+    if is_numeric(source):
+        return _number(values, source, target)
+    return _plain(values, arrow_type)
+
+
+def cast_can_fail(source: DataType, target: DataType) -> bool:
+    """Whether some value of ``source`` has no place in ``target``."""
+    if source in (target, VOID) or target == STRING or (is_floating(target) and source != STRING):
+        return False
+    if is_integer(source) and is_integer(target):
+        return _digits(target) < _digits(source)
+    if is_integer(source) and isinstance(target, Decimal):
+        return target.precision - target.scale < _digits(source)
+    if isinstance(source, Decimal) and isinstance(target, Decimal):
+        return target.precision - target.scale < source.precision - source.scale + (target.scale < source.scale)
+    return not (source == BOOLEAN or target in (BOOLEAN, DATE)) or source == STRING
+
+
+def to_decimal(values: Any, source: DataType, precision: int, scale: int) -> Any:
+    """Integers or decimals as a decimal of any precision up to 76, rounded half away from zero.
+
+    Raises ``pyarrow.ArrowInvalid`` where a value has more digits before the point.
+    """
+    if is_integer(source):
+        values, source = _plain(values, pa.decimal128(_digits(source), 0)), Decimal(_digits(source), 0)
+    assert isinstance(source, Decimal)
+    wanted = pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+    if scale < source.scale:
+        wide = _plain(values, pa.decimal256(_WIDE_PRECISION, source.scale))
+        values = pc.round(wide, scale, round_mode="half_towards_infinity")
+    elif precision - scale < source.precision - source.scale:
+        values = _plain(values, pa.decimal256(_WIDE_PRECISION, source.scale))
+    return _plain(values, wanted)
+
+
+def _digits(data_type: DataType) -> int:
+    assert isinstance(data_type, Primitive)
+    return INTEGER_DIGITS[data_type.name]
+
+
+def _plain(values: Any, arrow_type: pa.DataType, *, safe: bool = True) -> Any:
+    if isinstance(values, pa.Scalar):
+        return pc.cast(values, arrow_type, safe=safe)
+    return values.cast(arrow_type, safe=safe)
+
+
+def _number(values: Any, source: DataType, target: DataType) -> Any:
+    arrow_type = type_to_arrow(target)
+    if isinstance(target, Decimal):
+        return to_decimal(values, source, target.precision, target.scale)
+    if is_floating(target):
+        if isinstance(source, Decimal):  # by its text, which is rounded once
+            return _plain(_plain(_plain(values, pa.string()), pa.float64()), arrow_type)
+        return _plain(values, arrow_type, safe=False)
+    if is_floating(source) or isinstance(source, Decimal):
+        values = pc.trunc(values)
+    return _plain(values, arrow_type)
+
+
+# --- strings --------------------------------------------------------------------------------------------------
+
+
+def _from_string(values: Any, target: DataType) -> Any:
+    values = pc.ascii_trim_whitespace(values)
+    if target == BOOLEAN:
+        return _words(values)
+    if isinstance(target, Decimal):
+        values = _checked(values, "decimal", target)
+        wide = _plain(values, pa.decimal256(_WIDE_PRECISION, 38))
+        return to_decimal(wide, Decimal(_WIDE_PRECISION, 38), target.precision, target.scale)
+    kind = "integer" if is_integer(target) else "floating" if is_floating(target) else "timestamp"
+    values = _checked(values, "date" if target == DATE else kind, target)
+    values = pc.replace_substring_regex(values, r"^\+", "") if is_numeric(target) else values
+    arrow_type = type_to_arrow(target)
+    if kind == "timestamp" and target != DATE:
+        return _plain(_plain(values, pa.timestamp("us")), arrow_type)
+    return _plain(_plain(values, pa.float64()), arrow_type) if target == DOUBLE else _plain(values, arrow_type)
+
+
+def _checked(values: Any, kind: str, target: DataType) -> Any:
+    """The strings, where each has the form; Arrow would take more forms than SQL does, such as 0x1F for a number."""
+    fits = pc.match_substring_regex(values, _FORMS[kind])
+    return _or_fail(fits, values, target)
+
+
+def _words(values: Any) -> Any:
+    lower = pc.ascii_lower(values)
+    is_true = pc.is_in(lower, value_set=pa.array(_TRUE_WORDS))
+    is_false = pc.is_in(lower, value_set=pa.array(_FALSE_WORDS))
+    known = pc.or_kleene(pc.or_kleene(is_true, is_false), pc.is_null(values))
+    _or_fail(known, values, BOOLEAN)
+    return pc.if_else(pc.is_null(values), pa.scalar(None, pa.bool_()), is_true)
+
+
+def _or_fail(fits: Any, values: Any, target: DataType) -> Any:
+    if isinstance(fits, pa.Scalar):
+        misfit = values if fits.as_py() is False else None
+    else:
+        first = pc.index(fits, False).as_py()
+        misfit = values[first] if first >= 0 else None
+    if misfit is not None:
+        raise pa.ArrowInvalid(f"{misfit.as_py()!r} is not a value of type {type_name(target)}")
+    return values

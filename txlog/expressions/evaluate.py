@@ -1,0 +1,257 @@
+"""Evaluation: the value of a bound expression for each row of a batch, by Arrow's kernels.
+
+In: a bound tree and batches of one or two sides. Out: arrays, or a ``pyarrow.compute.Expression`` that does the same
+later. The kernels of each function are in ``kernels`` and ``casts``; here is what SQL adds to them: AND, OR, CASE and
+COALESCE compute an operand that can fail only for the rows that need it, so that ``b != 0 AND a / b > 1`` is safe.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.casts import cast, cast_can_fail
+from txlog.expressions.kernels import EAGER, FALLIBLE, KERNELS
+from txlog.expressions.predicates import And, Comparison, Constant, Holds, In, IsNull, Not, Or, StartsWith
+from txlog.expressions.row_filter import comparison, membership
+from txlog.expressions.tree import Call, Expression, Path, Reference, Side, Value, walk
+from txlog.protocol.schema import STRING, DataType, type_to_arrow
+
+__all__ = ["can_fail", "evaluate", "to_arrow"]
+
+
+def evaluate(
+    expression: Expression, target: pa.RecordBatch | pa.Table | None, source: pa.RecordBatch | pa.Table | None = None
+) -> pa.Array:
+    """See `Expression.evaluate`."""
+    given = [rows for rows in (target, source) if rows is not None]
+    if not given or len({rows.num_rows for rows in given}) > 1:
+        raise TypeError("evaluate() takes the rows of at least one side; of two sides as many rows each")
+    rows = _Rows({"target": target, "source": source}, given[0].num_rows)
+    found = _compute(expression, rows)
+    arrow_type = type_to_arrow(expression.type)
+    if isinstance(found, pa.Scalar):
+        found = pa.repeat(found.cast(arrow_type), rows.num_rows)
+    elif isinstance(found, pa.ChunkedArray):
+        found = found.combine_chunks()
+    return found if found.type == arrow_type else found.cast(arrow_type)
+
+
+def to_arrow(expression: Expression) -> pc.Expression:
+    """See `Expression.to_arrow`. Both sides' columns are fields by their path."""
+    for node in walk(expression):
+        if _is_lazy(node) and any(can_fail(operand) for operand in _operands(node)[1:]):
+            raise InvalidInputError(
+                f"Arrow cannot delay {node}: it would compute every branch for every row, also those that fail."
+                " Use evaluate() on batches"
+            )
+        if isinstance(node, Call) and (node.name in EAGER or (node.name == "cast" and _is_parsed(node))):
+            raise InvalidInputError(f"Arrow cannot delay {node}, which looks at the values first. Use evaluate()")
+    found = _compute(expression, _Fields())
+    return found if isinstance(found, pc.Expression) else pc.scalar(found)
+
+
+def _is_parsed(node: Call) -> bool:
+    return node.arguments[0].type == STRING
+
+
+def can_fail(expression: Expression) -> bool:
+    """Whether some row may make the evaluation raise: arithmetic that overflows, a cast that does not fit."""
+    return any(
+        isinstance(node, Call)
+        and (cast_can_fail(node.arguments[0].type, node.type) if node.name == "cast" else _fails(node))
+        for node in walk(expression)
+    )
+
+
+def _fails(node: Call) -> bool:
+    test = FALLIBLE.get(node.name)
+    return test is not None and test(node)
+
+
+# --- rows and fields ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of each side, or some of them."""
+
+    sides: dict[Side, pa.RecordBatch | pa.Table | None]
+    num_rows: int
+
+    def column(self, path: Path, data_type: DataType, side: Side) -> Any:
+        rows = self.sides[side]
+        if rows is None:
+            raise TypeError(f"evaluate() needs the {side} rows: the expression reads {side}.{'.'.join(path)}")
+        found = rows.column(path[0])
+        if len(path) > 1:
+            found = pc.struct_field(found, list(path[1:]))
+        arrow_type = type_to_arrow(data_type)
+        return found if found.type == arrow_type else found.cast(arrow_type)
+
+    def literal(self, scalar: pa.Scalar) -> Any:
+        return scalar
+
+    def taken(self, numbers: pa.Array) -> _Rows:
+        kept = {side: None if rows is None else rows.take(numbers) for side, rows in self.sides.items()}
+        return _Rows(kept, len(numbers))
+
+
+class _Fields:
+    """In place of rows: fields and literals of a ``pyarrow.compute.Expression``."""
+
+    def column(self, path: Path, data_type: DataType, side: Side) -> Any:
+        return pc.field(*path)
+
+    def literal(self, scalar: pa.Scalar) -> Any:
+        return pc.scalar(scalar)
+
+
+# --- the walk --------------------------------------------------------------------------------------------------
+
+
+def _compute(node: Expression, rows: Any) -> Any:
+    match node:
+        case Reference(path, data_type, side):
+            return rows.column(path, data_type, side)
+        case Value(value, data_type):
+            return rows.literal(pa.scalar(value, type_to_arrow(data_type)))
+        case Constant(value):
+            return rows.literal(pa.scalar(value, pa.bool_()))
+        case Comparison(path, operator, value, data_type):
+            return comparison(rows.column(path, _bound(node, data_type), "target"), operator, value, data_type, rows)
+        case In(path, values, has_null, data_type):
+            column = rows.column(path, _bound(node, data_type), "target")
+            return membership(column, values, has_null, data_type, rows)
+        case StartsWith(path, prefix, data_type):
+            return pc.starts_with(rows.column(path, _bound(node, data_type), "target"), prefix)
+        case IsNull(path, data_type):
+            return pc.is_null(rows.column(path, _bound(node, data_type), "target"))
+        case Not(operand):
+            return pc.invert(_compute(operand, rows))
+        case Holds(condition):
+            return _compute(condition, rows)
+    if _is_lazy(node):
+        return _compute_lazily(node, rows)
+    if isinstance(node, Call):
+        arguments = [_compute(argument, rows) for argument in node.arguments]
+        return _call(node, arguments, rows)
+    raise TypeError(f"not an expression: {node!r}")
+
+
+def _bound(node: Expression, data_type: DataType | None) -> DataType:
+    if data_type is None:
+        raise TypeError(f"bind the predicate to a schema first: {node}")
+    return data_type
+
+
+def _call(node: Call, arguments: list[Any], rows: Any) -> Any:
+    try:
+        if node.name == "cast":
+            return cast(arguments[0], node.arguments[0].type, node.type)
+        if node.name == "in":
+            values, has_null = node.options
+            return membership(arguments[0], values, has_null, node.arguments[0].type, rows)
+        return KERNELS[node.name](node, *arguments)
+    except pa.ArrowInvalid as error:
+        raise InvalidInputError(f"cannot compute {node}: {error}") from None
+
+
+# --- operands that only some rows need -----------------------------------------------------------------------
+
+
+def _is_lazy(node: Expression) -> bool:
+    return isinstance(node, (And, Or)) or (isinstance(node, Call) and node.name in ("case", "coalesce"))
+
+
+def _operands(node: Expression) -> tuple[Expression, ...]:
+    if isinstance(node, (And, Or)):
+        return (node.left, node.right)
+    assert isinstance(node, Call)
+    return node.arguments
+
+
+def _compute_lazily(node: Expression, rows: Any) -> Any:
+    operands = _operands(node)
+    if isinstance(rows, _Fields) or not any(can_fail(operand) for operand in operands[1:]):
+        return _joined(node, [_compute(operand, rows) for operand in operands], rows)
+    if isinstance(node, (And, Or)):
+        return _compute_connective(node, rows)
+    assert isinstance(node, Call)
+    pieces = []
+    left = np.arange(rows.num_rows)
+    branches = _branches(node)
+    for condition, value in branches:
+        here = rows if len(left) == rows.num_rows else rows.taken(pa.array(left))
+        if node.name == "coalesce":
+            found = _whole(_compute(value, here), here.num_rows)
+            taken = _flags(found.is_valid())
+            pieces.append((left[taken], found.filter(pa.array(taken))))
+        else:
+            taken = np.ones(len(left), bool) if condition is None else _truth(_compute(condition, here), here.num_rows)
+            chosen = left[taken]
+            if len(chosen):
+                part = here if taken.all() else rows.taken(pa.array(chosen))
+                pieces.append((chosen, _whole(_compute(value, part), len(chosen))))
+        left = left[~taken]
+        if not len(left):
+            break
+    return _scattered(pieces, rows.num_rows, type_to_arrow(node.type))
+
+
+def _branches(node: Call) -> list[tuple[Expression | None, Expression]]:
+    if node.name == "coalesce":
+        return [(None, value) for value in node.arguments]
+    pairs = list(zip(node.arguments[:-1:2], node.arguments[1::2], strict=True))
+    return [*pairs, (None, node.arguments[-1])]
+
+
+def _compute_connective(node: And | Or, rows: _Rows) -> Any:
+    """The right operand only for the rows that the left one leaves open; it is unknown elsewhere, which is enough."""
+    left = _whole(_compute(node.left, rows), rows.num_rows)
+    is_and = isinstance(node, And)
+    open_rows = np.flatnonzero(_flags(pc.fill_null(left, is_and)) == is_and)
+    if not len(open_rows):
+        return left
+    part = rows if len(open_rows) == rows.num_rows else rows.taken(pa.array(open_rows))
+    found = _whole(_compute(node.right, part), len(open_rows))
+    return _joined(node, [left, _scattered([(open_rows, found)], rows.num_rows, pa.bool_())], rows)
+
+
+def _joined(node: Expression, operands: list[Any], rows: Any) -> Any:
+    if isinstance(node, And):
+        return pc.and_kleene(*operands)
+    if isinstance(node, Or):
+        return pc.or_kleene(*operands)
+    assert isinstance(node, Call)
+    return _call(node, operands, rows)
+
+
+def _whole(found: Any, num_rows: int) -> pa.Array:
+    if isinstance(found, pa.Scalar):
+        return pa.repeat(found, num_rows)
+    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+
+
+def _truth(found: Any, num_rows: int) -> Any:
+    return _flags(pc.fill_null(_whole(found, num_rows), False))
+
+
+def _flags(mask: pa.Array) -> Any:
+    return mask.to_numpy(zero_copy_only=False)
+
+
+def _scattered(pieces: list[tuple[Any, pa.Array]], num_rows: int, arrow_type: pa.DataType) -> pa.Array:
+    """The pieces at their row numbers; null in all other rows."""
+    position = np.full(num_rows, -1, np.int64)
+    offset = 0
+    for numbers, values in pieces:
+        position[numbers] = np.arange(offset, offset + len(values))
+        offset += len(values)
+    values = pa.concat_arrays([values for _, values in pieces]) if pieces else pa.nulls(0, arrow_type)
+    return values.take(pa.array(position, mask=position < 0))

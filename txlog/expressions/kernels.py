@@ -1,0 +1,314 @@
+"""The Arrow kernels of each operator and function: one entry for each name that a `Call` may have.
+
+In: a call and its arguments as arrays, scalars or Arrow expressions, already cast to the types that ``build`` chose.
+Out: the result. Arithmetic is checked: what overflows raises ``pyarrow.ArrowInvalid``, as in Spark's ANSI mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.expressions.casts import to_decimal
+from txlog.expressions.row_filter import ARROW_COMPARISONS
+from txlog.expressions.tree import Call
+from txlog.expressions.types import is_floating, is_integer
+from txlog.protocol.schema import Decimal, type_to_arrow
+
+__all__ = ["EAGER", "FALLIBLE", "KERNELS"]
+
+_UPPER_DIFFERS = r"[ßŉǰΐΰև\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{fb00}-\x{fb17}]"
+_LOWER_DIFFERS = r"[İΣ]"
+
+
+def _literal(beside: Any, value: Any, arrow_type: pa.DataType) -> Any:
+    """A scalar in the form that belongs to another argument's."""
+    scalar = pa.scalar(value, arrow_type)
+    return pc.scalar(scalar) if isinstance(beside, pc.Expression) else scalar
+
+
+# --- numbers --------------------------------------------------------------------------------------------------
+
+
+def _add(call: Call, left: Any, right: Any) -> Any:
+    return _exact(call, pc.add_checked, left, right) if isinstance(call.type, Decimal) else pc.add_checked(left, right)
+
+
+def _subtract(call: Call, left: Any, right: Any) -> Any:
+    if isinstance(call.type, Decimal):
+        return _exact(call, pc.subtract_checked, left, right)
+    return pc.subtract_checked(left, right)
+
+
+def _multiply(call: Call, left: Any, right: Any) -> Any:
+    if not isinstance(call.type, Decimal):
+        return pc.multiply_checked(left, right)
+    one, other = (argument.type for argument in call.arguments)
+    assert isinstance(one, Decimal)
+    assert isinstance(other, Decimal)
+    if one.precision + other.precision + 1 > 76:
+        right = right.cast(pa.decimal256(75 - one.precision, other.scale))
+    return _exact(call, pc.multiply_checked, left, right)
+
+
+def _exact(call: Call, kernel: Callable[..., Any], left: Any, right: Any) -> Any:
+    """On decimals; in 256 bits, then rounded, where the exact result may have more than 38 digits."""
+    one, other = (argument.type for argument in call.arguments)
+    result = call.type
+    assert isinstance(one, Decimal)
+    assert isinstance(other, Decimal)
+    assert isinstance(result, Decimal)
+    if kernel is pc.multiply_checked:
+        scale, precision = one.scale + other.scale, one.precision + other.precision + 1
+    else:
+        scale = max(one.scale, other.scale)
+        precision = max(one.precision - one.scale, other.precision - other.scale) + scale + 1
+    if (precision, scale) == (result.precision, result.scale):
+        return kernel(left, right)
+    wide = kernel(_wide(left, one), _wide(right, other))
+    return to_decimal(wide, Decimal(min(precision, 76), scale), result.precision, result.scale)
+
+
+def _wide(values: Any, data_type: Decimal) -> Any:
+    """In 256 bits, unless the caller made it so already."""
+    if not isinstance(values, pc.Expression) and pa.types.is_decimal256(values.type):
+        return values
+    return values.cast(pa.decimal256(data_type.precision, data_type.scale))
+
+
+def _divide(call: Call, left: Any, right: Any) -> Any:
+    if not isinstance(call.type, Decimal):
+        return pc.divide_checked(left, right)
+    one, other = (argument.type for argument in call.arguments)
+    assert isinstance(one, Decimal)
+    assert isinstance(other, Decimal)
+    # Arrow cuts the quotient off; one digit more than asked for, or several, decides how to round it.
+    scale = max(one.scale, call.type.scale - other.precision + other.scale)
+    dividend = left.cast(pa.decimal256(one.precision - one.scale + scale, scale))
+    quotient = pc.divide_checked(dividend, _wide(right, other))
+    cut_scale = max(4, scale + other.precision - other.scale + 1)
+    cut = Decimal(one.precision - one.scale + other.scale + cut_scale, cut_scale)
+    return to_decimal(quotient, cut, call.type.precision, call.type.scale)
+
+
+def _remainder(call: Call, left: Any, right: Any) -> Any:
+    """By the quotient; a divisor of -1 leaves nothing, and the quotient of the least integer would overflow."""
+    arrow_type = type_to_arrow(call.type)
+    minus_one, one = _literal(right, -1, arrow_type), _literal(right, 1, arrow_type)
+    divisor = pc.if_else(pc.equal(right, minus_one), one, right)
+    return pc.subtract_checked(left, pc.multiply_checked(pc.divide_checked(left, divisor), divisor))
+
+
+def _ceil(call: Call, values: Any) -> Any:
+    return values if is_integer(call.arguments[0].type) else pc.ceil(values).cast(pa.int64())
+
+
+def _floor(call: Call, values: Any) -> Any:
+    return values if is_integer(call.arguments[0].type) else pc.floor(values).cast(pa.int64())
+
+
+# --- comparison -----------------------------------------------------------------------------------------------
+
+
+def _compare(call: Call, left: Any, right: Any) -> Any:
+    data_type = call.arguments[0].type
+    if isinstance(data_type, Decimal):
+        left, right = _same_decimals(call, left, right)
+    found = ARROW_COMPARISONS[call.name](left, right)
+    if not is_floating(data_type):
+        return found
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
+    match call.name:
+        case "=":
+            return pc.or_kleene(found, pc.and_kleene(left_nan, right_nan))
+        case "!=":
+            return pc.and_kleene(found, pc.invert(pc.and_kleene(left_nan, right_nan)))
+        case "<":
+            return pc.or_kleene(found, pc.and_kleene(pc.invert(left_nan), right_nan))
+        case "<=":
+            return pc.or_kleene(found, pc.and_kleene(right_nan, _known(left_nan)))
+        case ">":
+            return pc.or_kleene(found, pc.and_kleene(left_nan, pc.invert(right_nan)))
+    return pc.or_kleene(found, pc.and_kleene(left_nan, _known(right_nan)))
+
+
+def _known(flags: Any) -> Any:
+    """True where it is not null."""
+    return pc.or_kleene(flags, pc.invert(flags))
+
+
+def _same_decimals(call: Call, left: Any, right: Any) -> tuple[Any, Any]:
+    one, other = (argument.type for argument in call.arguments)
+    assert isinstance(one, Decimal)
+    assert isinstance(other, Decimal)
+    if one == other:
+        return left, right
+    scale = max(one.scale, other.scale)
+    precision = max(one.precision - one.scale, other.precision - other.scale) + scale
+    wanted = pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+    return left.cast(wanted), right.cast(wanted)
+
+
+def _null_safe_equal(call: Call, left: Any, right: Any) -> Any:
+    equal = _compare(Call("=", call.arguments, call.type), left, right)
+    both_null = pc.and_kleene(pc.is_null(left), pc.is_null(right))
+    return pc.or_kleene(both_null, pc.coalesce(equal, _literal(equal, False, pa.bool_())))
+
+
+def _case(call: Call, *arguments: Any) -> Any:
+    # An array of conditions is unknown, which is not met, where it is null.
+    return pc.case_when(pc.make_struct(*arguments[:-1:2]), *arguments[1::2], arguments[-1])
+
+
+def _is_true(call: Call, values: Any) -> Any:
+    return pc.coalesce(values, _literal(values, False, pa.bool_()))
+
+
+# --- strings --------------------------------------------------------------------------------------------------
+
+
+def _upper(call: Call, values: Any) -> Any:
+    return pc.utf8_upper(_mapped_alike(call, values, _UPPER_DIFFERS))
+
+
+def _lower(call: Call, values: Any) -> Any:
+    return pc.utf8_lower(_mapped_alike(call, values, _LOWER_DIFFERS))
+
+
+def _mapped_alike(call: Call, values: Any, differs: str) -> Any:
+    """The strings, where none has a letter that engines map each in its own way (one letter to two, or by context)."""
+    found = pc.any(pc.match_substring_regex(values, differs)) if not isinstance(values, pa.Scalar) else None
+    if isinstance(values, pa.Scalar):
+        found = pc.match_substring_regex(values, differs)
+    if found is not None and found.as_py():
+        raise pa.ArrowInvalid(f"engines differ in the {call.name} case of some letter in these strings, such as ß or Σ")
+    return values
+
+
+def _concat(call: Call, *values: Any) -> Any:
+    separator = _literal(values[0], "", pa.string())
+    return pc.binary_join_element_wise(*values, separator, null_handling="emit_null")
+
+
+def _substring(call: Call, values: Any) -> Any:
+    start, stop = call.options
+    return pc.utf8_slice_codeunits(values, start, stop)
+
+
+def _replace(call: Call, values: Any) -> Any:
+    pattern, replacement = call.options
+    return pc.replace_substring(values, pattern, replacement) if pattern else values
+
+
+# --- dates and times ------------------------------------------------------------------------------------------
+
+
+def _date_add(call: Call, days: Any, count: Any) -> Any:
+    return pc.add_checked(days.cast(pa.int32()), count).cast(pa.date32())
+
+
+def _date_sub(call: Call, days: Any, count: Any) -> Any:
+    return pc.subtract_checked(days.cast(pa.int32()), count).cast(pa.date32())
+
+
+def _date_diff(call: Call, end: Any, start: Any) -> Any:
+    return pc.subtract_checked(end.cast(pa.int32()), start.cast(pa.int32()))
+
+
+def _part(kernel: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+    def of(call: Call, values: Any) -> Any:
+        return kernel(values, **options).cast(pa.int32())
+
+    return of
+
+
+def _truncated(call: Call, values: Any) -> Any:
+    return pc.floor_temporal(values, 1, call.options[0])
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "+": _add,
+    "-": _subtract,
+    "*": _multiply,
+    "/": _divide,
+    "%": _remainder,
+    "div": lambda call, left, right: pc.divide_checked(left, right),
+    "negate": lambda call, values: pc.negate_checked(values),
+    "abs": lambda call, values: pc.abs_checked(values),
+    "ceil": _ceil,
+    "floor": _floor,
+    "sqrt": lambda call, values: pc.sqrt(values),
+    "isnan": lambda call, values: pc.coalesce(pc.is_nan(values), _literal(values, False, pa.bool_())),
+    **dict.fromkeys(ARROW_COMPARISONS, _compare),
+    "<=>": _null_safe_equal,
+    "is_null": lambda call, values: pc.is_null(values),
+    "is_true": _is_true,
+    "case": _case,
+    "coalesce": lambda call, *values: pc.coalesce(*values),
+    "like": lambda call, values: pc.match_like(values, call.options[0]),
+    "upper": _upper,
+    "lower": _lower,
+    "length": lambda call, values: pc.utf8_length(values),
+    "octet_length": lambda call, values: pc.binary_length(values),
+    "trim": lambda call, values: pc.utf8_trim(values, " "),
+    "ltrim": lambda call, values: pc.utf8_ltrim(values, " "),
+    "rtrim": lambda call, values: pc.utf8_rtrim(values, " "),
+    "reverse": lambda call, values: pc.utf8_reverse(values),
+    "concat": _concat,
+    "substring": _substring,
+    "replace": _replace,
+    "startswith": lambda call, values: pc.starts_with(values, call.options[0]),
+    "endswith": lambda call, values: pc.ends_with(values, call.options[0]),
+    "contains": lambda call, values: pc.match_substring(values, call.options[0]),
+    "date_add": _date_add,
+    "date_sub": _date_sub,
+    "datediff": _date_diff,
+    "year": _part(pc.year),
+    "quarter": _part(pc.quarter),
+    "month": _part(pc.month),
+    "day": _part(pc.day),
+    "dayofyear": _part(pc.day_of_year),
+    "dayofweek": _part(pc.day_of_week, count_from_zero=False, week_start=7),
+    "weekday": _part(pc.day_of_week, count_from_zero=True, week_start=1),
+    "weekofyear": _part(pc.iso_week),
+    "hour": _part(pc.hour),
+    "minute": _part(pc.minute),
+    "second": _part(pc.second),
+    "date_trunc": _truncated,
+    "trunc": _truncated,
+}
+
+
+def _overflows(call: Call) -> bool:
+    exact = isinstance(call.type, Decimal) and call.type.precision == 38
+    return is_integer(call.type) or exact
+
+
+def _is_integer_valued(call: Call) -> bool:
+    return is_integer(call.type)
+
+
+FALLIBLE: dict[str, Callable[[Call], bool]] = {
+    "+": _overflows,
+    "-": _overflows,
+    "*": _overflows,
+    "/": lambda call: True,
+    "%": lambda call: True,
+    "div": lambda call: True,
+    "negate": _is_integer_valued,
+    "abs": _is_integer_valued,
+    "ceil": lambda call: is_floating(call.arguments[0].type),
+    "floor": lambda call: is_floating(call.arguments[0].type),
+    "date_add": lambda call: True,
+    "date_sub": lambda call: True,
+    "datediff": lambda call: True,
+    "upper": lambda call: True,
+    "lower": lambda call: True,
+}
+"""What can raise for some row, and when."""
+
+EAGER = frozenset({"upper", "lower"})
+"""What looks at the values before it computes, which an Arrow expression cannot."""

@@ -1,0 +1,424 @@
+"""The walk over sqlglot's tree: each method takes the nodes that it knows whole and refuses the rest.
+
+In: a parsed text and the columns that it may name. Out: bound expressions from ``build`` and ``functions``. A flag of
+a node that is overlooked would change what is deleted, so every node's flags are checked.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.build import (
+    arithmetic,
+    as_condition,
+    balanced,
+    call,
+    cast_to,
+    chosen,
+    compare,
+    is_null,
+    like,
+    literal,
+    member,
+)
+from txlog.expressions.functions import concat, function
+from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, resolve
+from txlog.expressions.tree import Call, Expression, Path, Reference, Value, path_text
+from txlog.expressions.types import is_numeric
+from txlog.expressions.values import fit, parse_date, parse_timestamp
+from txlog.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    BYTE,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INTEGER,
+    LONG,
+    SHORT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    DataType,
+    Decimal,
+    Struct,
+    fold_name,
+    type_name,
+)
+
+__all__ = ["Reader", "Scope"]
+
+_COMPARISONS: dict[type[exp.Expression], str] = {
+    exp.EQ: "=",
+    exp.NEQ: "!=",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+    exp.NullSafeEQ: "<=>",
+}
+_ARITHMETIC: dict[type[exp.Expression], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+}
+_CONDITIONS: tuple[type[exp.Expression], ...] = (
+    exp.And,
+    exp.Or,
+    exp.Not,
+    exp.Between,
+    exp.In,
+    exp.Like,
+    exp.Is,
+    exp.NullSafeNEQ,
+    *_COMPARISONS,
+)
+_NAMES = {"RegexpLike": "RLIKE", "CurrentDate": "current_date", "Anonymous": "a function"}
+
+_CAST_TYPES: dict[str, DataType] = {
+    "TINYINT": BYTE,
+    "SMALLINT": SHORT,
+    "INT": INTEGER,
+    "BIGINT": LONG,
+    "FLOAT": FLOAT,
+    "DOUBLE": DOUBLE,
+    "TEXT": STRING,
+    "VARCHAR": STRING,
+    "BOOLEAN": BOOLEAN,
+    "BINARY": BINARY,
+    "DATE": DATE,
+    "TIMESTAMP": TIMESTAMP,
+    "TIMESTAMPTZ": TIMESTAMP,
+    "TIMESTAMPLTZ": TIMESTAMP,
+    "TIMESTAMPNTZ": TIMESTAMP_NTZ,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """The columns that a text may name, and the moment that it may ask for. See ``sql.parse``."""
+
+    target: Struct
+    source: Struct | None = None
+    target_alias: str | None = None
+    source_alias: str | None = None
+    now: datetime.datetime | None = None
+
+    def find(self, path: Path) -> Reference:
+        """The column of a written name. Raises ``InvalidInputError`` where none or two have it."""
+        target_alias = self.target_alias or ("target" if self.source is not None else None)
+        source_alias = self.source_alias or "source"
+        if len(path) > 1 and target_alias and fold_name(path[0]) == fold_name(target_alias):
+            return Reference(*resolve(path[1:], self.target))
+        if self.source is None:
+            return Reference(*resolve(path, self.target))
+        if len(path) > 1 and fold_name(path[0]) == fold_name(source_alias):
+            return Reference(*resolve(path[1:], self.source), "source")
+        in_target, in_source = self.target.find(path[0]), self.source.find(path[0])
+        if in_target is not None and in_source is not None:
+            name = path_text(path)
+            raise InvalidInputError(
+                f"both sides have a column {name}: write {target_alias}.{name} or {source_alias}.{name}"
+            )
+        if in_source is not None:
+            return Reference(*resolve(path, self.source), "source")
+        return Reference(*resolve(path, self.target))
+
+
+class Reader:
+    """Reads one text."""
+
+    def __init__(self, sql_text: str, scope: Scope) -> None:
+        self.sql_text = sql_text
+        self.scope = scope
+        self._shown = repr(sql_text if len(sql_text) <= 200 else sql_text[:200] + "...")
+
+    # --- conditions -------------------------------------------------------------------------------------------
+
+    def condition(self, node: exp.Expression) -> Predicate:
+        """The node where a condition stands."""
+        operator = _COMPARISONS.get(type(node))
+        if operator is not None:
+            self._takes(node, "this", "expression")
+            left, right = self.value(node.this), self.value(node.expression)
+            return self._built(node, lambda: compare(operator, left, right))
+        match node:
+            case exp.And() | exp.Or():
+                return self._chain(node)
+            case exp.Not():
+                self._takes(node, "this")
+                return Not(self.condition(node.this))
+            case exp.Paren():
+                self._takes(node, "this")
+                return self.condition(node.this)
+            case exp.Between():
+                self._takes(node, "this", "low", "high")
+                operand = self.value(node.this)
+                low, high = self.value(node.args["low"]), self.value(node.args["high"])
+                above = self._built(node, lambda: compare(">=", operand, low))
+                return And(above, self._built(node, lambda: compare("<=", operand, high)))
+            case exp.In():
+                self._takes(node, "this", "expressions")
+                if not node.expressions:
+                    raise self._refused(node)
+                operand, items = self.value(node.this), [self.value(item) for item in node.expressions]
+                return self._built(node, lambda: member(operand, items))
+            case exp.Like():
+                return self._like(node)
+            case exp.Is():
+                return self._is(node)
+            case exp.NullSafeNEQ():
+                self._takes(node, "this", "expression")
+                left, right = self.value(node.this), self.value(node.expression)
+                return Not(self._built(node, lambda: compare("<=>", left, right)))
+        value = self.value(node)
+        return self._built(node, lambda: value)
+
+    def _built(self, node: exp.Expression, make: Callable[[], Expression]) -> Predicate:
+        try:
+            return as_condition(make())
+        except ValueError as error:
+            raise self._wrong(node, error) from None
+
+    def _chain(self, node: exp.Expression) -> Predicate:
+        """A chain of one connector becomes a balanced tree."""
+        kind = type(node)
+        terms: list[exp.Expression] = []
+        waiting = [node]
+        while waiting:
+            term = waiting.pop()
+            if type(term) is kind:
+                self._takes(term, "this", "expression")
+                waiting += [term.expression, term.this]
+            else:
+                terms.append(term)
+        return balanced([self.condition(term) for term in terms], And if kind is exp.And else Or)
+
+    def _like(self, node: exp.Expression) -> Predicate:
+        """sqlglot keeps NOT LIKE as a flag of the node in newer releases, as a NOT around it in older ones."""
+        self._takes(node, "this", "expression", "negate")
+        operand, pattern = self.value(node.this), self.value(node.expression)
+        if not isinstance(pattern, Value) or not (isinstance(pattern.value, str) or pattern.value is None):
+            raise self._refused(node, "a LIKE pattern that is not a literal string")
+        text = pattern.value
+        found = Constant(None) if text is None else self._built(node, lambda: like(operand, str(text)))
+        return Not(found) if node.args.get("negate") else found
+
+    def _is(self, node: exp.Expression) -> Predicate:
+        self._takes(node, "this", "expression")
+        operand, what = self.value(node.this), node.expression
+        if isinstance(what, exp.Null):
+            return self._built(node, lambda: is_null(operand))
+        if isinstance(what, exp.Boolean):
+            truth = Value(bool(what.this), BOOLEAN, bool(what.this))
+            return self._built(node, lambda: compare("<=>", operand, truth))
+        raise self._refused(node)
+
+    # --- values -----------------------------------------------------------------------------------------------
+
+    def value(self, node: exp.Expression) -> Expression:
+        """The node where a value stands; a condition is a value too, a boolean."""
+        if isinstance(node, _CONDITIONS):
+            return self.condition(node)
+        try:
+            return self._value(node)
+        except ValueError as error:
+            raise self._wrong(node, error) from None
+
+    def _value(self, node: exp.Expression) -> Expression:
+        operator = _ARITHMETIC.get(type(node))
+        if operator is not None:
+            self._takes(node, "this", "expression", "typed", "safe")
+            return arithmetic(operator, self.value(node.this), self.value(node.expression))
+        match node:
+            case exp.Paren():
+                self._takes(node, "this")
+                return self.value(node.this)
+            case exp.Column() | exp.Dot():
+                return self._column(node)
+            case exp.Null() | exp.Boolean() | exp.Literal() | exp.HexString():
+                return literal(self._literal(node))
+            case exp.Neg():
+                return self._negated(node)
+            case exp.Cast() if type(node) is exp.Cast:
+                return self._cast(node)
+            case exp.DPipe():
+                self._takes(node, "this", "expression", "safe")
+                return concat(self.value(node.this), self.value(node.expression))
+            case exp.Case():
+                return self._case(node)
+            case exp.If():
+                self._takes(node, "this", "true", "false")
+                no = node.args.get("false")
+                yes, otherwise = self.value(node.args["true"]), literal(None) if no is None else self.value(no)
+                return chosen([self.condition(node.this)], [yes, otherwise])
+            case exp.Extract():
+                self._takes(node, "this", "expression")
+                return function(str(node.this.this), [self.value(node.expression)])
+            case exp.CurrentDate() | exp.CurrentTimestamp():
+                self._takes(node)
+                return self._moment("current_date" if isinstance(node, exp.CurrentDate) else "current_timestamp")
+            case exp.Anonymous():
+                return self._function(node)
+        raise self._refused(node)
+
+    def _function(self, node: exp.Expression) -> Expression:
+        self._takes(node, "this", "expressions")
+        name = str(node.this).lower()
+        if name in ("current_date", "current_timestamp", "now") and not node.expressions:
+            return self._moment(name)
+        return function(name, [self.value(argument) for argument in node.expressions])
+
+    def _moment(self, name: str) -> Expression:
+        if self.scope.now is None:
+            raise ValueError(f"{name} has another value at each moment: write the date or time that is meant")
+        moment = fit(self.scope.now, TIMESTAMP).value
+        now = Value(moment, TIMESTAMP)
+        return cast_to(now, DATE) if name == "current_date" else now
+
+    def _case(self, node: exp.Expression) -> Expression:
+        self._takes(node, "this", "ifs", "default")
+        operand = None if node.this is None else self.value(node.this)
+        conditions: list[Expression] = []
+        values: list[Expression] = []
+        for branch in node.args["ifs"]:
+            if operand is None:
+                conditions.append(self.condition(branch.this))
+            else:
+                conditions.append(as_condition(compare("=", operand, self.value(branch.this))))
+            values.append(self.value(branch.args["true"]))
+        default = node.args.get("default")
+        return chosen(conditions, [*values, literal(None) if default is None else self.value(default)])
+
+    def _column(self, node: exp.Expression) -> Expression:
+        path = self._path(node)
+        try:
+            return self.scope.find(path)
+        except InvalidInputError as error:
+            raise InvalidInputError(f"{error}{self._place(node)}") from None
+
+    def _path(self, node: exp.Expression) -> Path:
+        if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
+            return (*self._path(node.this), str(node.expression.this))
+        if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
+            return tuple(str(part.this) for part in node.parts)
+        raise self._refused(node, "something else than a column")
+
+    # --- literals and casts -----------------------------------------------------------------------------------
+
+    def _literal(self, node: exp.Expression) -> Any:
+        match node:
+            case exp.Boolean():
+                return bool(node.this)
+            case exp.Literal():
+                return str(node.this) if node.is_string else _number(str(node.this))
+            case exp.HexString():
+                return bytes.fromhex(str(node.this).rjust(len(str(node.this)) + len(str(node.this)) % 2, "0"))
+        return None
+
+    def _negated(self, node: exp.Expression) -> Expression:
+        self._takes(node, "this")
+        operand = self.value(node.this)
+        if isinstance(operand, Value) and operand.written is not None and is_numeric(operand.type):
+            value = operand.written
+            # A minus would round a decimal to 28 digits.
+            return literal(value.copy_negate() if isinstance(value, decimal.Decimal) else -value)
+        if not is_numeric(operand.type):
+            raise ValueError(f"there is no - {type_name(operand.type)}")
+        return call("negate", (operand,), operand.type)
+
+    def _cast(self, node: exp.Expression) -> Expression:
+        """``CAST(x AS type)``, ``x::type``, and the typed literals ``DATE '2026-11-20'``, ``1.5D``."""
+        self._takes(node, "this", "to")
+        wanted = self._type(node)
+        operand = self.value(node.this)
+        if isinstance(operand, Value) and isinstance(operand.value, str):
+            moment = _moment_of(operand.value, wanted)
+            if moment is not None:
+                return Value(fit(moment, wanted).value, wanted, moment)
+        made = cast_to(operand, wanted)
+        if isinstance(made, Call) and isinstance(operand, Value):
+            raise self._refused(node, "a literal that its type cannot hold")
+        return made
+
+    def _type(self, node: exp.Expression) -> DataType:
+        to = node.args["to"]
+        parameters = [str(parameter.this.this) for parameter in to.expressions]
+        if to.this.name == "DECIMAL" and len(parameters) <= 2 and all(text.isdigit() for text in parameters):
+            precision, scale = [*map(int, parameters), *((10, 0)[len(parameters) :])]
+            if 1 <= precision <= 38 and scale <= precision:
+                return Decimal(precision, scale)
+        known = _CAST_TYPES.get(to.this.name)
+        if known is None or parameters:
+            raise ValueError(f"there is no cast to {to.sql(dialect='databricks')}")
+        return known
+
+    # --- refusals ---------------------------------------------------------------------------------------------
+
+    def _takes(self, node: exp.Expression, *names: str) -> None:
+        for name, value in node.args.items():
+            if name not in names and value not in (None, False, [], ""):
+                raise self._refused(node)
+
+    def _refused(self, node: exp.Expression, what: str | None = None) -> InvalidInputError:
+        construct = what or _NAMES.get(type(node).__name__, type(node).__name__.upper())
+        return InvalidInputError(
+            f"an expression cannot hold {construct}: {_text(node)}{self._place(node)}. There are comparison, AND, OR,"
+            " NOT, IN, BETWEEN, LIKE, IS NULL, arithmetic, CASE, CAST and functions of docs/expressions.md"
+        )
+
+    def _wrong(self, node: exp.Expression, error: ValueError) -> InvalidInputError:
+        if any(re.fullmatch(r"\d{4} - \d\d? - \d\d?", _text(part)) for part in node.find_all(exp.Sub)):
+            return InvalidInputError(f"a date without quotes{self._place(node)}: write DATE '2026-11-20'")
+        if isinstance(error, InvalidInputError):
+            is_placed = f" in {self._shown}" in str(error)
+            return error if is_placed else InvalidInputError(f"{error}{self._place(node)}")
+        return InvalidInputError(f"cannot read {_text(node)}{self._place(node)}: {error}")
+
+    def _place(self, node: exp.Expression) -> str:
+        """Where it stands, as far as the parser knows; the whole text where it is longer than the part."""
+        starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
+        if not starts:
+            return f" in {self._shown}"
+        start = min(starts)
+        line, column = self.sql_text.count("\n", 0, start) + 1, start - self.sql_text.rfind("\n", 0, start)
+        return f" in {self._shown}, at line {line}, column {column}"
+
+
+def _text(node: exp.Expression) -> str:
+    return node.sql(dialect="databricks")
+
+
+def _number(text: str) -> int | float | decimal.Decimal:
+    """As Spark types it: 1 an integer, 1.5 a decimal, 1e3 a double."""
+    if text.isdigit():
+        return int(text)
+    if "e" not in text.lower():
+        return decimal.Decimal(text)
+    number = float(text)
+    if number == float("inf"):
+        raise ValueError("the number is greater than every double")
+    return number
+
+
+def _moment_of(text: str, data_type: DataType) -> datetime.date | datetime.datetime | None:
+    """A literal of a date or time; None for other types. Raises ``ValueError``."""
+    if data_type == DATE:
+        return parse_date(text)
+    if data_type not in (TIMESTAMP, TIMESTAMP_NTZ):
+        return None
+    moment = parse_timestamp(text)
+    if moment.tzinfo is not None and data_type == TIMESTAMP_NTZ:
+        raise ValueError("a zone in a timestamp without one")
+    return moment

@@ -1,0 +1,199 @@
+"""The bound expression tree: columns, values and calls of functions, each with its Delta type.
+
+In: nothing; ``sql`` builds trees from SQL text and ``predicates`` adds the conditions that files can be skipped by.
+Out: immutable plain data that pickles into tasks. Every node has
+
+* ``type``: the Delta type of its value; `columns_of`: the columns that it reads, per side;
+* ``evaluate(target, source=None)``: its value for each row, computed by ``pyarrow.compute`` (see ``evaluate``);
+* ``to_arrow()``: the same as a ``pyarrow.compute.Expression``, where Arrow can delay it;
+* ``str()``: its text as SQL.
+
+A row has two sides where two tables meet (MERGE): ``target`` is the Delta table, ``source`` the rows that come in.
+Everywhere else there is only the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from txlog.expressions.values import Ordered, value_text
+from txlog.protocol.schema import DataType, type_name
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+__all__ = [
+    "Call",
+    "Expression",
+    "Path",
+    "Reference",
+    "Side",
+    "Value",
+    "columns_of",
+    "operand_text",
+    "path_text",
+    "walk",
+]
+
+Path: TypeAlias = tuple[str, ...]
+"""A column by its name, or a member of a struct by the names that lead to it."""
+
+Side: TypeAlias = Literal["target", "source"]
+
+
+class Expression:
+    """A value for each row. See the module for what every node can do."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def type(self) -> DataType:
+            """The Delta type of the value."""
+
+    @property
+    def sides(self) -> frozenset[Side]:
+        """The sides that it reads; empty for a constant."""
+        return frozenset(side for side, _ in columns_of(self))
+
+    def evaluate(
+        self, target: pa.RecordBatch | pa.Table | None = None, source: pa.RecordBatch | pa.Table | None = None
+    ) -> pa.Array:
+        """Its value for each row of ``target``, of ``source``, or of the pairs of rows that the two make side by side.
+
+        Args:
+            target: Rows of the Delta table, with at least the columns that it reads on this side.
+            source: The source row of each target row; of the same length, where both are given.
+
+        Returns:
+            An array of the Arrow form of ``type``; null where SQL says NULL.
+
+        Raises:
+            InvalidInputError: For a value that SQL in ANSI mode refuses: an overflow, a division by zero, a string
+                that does not hold a value of the type it is cast to.
+        """
+        from txlog.expressions.evaluate import evaluate
+
+        return evaluate(self, target, source)
+
+    def to_arrow(self) -> pc.Expression:
+        """The expression for ``pyarrow.dataset`` and ``RecordBatch.filter``.
+
+        Raises:
+            InvalidInputError: Where only `evaluate` is right: Arrow computes all branches of a CASE for all rows, so
+                that ``CASE WHEN b != 0 THEN a / b END`` would fail for the rows that it guards.
+        """
+        from txlog.expressions.evaluate import to_arrow
+
+        return to_arrow(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference(Expression):
+    """A column, or a member of a struct, with the schema's spelling of its names."""
+
+    path: Path
+    type: DataType
+    side: Side = "target"
+
+    def __str__(self) -> str:
+        return f"source.{path_text(self.path)}" if self.side == "source" else path_text(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Value(Expression):
+    """A literal, or what a constant expression came to; ``value`` None is NULL.
+
+    ``written`` is the literal as Python has it (a timestamp with or without a zone), which decides what it can be
+    compared with; None where the value was computed.
+    """
+
+    value: Ordered | None
+    type: DataType
+    written: Any = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return "NULL"
+        text = value_text(self.value, self.type)
+        name = type_name(self.type)
+        if name in ("date", "timestamp", "timestamp_ntz"):
+            return f"{name.upper()} {text}"
+        return text if name in ("string", "boolean", "int", "binary") else f"CAST({text} AS {name.upper()})"
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expression):
+    """One function or operator of ``functions``, by its name there, on bound arguments of the types it needs."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    type: DataType
+    options: tuple[Any, ...] = ()
+
+    def __str__(self) -> str:
+        texts = [operand_text(argument) for argument in self.arguments]
+        if self.name == "cast":
+            return f"CAST({self.arguments[0]} AS {type_name(self.type).upper()})"
+        if self.name == "case":
+            pairs = zip(self.arguments[:-1:2], self.arguments[1::2], strict=True)
+            whens = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)
+            return f"CASE {whens} ELSE {self.arguments[-1]} END"
+        if self.name == "negate":
+            return f"-{texts[0]}"
+        if len(texts) == 2 and not self.name.isidentifier():
+            return f"{texts[0]} {self.name} {texts[1]}"
+        if self.name == "like":
+            return f"{texts[0]} LIKE {value_text(self.options[0], None)}"
+        if self.name == "is_null":
+            return f"{texts[0]} IS NULL"
+        if self.name == "in":
+            values, has_null = self.options
+            shown = [value_text(value, self.arguments[0].type) for value in values] + ["NULL"] * has_null
+            return f"{texts[0]} IN ({', '.join(shown)})"
+        if self.name == "date_trunc":
+            return f"date_trunc({value_text(self.options[0], None)}, {self.arguments[0]})"
+        options = [value_text(option, None) for option in self.options]
+        return f"{self.name}({', '.join([*map(str, self.arguments), *options])})"
+
+
+def columns_of(expression: Expression) -> frozenset[tuple[Side, Path]]:
+    """Every column, or member of a struct, that the expression reads, with its side."""
+    found: set[tuple[Side, Path]] = set()
+    for node in walk(expression):
+        if isinstance(node, Reference):
+            found.add((node.side, node.path))
+        elif hasattr(node, "path"):
+            found.add(("target", node.path))
+    return frozenset(found)
+
+
+def walk(expression: Expression) -> Iterator[Expression]:
+    """The node and all below it."""
+    waiting = [expression]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, Call):
+            waiting += node.arguments
+        elif not isinstance(node, (Reference, Value)):
+            waiting += (part for part in (getattr(node, f.name) for f in fields(node)) if isinstance(part, Expression))  # type: ignore[arg-type]
+
+
+def operand_text(expression: Expression) -> str:
+    """The text of an operand, in parentheses where it is an operator itself."""
+    from txlog.expressions.predicates import And, Holds, Not, Or
+
+    if isinstance(expression, Holds):
+        expression = expression.condition
+    is_operator = isinstance(expression, Call) and not expression.name.isidentifier()
+    return f"({expression})" if is_operator or isinstance(expression, (And, Or, Not)) else str(expression)
+
+
+def path_text(path: Path) -> str:
+    """The path as SQL writes it."""
+    return ".".join(name if name.isidentifier() else f"`{name.replace('`', '``')}`" for name in path)

@@ -1,0 +1,168 @@
+"""Type rules: the common type of two values, the type of arithmetic, and which casts exist. Spark's, in ANSI mode.
+
+In: Delta types. Out: Delta types, or None and False where SQL has no rule or txlog refuses to follow it. Pure tables;
+``build`` turns a refusal into an error that says what to write.
+"""
+
+from __future__ import annotations
+
+from txlog.protocol.schema import (
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    STRING,
+    TIMESTAMP,
+    TIMESTAMP_NTZ,
+    VOID,
+    DataType,
+    Decimal,
+    Primitive,
+    Struct,
+)
+
+__all__ = [
+    "INTEGER_DIGITS",
+    "arithmetic_type",
+    "can_assign",
+    "can_cast",
+    "common_type",
+    "is_floating",
+    "is_integer",
+    "is_numeric",
+    "is_ordered",
+]
+
+_PRECISION_MAX = 38
+_KEPT_SCALE = 6  # digits of a fraction that a decimal result keeps where it has too many (Spark's adjustPrecisionScale)
+
+INTEGER_DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
+"""The precision of the decimal that holds every value of an integer type."""
+
+_WIDTHS = list(INTEGER_DIGITS)
+
+
+def is_integer(data_type: DataType) -> bool:
+    return isinstance(data_type, Primitive) and data_type.name in INTEGER_DIGITS
+
+
+def is_floating(data_type: DataType) -> bool:
+    return data_type in (FLOAT, DOUBLE)
+
+
+def is_numeric(data_type: DataType) -> bool:
+    return is_integer(data_type) or is_floating(data_type) or isinstance(data_type, Decimal)
+
+
+def is_ordered(data_type: DataType) -> bool:
+    """Whether values of the type can be compared."""
+    return is_numeric(data_type) or data_type in (BOOLEAN, STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+
+
+def common_type(left: DataType, right: DataType) -> DataType | None:
+    """The type that both sides of a comparison, or all branches of a CASE, are cast to; None where there is none.
+
+    Strings stay apart from all other types: Spark parses them, row by row, which an author rarely means.
+    """
+    if left == right or right == VOID:
+        return left
+    if left == VOID:
+        return right
+    if is_numeric(left) and is_numeric(right):
+        return _common_number(left, right)
+    if {left, right} in ({DATE, TIMESTAMP}, {DATE, TIMESTAMP_NTZ}):
+        return right if left == DATE else left
+    return None
+
+
+def arithmetic_type(operator: str, left: DataType, right: DataType) -> DataType | None:
+    """The type of ``left operator right`` for ``+ - * / % div``; None where SQL has no such operation."""
+    if not (is_numeric(left) and is_numeric(right)):
+        return None
+    if operator == "div":
+        return Primitive("long") if is_integer(left) and is_integer(right) else None
+    if is_floating(left) or is_floating(right):
+        return DOUBLE if operator == "/" else _common_number(left, right)
+    if is_integer(left) and is_integer(right):
+        return DOUBLE if operator == "/" else _common_number(left, right)
+    if operator == "%":
+        return None
+    return _decimal_result(operator, _as_decimal(left), _as_decimal(right))
+
+
+def can_cast(source: DataType, target: DataType) -> bool:
+    """Whether ``CAST(source AS target)`` means the same in Spark and here. Time zones are UTC."""
+    if source in (target, VOID):
+        return True
+    if is_numeric(source) and is_numeric(target):
+        return not (is_floating(source) and isinstance(target, Decimal))
+    if target == STRING:
+        small = isinstance(source, Decimal) and source.scale <= 6
+        return is_integer(source) or small or source in (BOOLEAN, DATE)
+    if source == STRING:
+        return is_numeric(target) or target in (BOOLEAN, DATE, TIMESTAMP, TIMESTAMP_NTZ)
+    if source == BOOLEAN or target == BOOLEAN:
+        other = target if source == BOOLEAN else source
+        return is_integer(other)
+    moments = (DATE, TIMESTAMP, TIMESTAMP_NTZ)
+    return source in moments and target in moments
+
+
+def can_assign(source: DataType, target: DataType) -> bool:
+    """Whether a value may be stored in a column of another type (SQL store assignment, Spark's ``ANSI`` policy).
+
+    Numbers go into any numeric type and are checked by value; strings and booleans never turn into numbers or times.
+    """
+    if isinstance(target, Struct):
+        return source in (target, VOID)
+    if source == STRING and target != STRING:
+        return False
+    if source == BOOLEAN and target not in (BOOLEAN, STRING):
+        return False
+    if target == BOOLEAN and source not in (BOOLEAN, VOID):
+        return False
+    return can_cast(source, target)
+
+
+def _common_number(left: DataType, right: DataType) -> DataType:
+    if is_integer(left) and is_integer(right):
+        return left if _width(left) >= _width(right) else right
+    if left == right == FLOAT:
+        return FLOAT
+    if is_floating(left) or is_floating(right):
+        return DOUBLE
+    one, other = _as_decimal(left), _as_decimal(right)
+    scale = max(one.scale, other.scale)
+    whole = max(one.precision - one.scale, other.precision - other.scale)
+    return Decimal(min(whole + scale, _PRECISION_MAX), min(scale, max(_PRECISION_MAX - whole, 0)))
+
+
+def _width(data_type: DataType) -> int:
+    assert isinstance(data_type, Primitive)
+    return _WIDTHS.index(data_type.name)
+
+
+def _as_decimal(data_type: DataType) -> Decimal:
+    if isinstance(data_type, Decimal):
+        return data_type
+    assert isinstance(data_type, Primitive)
+    return Decimal(INTEGER_DIGITS[data_type.name], 0)
+
+
+def _decimal_result(operator: str, left: Decimal, right: Decimal) -> Decimal:
+    """Spark's result types (``DecimalPrecision``); too many digits cost the fraction, down to six of its digits."""
+    match operator:
+        case "+" | "-":
+            scale = max(left.scale, right.scale)
+            precision = max(left.precision - left.scale, right.precision - right.scale) + scale + 1
+        case "*":
+            scale = left.scale + right.scale
+            precision = left.precision + right.precision + 1
+        case _:
+            scale = max(_KEPT_SCALE, left.scale + right.precision + 1)
+            precision = left.precision - left.scale + right.scale + scale
+    if precision <= _PRECISION_MAX:
+        return Decimal(precision, scale)
+    whole = precision - scale
+    return Decimal(_PRECISION_MAX, max(_PRECISION_MAX - whole, min(scale, _KEPT_SCALE)))
