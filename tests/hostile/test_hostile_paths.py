@@ -374,3 +374,29 @@ def test_files_of_any_name_are_taken_in_and_read_by_others(tmp_path: Path, outsi
     numbers = list(range(len(names)))
     assert sorted(table.snapshot().to_arrow().column("id").to_pylist()) == numbers
     assert sorted(deltalake.DeltaTable(str(root)).to_pyarrow_table().column("id").to_pylist()) == numbers
+
+
+def error_of(use: Callable[[], object]) -> txlog.TxlogError:
+    with pytest.raises(txlog.TxlogError) as raised:
+        use()
+    return raised.value
+
+
+@pytest.mark.parametrize("path", ["x?y", "x#y", "100%"])
+@pytest.mark.parametrize("action", ["add", "remove"])
+def test_an_error_about_a_path_in_the_log_names_the_table(tmp_path: Path, action: str, path: str) -> None:
+    table = txlog.Table.create(tmp_path / "t", ROWS.schema)
+    held = table.snapshot().files()
+    fields = {"partitionValues": {}, "size": 1, "modificationTime": 1} if action == "add" else {}
+    line = json.dumps({action: {"path": path, "dataChange": True, **fields}})
+    (tmp_path / "t" / "_delta_log" / f"{1:020}.json").write_text(f'{{"commitInfo":{{"operation":"X"}}}}\n{line}\n')
+    fresh = txlog.Table.open(tmp_path / "t")
+    uses: list[Callable[[], object]] = [
+        lambda: fresh.snapshot().files(),
+        lambda: fresh.snapshot().files("id = 1"),
+        lambda: fresh.snapshot().to_arrow(),
+        lambda: table.snapshot().files(),
+        lambda: fresh.overwrite(ROWS),
+    ]
+    assert {(error.table, error.version) for error in map(error_of, uses)} == {(table.uri, 1)}
+    assert held.num_rows == 0

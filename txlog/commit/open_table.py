@@ -7,11 +7,12 @@ the library goes: checked, committed, told to the logger, followed up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Reversible
 
 from txlog import __version__
 from txlog.commit.committer import Committer
 from txlog.commit.plan import Plan
+from txlog.commit.retained import RetainedCommits, commit_of_last
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call
@@ -19,6 +20,7 @@ from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
 from txlog.log.proposal import Isolation, Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import commit_name
@@ -96,7 +98,7 @@ class OpenTable:
         last = state.transactions.get(app_id)
         if last is None or checkpoint_id > last.version:
             return None
-        found = check_replay(app_id, checkpoint_id, fingerprint, last, _Retained(self.log, state.version))
+        found = check_replay(app_id, checkpoint_id, fingerprint, last, self._proofs(state, checkpoint_id, last))
         if isinstance(found, AlreadyCommitted) and checkpoint_id < last.version and not self._can_read(found.version):
             found = Rewound(app_id, checkpoint_id, last.version)
         if not isinstance(found, AlreadyCommitted):
@@ -107,6 +109,13 @@ class OpenTable:
             where = (self.uri, checkpoint_id, app_id, found.version)
             logger.warning("%s: replay dropped: checkpoint %d of %r is in v%s already", *where)
         return found
+
+    def _proofs(self, state: TableState, checkpoint_id: int, last: SetTransaction) -> Reversible[Commit]:
+        """The retained commits that can prove that ``checkpoint_id`` landed."""
+        if checkpoint_id != last.version:
+            return RetainedCommits(self.log, state.version)
+        found = commit_of_last(self.log, state.version, last)
+        return () if found is None else (found,)
 
     def _can_read(self, version: int | None) -> bool:
         """Not a put that arrived where the log was cleaned up: that has the name of a version only."""
@@ -133,7 +142,8 @@ class OpenTable:
         with TxlogError.located(self.uri, state.version if state else None):
             validate_proposal(proposal, append_only=state.properties.append_only if state else False)
         try:
-            outcome = self._committer.commit(proposal, state, plan=plan, unsent=unsent)
+            with TxlogError.located(self.uri):
+                outcome = self._committer.commit(proposal, state, plan=plan, unsent=unsent)
         except ConflictError as error:
             self.tell_conflict(error)
             raise
@@ -189,21 +199,3 @@ class OpenTable:
                 *(f" ({lost})" if lost else "", did.waited_s, result.txn_id),
                 extra={"txlog": {"table": self.uri, "operation": proposal.operation, **result.to_dict()}},
             )
-
-
-class _Retained:
-    """The commits that the log still has up to a version, read one by one from the newest, as far as asked for."""
-
-    def __init__(self, log: DeltaLog, version: int) -> None:
-        self._log = log
-        self._version = version
-
-    def __iter__(self) -> Iterator[Commit]:
-        return iter([*reversed(self)][::-1])
-
-    def __reversed__(self) -> Iterator[Commit]:
-        for version in range(self._version, -1, -1):
-            try:
-                yield self._log.read_commit(version, files=False)
-            except NotFoundError:
-                return

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
+from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, TxlogError
 from txlog.log.checkpoint.due import BY_FILE, BY_REQUEST, checkpoint_is_due
 from txlog.log.retention import trusted_s
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
@@ -227,12 +227,13 @@ class DeltaLog:
         Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` where that version was cleaned up.
         """
         version, table = self._held_files(state)
-        if table is None:
-            live = self._files.files(self._on_short_tail(state))
-        elif version == state.version:
+        if table is not None and version == state.version:
             return table
-        else:
-            live = self._files.files_from(table, version, state)
+        with TxlogError.located(self.uri, state.version):
+            if table is None:
+                live = self._files.files(self._on_short_tail(state))
+            else:
+                live = self._files.files_from(table, version, state)
         self._live = (state.version, weakref.ref(live))
         return live
 
@@ -248,7 +249,8 @@ class DeltaLog:
         # A checkpoint has statistics typed, which a list in memory would have to parse.
         if held is None or (pruner.needs_statistics and state.segment.checkpoint is not None):
             try:
-                return self._files.files(self._on_short_tail(state), pruner)
+                with TxlogError.located(self.uri, state.version):
+                    return self._files.files(self._on_short_tail(state), pruner)
             except NotFoundError:
                 if held is None:
                     raise
@@ -264,7 +266,8 @@ class DeltaLog:
         """The live files, and every removed one the log still tells of, as ``log.files.TOMBSTONES_SCHEMA``, by one
         reading of the log. Raises as `files`.
         """
-        return self._files.files_and_tombstones(self._on_short_tail(state))
+        with TxlogError.located(self.uri, state.version):
+            return self._files.files_and_tombstones(self._on_short_tail(state))
 
     def _on_short_tail(self, state: TableState) -> TableState:
         """``state`` on the newest checkpoint up to it, looked for where more commits follow its own than that costs.
