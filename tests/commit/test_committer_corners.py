@@ -16,6 +16,7 @@ from txlog.commands.write_planning import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     CommitStateUnknownError,
+    ConcurrentDeleteReadError,
     ConcurrentTransactionError,
     CorruptLogError,
     MetadataChangedError,
@@ -106,6 +107,20 @@ def test_a_definition_that_changed_in_a_commit_that_was_cleaned_up_is_noticed(
     scripted_log.script["put_if_absent"] = [change]
     with pytest.raises(error):
         append(table)
+
+
+@pytest.mark.parametrize("where", [None, "id = 1"])
+def test_an_append_of_what_was_read_does_not_step_over_a_tail_that_was_cleaned_up(
+    table: OpenTable, open_handle: Any, scripted_log: Any, where: str | None
+) -> None:
+    """It removes nothing, but the rows that it was computed from may have been deleted meanwhile."""
+    other = open_handle()
+    emptied = lose_to_what_is_cleaned_up(scripted_log, other, lambda: append(other, mode="overwrite"))
+    scripted_log.script["put_if_absent"] = [emptied]
+    transaction = Table(table).transaction()
+    with pytest.raises(ConcurrentDeleteReadError, match="cleaned up"), transaction:
+        transaction.append(pa.table(transaction.read(where)))
+    assert Table(open_handle()).snapshot().version == 4
 
 
 @pytest.mark.parametrize(("theirs", "outcome"), [(7, "already_committed"), (8, "ConcurrentTransactionError")])

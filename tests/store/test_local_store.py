@@ -556,6 +556,36 @@ def test_new_directories_are_synced_once_for_many_files_and_then_only_where_file
     assert sorted(synced) == sorted(directory.stat().st_ino for directory in leaves)
 
 
+def test_a_directory_that_was_removed_and_made_again_is_synced_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A vacuum removes what is empty; the name of the new one is not on disk because that of the old one was."""
+    files = LocalFileStore(str(root))
+    for path in ("year=1/day=1/a.parquet", "year=1/day=2/a.parquet"):
+        written(files, path)
+        files.make_durable([path])
+    shutil.rmtree(root / "year=1" / "day=1")
+    written(files, "year=1/day=1/b.parquet")
+    synced = synced_inodes(monkeypatch)
+    files.make_durable(["year=1/day=1/b.parquet"])
+    assert {(root / "year=1").stat().st_ino, (root / "year=1" / "day=1").stat().st_ino} <= set(synced)
+
+
+def test_a_log_directory_that_was_removed_and_made_again_is_synced_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a location that proved unfit for a table, and is tried again."""
+    log = LocalLogStore(str(root))
+    log.put_if_absent(COMMIT, b"body")
+    log.delete(COMMIT)
+    log.remove_new_directories()
+    assert not root.exists()
+    synced = synced_inodes(monkeypatch)
+    log.put_if_absent(COMMIT, b"body")
+    for directory in (root.parent, root, root / "_delta_log"):
+        assert directory.stat().st_ino in synced, f"{directory} was not synced"
+
+
 def test_a_directory_of_data_files_that_cannot_be_synced_is_an_error(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -321,6 +321,17 @@ def test_sidecars_go_when_the_last_checkpoint_that_names_them_is_gone() -> None:
     assert world.state(5)[0] == ["new", "shared"]
 
 
+def test_every_kept_checkpoint_keeps_its_sidecars_and_not_the_newest_alone() -> None:
+    world = daily(10, checkpoints=())
+    v2(world, 5, UUIDS[0], "f0", "f1", age_days=4)
+    v2(world, 8, UUIDS[1], "f2", age_days=1)
+    done = world.clean_up()
+    assert done.first_version == 5
+    assert {n for n in world.names() if "/" in n} == {f"_sidecars/{n}.parquet" for n in ("f0", "f1", "f2")}
+    for version, files in ((5, ["f0", "f1"]), (7, ["f0", "f1", "f6", "f7"]), (8, ["f2"]), (9, ["f2", "f9"])):
+        assert world.state(version)[0] == files
+
+
 def test_what_remains_is_on_disk_before_anything_goes() -> None:
     """A power cut that took the checkpoint, after its commits are gone, would take the table."""
     world = daily(10, checkpoints=())
