@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from txlog.protocol import stats_struct
 from txlog.protocol.schema import leaf_paths, parse_schema
 from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
 from txlog.protocol.stats_text import statistics_as_json
@@ -46,7 +47,6 @@ SCHEMA = parse_schema(
 
 
 def kind() -> pa.StructType:
-
     return statistics_type(leaf_paths(SCHEMA))
 
 
@@ -161,3 +161,30 @@ def test_timestamps_are_cut_to_milliseconds_downwards() -> None:
         "1969-12-31T23:59:59.999Z",
         "1970-01-01T00:00:00.001Z",
     ]
+
+
+def test_texts_of_several_writers_in_several_pieces_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats_struct, "_READ_BYTES", 1000)
+    forms = [
+        '{"numRecords":%d,"minValues":{"i":1}}',
+        '{ "minValues": {"i": 1}, "numRecords": %d }',
+        '{"numRecords":%d,"minValues":{"i":"odd"}}',
+    ]
+    texts = [forms[2 if number == 250 else number % 2] % number for number in range(480)]
+    rows = statistics_as_struct(pa.array(texts), kind()).to_pylist()
+    assert [row["numRecords"] for row in rows] == [*range(480)]
+    assert [number for number, row in enumerate(rows) if row["minValues"]["i"] is None] == [250]
+
+
+@pytest.mark.parametrize(
+    "number",
+    ["5", "-0", "01", "-01", "-", "0x1f", "+5", "1.", ".5", "1.5", "1e2", "1.e5", "nan", "tru", "true", "", "null"],
+)
+@pytest.mark.parametrize("name", ["l", "f", "s"])
+def test_a_number_however_spelt_is_what_pythons_json_reads(name: str, number: str) -> None:
+    """Among others, and even where a reader does not ask for the column."""
+    texts = ['{"minValues":{"l":7,"f":1.5}}'] * 100
+    texts[50] = f'{{"minValues":{{"{name}":{number}}}}}'
+    for wanted in (kind(), pa.struct([("numRecords", pa.int64()), ("minValues", pa.struct([("l", pa.int64())]))])):
+        expected = [stats_struct._parse_one(text, wanted) for text in texts]
+        assert statistics_as_struct(pa.array(texts), wanted).to_pylist() == expected

@@ -202,3 +202,13 @@ def test_decimals_whose_bounds_deltalake_rounded_are_found(
         assert snapshot.to_arrow(where=f"x = {value:f}")["x"].to_pylist() == [value]
         assert snapshot.to_arrow(where=f"x < {value:f}").num_rows == sum(other < value for other in values)
     assert snapshot.files(f"x > {max(values) / 2:f}").num_rows < len(values), "and most files are still passed over"
+
+
+def test_of_many_files_those_left_are_what_the_rule_leaves() -> None:
+    """More than one slice, and in one of them a text that Arrow's reader takes for something else."""
+    plain = '{"numRecords":10,"minValues":{"l":%d,"s":"é"},"maxValues":{"l":%d,"s":null},"nullCount":{"l":0}}'
+    texts = [plain % (n, n + 5) for n in range(40_000)]
+    texts[30_000] = '{"numRecords":10,"minValues":{"l":1.0},"maxValues":{"l":7}}'
+    files = table_of([({}, text) for text in texts])
+    mask = prune_files(files, parse_predicate("l = 7", SCHEMA), SCHEMA, PARTITIONS)
+    assert [row for row, kept in enumerate(mask.to_pylist()) if kept] == [2, 3, 4, 5, 6, 7, 30_000]

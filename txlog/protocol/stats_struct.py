@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.arrow.arrays import flags_of, from_flags, from_numbers
+from txlog.arrow.arrays import flags_of, from_numbers
 from txlog.protocol.schema import DataType, Decimal, Primitive, type_to_arrow
 
 if TYPE_CHECKING:
@@ -27,9 +27,7 @@ _BOUNDED = frozenset(
 )
 _SLICE_ROWS = 8_192
 _SLICE_ROWS_MIN = 64
-_SHAPED_ROWS = 256  # of one shape, from which on it pays to look for it
-_SHAPED_BYTES = 4 << 20  # at once: the places of all values take as much again, and more
-_SHAPES_MAX = 8
+_READ_BYTES = 4 << 20  # at once, so that what a reader takes beside the texts stays small
 
 
 def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]]) -> pa.StructType:
@@ -96,40 +94,13 @@ def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructAr
 
     Raises ``ArrowException`` or ``ValueError`` where one text has something that Arrow's JSON reader does not take.
     """
-    step = max(_SHAPED_ROWS, _SHAPED_BYTES * len(texts) // max(1, texts.nbytes))
+    step = max(1, _READ_BYTES * len(texts) // max(1, texts.nbytes))
     if len(texts) <= step:
-        return _read_alike(texts, kind)
-    return pa.concat_arrays([_read_alike(texts.slice(at, step), kind) for at in range(0, len(texts), step)])
+        return _read(texts, kind)
+    return pa.concat_arrays([_read(texts.slice(at, step), kind) for at in range(0, len(texts), step)])
 
 
-def _read_alike(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """The same, by the shapes that many of the texts have; those that are left one by one."""
-    import numpy as np
-
-    from txlog.protocol.stats_shape import cut_alike
-
-    left, rows = texts, np.arange(len(texts))
-    parts: list[pa.StructArray] = []
-    places: list[Any] = []
-    while len(left) >= _SHAPED_ROWS and len(parts) < _SHAPES_MAX:
-        cut = cut_alike(left)
-        if cut is None or len(cut.rows) < _SHAPED_ROWS:
-            break
-        parts.append(cut.objects(kind))
-        places.append(rows[cut.rows])
-        other = np.ones(len(left), dtype=bool)
-        other[cut.rows] = False
-        left, rows = left.filter(from_flags(other)), rows[other]
-    if len(left) or not parts:
-        parts.append(_read_each(left, kind))
-        places.append(rows)
-    if len(parts) == 1:
-        return parts[0]
-    return pa.concat_arrays(parts).take(from_numbers(np.argsort(np.concatenate(places))))
-
-
-def _read_each(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """The same, by Arrow's JSON reader."""
+def _read(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
     import numpy as np
     import pyarrow.json as pj
 

@@ -32,7 +32,7 @@ Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """One leaf column in each file. ``low`` and ``high`` hold what `predicate_values.ordered` gives, null if unknown.
+    """One leaf column in each file. ``low`` and ``high`` hold what `values.ordered` gives, null if unknown.
 
     They are None where the column's type has no order that statistics keep.
     """

@@ -8,7 +8,6 @@ by their footers. PROTOCOL.md, "Per-file Statistics".
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,10 +32,9 @@ from txlog.expressions.predicates import (
     StartsWith,
 )
 from txlog.expressions.values import beside
-from txlog.protocol.schema import STRING, Struct, leaf_paths
+from txlog.protocol.schema import STRING, Struct
 from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask, bounds_of_struct, bounds_of_text, leaves_of
 from txlog.skipping.one_file import Facts, Pruner, possible
-from txlog.skipping.stats_sieve import TextSieve
 
 if TYPE_CHECKING:
     from txlog.util.parallel import Apply
@@ -47,7 +45,6 @@ _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
 _SINGLE_ROWS = 32  # which take less time one by one than the columns take to be made
 _FEW_VALUES = 8
-_LEARNING_ROWS = 1_024
 
 Possible: TypeAlias = "tuple[Mask, Mask]"
 
@@ -87,9 +84,6 @@ class FilePruner:
         self.leaves = leaves_of(
             self._pruner.schema, frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
         )
-        depth = max((len(path) for path, _ in leaf_paths(self._pruner.schema)), default=1)
-        self._sieve = TextSieve(self._pruner.predicate, self.leaves, depth)
-        self._is_sieve_of_use = False
 
     def mask(self, files: pa.RecordBatch) -> Mask:
         """True for each file (columns ``partitionValues`` and ``stats``) that may hold a matching row."""
@@ -169,26 +163,11 @@ class FilePruner:
         verdict = np.ones(len(texts), dtype=bool)
         present = np.flatnonzero(flags_of(texts.is_valid()))
         texts, codes = _taken(texts, present), codes[present]
-        # The first slice is short where it is not known yet whether the sieve is of use.
-        first = min(_SLICE_ROWS if self._is_sieve_of_use else _LEARNING_ROWS, len(texts))
-        bounds = [0, *range(first, len(texts), _SLICE_ROWS), len(texts)]
         found = [
-            self._sieved(texts.slice(start, stop - start), partition, codes[start:stop])
-            for start, stop in itertools.pairwise(bounds)
-            if start < stop
+            self._by_slice(texts.slice(start, _SLICE_ROWS), partition, codes[start : start + _SLICE_ROWS])
+            for start in range(0, len(texts), _SLICE_ROWS)
         ]
         verdict[present] = np.concatenate(found) if found else np.zeros(0, dtype=bool)
-        return verdict
-
-    def _sieved(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
-        """Those are read that the sieve leaves. It is asked from the first texts on of which many cannot match."""
-        is_asked = self._is_sieve_of_use
-        left = self._sieve.left(texts) if is_asked else np.arange(len(texts))
-        verdict = np.zeros(len(texts), dtype=bool)
-        verdict[left] = self._by_slice(_taken(texts, left), partition, codes[left])
-        if 4 * np.count_nonzero(~verdict[left]) > max(_LEARNING_ROWS, len(texts)):
-            # Many are left that cannot match: after this there is a sieve, or it is of no use for such texts.
-            self._is_sieve_of_use = not is_asked
         return verdict
 
     def _by_slice(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
