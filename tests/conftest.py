@@ -71,19 +71,22 @@ class ScriptedClock(ambient.Ambient):
 
     def __init__(self) -> None:
         self.elapsed_s = 0.0
-        self.suspended_s = 0.0
-        """How much of it a suspended machine missed, whose monotonic clock stood still."""
+        self._suspended_s = 0.0
         self.slept_s: list[float] = []
 
     def now_ms(self) -> int:
         return 1_700_000_000_000 + int(self.elapsed_s * 1000)
 
     def monotonic_s(self) -> float:
-        return 1000.0 + self.elapsed_s - self.suspended_s
+        return 1000.0 + self.elapsed_s - self._suspended_s
+
+    def suspended_s(self) -> float:
+        return self._suspended_s
 
     def suspend(self, seconds: float) -> None:
+        """The machine sleeps: wall time passes, and its monotonic clock stands still."""
         self.elapsed_s += seconds
-        self.suspended_s += seconds
+        self._suspended_s += seconds
 
     def sleep(self, seconds: float) -> None:
         self.slept_s.append(seconds)

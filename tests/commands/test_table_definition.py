@@ -9,6 +9,7 @@ import pytest
 
 import txlog
 from txlog.errors import InvalidInputError
+from txlog.spark.options import parse_write_options
 
 SCHEMA = pa.schema([("id", pa.int64())])
 RETENTION, ALLOWED = "delta.logRetentionDuration", "txlog.allowShortLogRetention"
@@ -42,6 +43,18 @@ def test_a_short_log_retention_is_taken_where_the_table_says_that_it_is_meant(tm
     table.set_properties(meant)
     table.set_properties({RETENTION: "interval 2 hours"})
     assert table.snapshot().properties == {**meant, RETENTION: "interval 2 hours"}
+
+
+@pytest.mark.parametrize("given", [{"TXLOG.allowshortlogretention": "TRUE"}, {ALLOWED: True}])
+def test_the_permission_is_known_in_any_case_and_as_a_boolean(tmp_path: Path, given: dict[str, object]) -> None:
+    """Spark lower-cases the names of options."""
+    table = txlog.Table.create(tmp_path / "t", SCHEMA, properties={RETENTION: "interval 1 hour", **given})  # type: ignore[dict-item]
+    assert table.snapshot().properties[ALLOWED] == "true"
+
+
+def test_spark_options_can_give_the_permission() -> None:
+    given = {"path": "t", RETENTION.lower(): "interval 1 hour", ALLOWED.lower(): "true"}
+    assert parse_write_options(given).properties == {RETENTION: "interval 1 hour", ALLOWED: "true"}
 
 
 def test_a_table_that_others_gave_a_short_retention_takes_changes_of_other_properties(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import commit_name
 from txlog.store.local import local_table_store
+from txlog.util import ambient
 
 PARTITIONED = pa.schema([("id", pa.int64()), ("day", pa.string()), ("hour", pa.int32())])
 ROW = pa.table({"id": pa.array([1], pa.int64())})
@@ -55,6 +56,28 @@ class Story:
         log = DeltaLog(local_table_store(self.table.uri))
         state = log.newest_state()
         return unsynced_versions(log, state.version, state.newest_foreign, durable_version, keeps_order=keeps_order)
+
+
+class Later(ambient.Ambient):
+    """Ten minutes after now, for so many seconds of which the machine was suspended."""
+
+    def __init__(self, suspended_s: float) -> None:
+        self._suspended_s = suspended_s
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 600_000
+
+    def suspended_s(self) -> float:
+        return self._suspended_s
+
+
+@pytest.mark.parametrize(("suspended_s", "expected"), [(0.0, [3]), (590.0, [3, 2])])
+def test_a_kernel_writes_nothing_back_while_its_machine_is_suspended(
+    tmp_path: Path, suspended_s: float, expected: list[int]
+) -> None:
+    story = Story(tmp_path, "off")
+    with ambient.use(Later(suspended_s)):
+        assert story.unsynced(1) == expected
 
 
 @pytest.mark.parametrize(

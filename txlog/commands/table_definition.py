@@ -25,7 +25,7 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
-from txlog.protocol.properties import DAY_MS, TableProperties, stored, validate
+from txlog.protocol.properties import DAY_MS, SHORT_LOG_RETENTION, TableProperties, stored, validate
 from txlog.protocol.schema import Field, Struct, fold_name, parse_schema, schema_to_json, type_name
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
@@ -213,14 +213,14 @@ def _check_log_retention(before: Mapping[str, str], after: Mapping[str, str]) ->
     its own, as other engines do not, can put a commit where no reader looks. A day outlasts the jobs of most tables.
     The permission is a property, so that whoever opens the table sees it.
     """
-    if TableProperties.of(after).log_retention_ms >= DAY_MS or after.get(_SHORT_RETENTION) == "true":
+    if TableProperties.of(after).log_retention_ms >= DAY_MS or after.get(SHORT_LOG_RETENTION) == "true":
         return
-    if all(before.get(key) == after.get(key) for key in (_LOG_RETENTION, _SHORT_RETENTION)):
+    if all(before.get(key) == after.get(key) for key in (_LOG_RETENTION, SHORT_LOG_RETENTION)):
         return  # it was so already, made by another engine
     raise InvalidInputError(
         f"{_LOG_RETENTION} = {after[_LOG_RETENTION]} is shorter than 1 day: versions would leave the log while jobs"
         " that read them still run, and a slow writer of another engine could lose its commit. Choose 1 day or more."
-        f" If no reader and no writer takes that long, set {_SHORT_RETENTION} = true beside it"
+        f" If no reader and no writer takes that long, set {SHORT_LOG_RETENTION} = true beside it"
     )
 
 
@@ -280,7 +280,6 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
 
 
 _LOG_RETENTION = "delta.logRetentionDuration"
-_SHORT_RETENTION = "txlog.allowShortLogRetention"
 _OTHER_FORMATS = ("delta.universalFormat.enabledFormats", "delta.compatibility.symlinkFormatManifest.enabled")
 
 _ROW_TRACKING_COLUMNS = {

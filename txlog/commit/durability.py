@@ -41,6 +41,7 @@ def _may_be_unsynced(log: DeltaLog, version: int, newest_foreign: int) -> bool:
         return False
     try:
         age_ms = ambient.now_ms() - log.store.log.stat(commit_name(version)).modified_ms
+        age_ms -= int(1000 * ambient.suspended_s())  # perhaps since then, and meanwhile nothing is written back
         return age_ms < _WRITTEN_BACK_MS and log.read_commit(version, files=False).is_foreign
     except NotFoundError:
         return False

@@ -22,6 +22,7 @@ __all__ = [
     "CONSTRAINT_PREFIX",
     "FEATURE_PREFIX",
     "KNOWN_KEYS",
+    "SHORT_LOG_RETENTION",
     "TableProperties",
     "parse_interval_ms",
     "stored",
@@ -30,6 +31,8 @@ __all__ = [
 
 CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
+SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
+"""Set to true, a log retention below a day is meant."""
 
 SECOND_MS = 1_000
 DAY_MS = 86_400 * SECOND_MS
@@ -285,7 +288,8 @@ KNOWN_KEYS: frozenset[str] = frozenset(_FORMS)
 
 _PROTOCOL_ONLY = frozenset({"delta.minReaderVersion", "delta.minWriterVersion"})
 _FAMILIES = {CONSTRAINT_PREFIX: _TEXT, FEATURE_PREFIX: _choice("supported", "enabled")}
-_BY_FOLD = {key.lower(): key for key in _FORMS}
+_OWN = {SHORT_LOG_RETENTION: _BOOLEAN}
+_BY_FOLD = {key.lower(): key for key in (*_FORMS, *_OWN)}
 
 _ATTRIBUTES = {
     "append_only": "delta.appendOnly",
@@ -319,13 +323,13 @@ def _known_spelling(given: str) -> str:
     if type(given) is not str or not given:
         raise InvalidInputError(f"a table property's name must be text that is not empty, is {given!r}")
     folded = given.lower()
+    if folded in _BY_FOLD:
+        return _BY_FOLD[folded]
     if not folded.startswith("delta."):
         meant = _BY_FOLD.get(f"delta.{folded}")
         if meant is not None:  # it would protect nothing, and nobody would notice
             raise InvalidInputError(f"the table property {given!r} is called {meant!r}; as {given!r} it does nothing")
         return given
-    if folded in _BY_FOLD:
-        return _BY_FOLD[folded]
     for prefix in _FAMILIES:
         if folded.startswith(prefix) and len(given) > len(prefix):
             return prefix + given[len(prefix) :]
@@ -363,7 +367,7 @@ def _checked_value(key: str, value: object) -> str:
 
 
 def _form_of(key: str) -> _Form | None:
-    form = _FORMS.get(key)
+    form = _FORMS.get(key) or _OWN.get(key)
     if form is None:
         form = next((family for prefix, family in _FAMILIES.items() if key.startswith(prefix)), None)
     return form

@@ -16,7 +16,7 @@ from typing import Any
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation
-from txlog.protocol.properties import validate
+from txlog.protocol.properties import SHORT_LOG_RETENTION, validate
 from txlog.store.retry import RetryPolicy
 
 __all__ = ["StreamOptions", "WriteOptions", "parse_stream_options", "parse_write_options"]
@@ -254,7 +254,9 @@ def _retry(given: _Given) -> RetryPolicy | None:
 
 def _properties(given: _Given) -> dict[str, str]:
     """The ``delta.*`` options with the spelling of the table property restored, which Spark lower-cased."""
-    return validate({f"delta.{key}": text for key, text in given.take_prefix("delta.").items()})
+    properties = {f"delta.{key}": text for key, text in given.take_prefix("delta.").items()}
+    allowed = given.take(SHORT_LOG_RETENTION, str)
+    return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
 
 
 def _text(value: str) -> str:

@@ -14,7 +14,19 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from typing import NamedTuple
 
-__all__ = ["Ambient", "Instant", "age_s", "instant", "monotonic_s", "now_ms", "sleep", "uniform", "use", "uuid4"]
+__all__ = [
+    "Ambient",
+    "Instant",
+    "age_s",
+    "instant",
+    "monotonic_s",
+    "now_ms",
+    "sleep",
+    "suspended_s",
+    "uniform",
+    "use",
+    "uuid4",
+]
 
 # Linux counts the time that a machine was suspended here, and not in CLOCK_MONOTONIC.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 1))
@@ -35,6 +47,10 @@ class Ambient:
 
     def monotonic_s(self) -> float:
         return time.clock_gettime(_CLOCK)
+
+    def suspended_s(self) -> float:
+        monotonic = getattr(time, "CLOCK_MONOTONIC", _CLOCK)
+        return time.clock_gettime(_CLOCK) - time.clock_gettime(monotonic)
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)  # noqa: TID251
@@ -89,6 +105,11 @@ def age_s(since: Instant) -> float:
     """
     now = instant()
     return max(now.monotonic_s - since.monotonic_s, (now.wall_ms - since.wall_ms) / 1000)
+
+
+def suspended_s() -> float:
+    """How long this machine has been suspended since it was started; 0 where that cannot be told."""
+    return _current.get().suspended_s()
 
 
 def sleep(seconds: float) -> None:
