@@ -10,10 +10,15 @@ from typing import Any
 
 import pytest
 
-from txlog.commit import run
+from txlog.commit import committer
 from txlog.commit.run import CommitRun
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import NotFoundError, StorageError
 from txlog.log.checkpoint import v2
+from txlog.log_files import delta_log
+from txlog.log_files.file_loader import FileLoader
 from txlog.util import ambient
+from txlog.util.logs import logger
 
 __all__ = ["SURROUNDINGS"]
 
@@ -25,7 +30,74 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 
 def takes_others_commits_below_the_newest_for_synced(patch: pytest.MonkeyPatch) -> None:
     """Two foreign commits lie on top, and neither is on disk: the lower one is a hole after a power cut."""
-    patch.setattr(run, "unsynced_versions", lambda log, state, durable_version, **_: [state.version])
+    patch.setattr(committer, "unsynced_versions", lambda log, version, *_, **__: [version])
+
+
+def syncs_the_newest_commit_alone_before_it_seals(patch: pytest.MonkeyPatch) -> None:
+    """Two foreign commits lie below what a sink seals; its writer then takes both for synced."""
+
+    def make_durable(self: Any, version: int, *_: Any, **__: Any) -> None:
+        if version > self.durable_version:
+            self.log.store.log.make_durable(f"{version:020d}.json")
+            self.durable_version = version
+
+    patch.setattr(committer.Committer, "make_version_durable", make_durable)
+
+
+def syncs_the_newest_commit_alone_before_a_checkpoint(patch: pytest.MonkeyPatch) -> None:
+    """A power cut leaves that one, no checkpoint of it, and a hole below it."""
+    patch.setattr(delta_log, "unsynced_versions", lambda log, version, *_, **__: [version])
+
+
+# --- observers --------------------------------------------------------------------------------------------------
+
+
+def tells_what_a_log_handler_raised_as_the_answer_to_a_write(patch: pytest.MonkeyPatch) -> None:
+    """The commit has landed, and its caller is told that it was refused."""
+    patch.setattr(type(logger), "log", lambda self, level, msg, *args, **named: self.logger.log(level, msg, *args))
+
+
+def deletes_the_files_of_a_commit_for_what_was_raised_after_it(patch: pytest.MonkeyPatch) -> None:
+    """An InvalidInputError of a log handler is taken for a refusal: nothing was sent, so nobody can name the files."""
+    tells_what_a_log_handler_raised_as_the_answer_to_a_write(patch)
+    patch.setattr(UnsentFiles, "mark_sent", lambda self: None)
+
+
+# --- long lives and clocks that stop ----------------------------------------------------------------------------
+
+
+def keeps_to_the_checkpoint_that_it_was_opened_on(patch: pytest.MonkeyPatch) -> None:
+    """Others wrote a newer one and cleaned up: a handle that lives long can never read again."""
+    real = FileLoader._fold_tail
+
+    def fold(self: Any, segment: Any) -> Any:
+        try:
+            return real(self, segment)
+        except NotFoundError as error:
+            raise StorageError(f"no other checkpoint is looked for: {error}") from error
+
+    patch.setattr(FileLoader, "_fold_tail", fold)
+
+
+def does_not_count_the_time_of_a_suspension(patch: pytest.MonkeyPatch) -> None:
+    """What a handle saw of the log is as old as its machine was awake."""
+    patch.setattr(ambient, "age_s", lambda since: ambient.monotonic_s() - since.monotonic_s)
+
+
+def trusts_a_look_for_a_minute_whatever_the_retention(patch: pytest.MonkeyPatch) -> None:
+    """What was absent a minute ago is taken for never taken, where the log keeps versions for seconds."""
+    patch.setattr(delta_log.DeltaLog, "state_is_fresh", lambda self: self.state_age_s() <= 60)
+
+
+def does_not_look_below_its_commit_on_an_object_store(patch: pytest.MonkeyPatch) -> None:
+    """A put that found its name free is a commit, however long it took and whatever became of the log meanwhile."""
+    real = CommitRun._require_predecessor
+
+    def require(self: Any) -> None:
+        if self.store.capabilities.has_cheap_calls:
+            real(self)
+
+    patch.setattr(CommitRun, "_require_predecessor", require)
 
 
 # --- what a checkpoint tells ------------------------------------------------------------------------------------
@@ -41,30 +113,17 @@ def drops_metadata_domains_from_v2_checkpoints(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(v2, "retained_small_actions", without_domains)
 
 
-# --- long lives and clocks that stop ----------------------------------------------------------------------------
-
-
-def does_not_count_the_time_of_a_suspension(patch: pytest.MonkeyPatch) -> None:
-    """What a handle saw of the log is as old as its machine was awake."""
-    patch.setattr(ambient, "age_s", lambda since: ambient.monotonic_s() - since.monotonic_s)
-
-
-def does_not_look_below_its_commit_on_an_object_store(patch: pytest.MonkeyPatch) -> None:
-    """A put that found its name free is a commit, however long it took and whatever became of the log meanwhile."""
-    real = CommitRun._require_predecessor
-
-    def require(self: Any) -> None:
-        if self.store.capabilities.has_cheap_calls:
-            real(self)
-
-    patch.setattr(CommitRun, "_require_predecessor", require)
-
-
 SURROUNDINGS: dict[str, tuple[Mutant, str]] = {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
         (takes_others_commits_below_the_newest_for_synced, "others-sync-nothing"),
+        (syncs_the_newest_commit_alone_before_it_seals, "sink-beside-others-that-sync-nothing"),
+        (syncs_the_newest_commit_alone_before_a_checkpoint, "checkpointer-beside-others-that-sync-nothing"),
+        (tells_what_a_log_handler_raised_as_the_answer_to_a_write, "observers-fail"),
+        (deletes_the_files_of_a_commit_for_what_was_raised_after_it, "observers-fail"),
+        (keeps_to_the_checkpoint_that_it_was_opened_on, "long-lived-reader"),
         (does_not_count_the_time_of_a_suspension, "suspended-before-its-put"),
+        (trusts_a_look_for_a_minute_whatever_the_retention, "short-retention"),
         (does_not_look_below_its_commit_on_an_object_store, "suspended-before-its-put"),
         (drops_metadata_domains_from_v2_checkpoints, "rows-are-numbered-on-a-checkpoint"),
     )

@@ -5,7 +5,6 @@ In: a ``Proposal`` and the ``TableState`` it was planned on. Out: a ``CommitOutc
 
 from __future__ import annotations
 
-from txlog.commit.durability import unsynced_versions
 from txlog.commit.outcome import CommitOutcome
 from txlog.commit.plan import Plan
 from txlog.commit.run import CommitRun
@@ -17,6 +16,7 @@ from txlog.hooks import CommitHooks
 from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.durability import unsynced_versions
 from txlog.protocol.log_names import commit_name
 from txlog.store.probe import probe_newest_commit
 from txlog.store.retry import RetryPolicy

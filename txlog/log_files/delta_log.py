@@ -23,6 +23,7 @@ from txlog.log.retention import trusted_s
 from txlog.log.segment import CheckpointFiles, LogListing, read_listing
 from txlog.log.state import TableState, Totals, advance
 from txlog.log_files.commits import CommitReader
+from txlog.log_files.durability import unsynced_versions
 from txlog.log_files.file_loader import FileLoader
 from txlog.log_files.state_loader import StateLoader
 from txlog.log_files.times import CommitSummary, CommitTimes
@@ -336,11 +337,14 @@ class DeltaLog:
         return state.version
 
     def make_durable(self, state: TableState) -> None:
-        """Have the commit of ``head`` on disk before a file that tells of it is: after a power cut that file would tell
-        of a version that never was. Raises ``StorageError``.
+        """Have the commit of ``state``, and those below it that others left unsynced, on disk before a file that tells
+        of it is. After a power cut that file would tell of a version that never was, or its commit would follow a hole.
+        Raises ``StorageError``.
         """
-        with contextlib.suppress(NotFoundError):  # a copied table may hold it as a checkpoint only
-            self.store.log.make_durable(commit_name(state.version))
+        unsynced = unsynced_versions(self, state.version, state.newest_foreign, -1, keeps_order=False)
+        for version in reversed(unsynced):
+            with contextlib.suppress(NotFoundError):  # a copied table may hold it as a checkpoint only
+                self.store.log.make_durable(commit_name(version))
 
     def on_newest_checkpoint(self, state: TableState) -> TableState:
         """``state`` on the newest checkpoint up to it, where another writer wrote one since.

@@ -20,6 +20,7 @@ from txlog.testing.programs import (
     append_and_maintain,
     append_and_resolve,
     append_new_column,
+    append_rows,
     append_what_was_read,
     checkpoint,
     clean_up_at_once,
@@ -29,6 +30,7 @@ from txlog.testing.programs import (
     ingest,
     ingest_of_two,
     ingest_once,
+    look_again,
     maintain,
     overwrite,
     overwrite_once,
@@ -63,7 +65,7 @@ _TIMESTAMPS = ("delta.enableInCommitTimestamps", "true")
 _ROW_TRACKING = ("delta.enableRowTracking", "true")
 _CHECKPOINTS_BY_ITSELF = ("delta.checkpointInterval", "2")
 _V2 = ("delta.checkpointPolicy", "v2")
-_SHORT_RETENTION = ("delta.logRetentionDuration", "interval 10 seconds")
+_SHORT_RETENTION = (("delta.logRetentionDuration", "interval 10 seconds"), ("txlog.allowShortLogRetention", "true"))
 
 
 def _actors(
@@ -122,8 +124,33 @@ _SMALL = (
     Scenario("sink-whose-checkpoint-is-discarded", _actors(staging_and_leaving, discard), crashes=1),
     Scenario("sink-and-appender-power-cut", _actors(append, staging_sink), power_cuts=1, splits_sync=True),
     Scenario("cleaner-and-sleeper", _actors(maintain, append), versions=3, unseen=2, deletes=True),
+    Scenario("long-lived-reader", _actors(look_again, clean_up_now), versions=3, aged=True, deletes=True),
+    Scenario(
+        "long-lived-writer-that-reads",
+        _actors(append_what_was_read, clean_up_now),
+        versions=3,
+        aged=True,
+        deletes=True,
+        store="object",
+    ),
     Scenario(
         "others-sync-nothing", _actors(append, append_unsynced), power_cuts=1, splits_sync=True, versions=2, unseen=1
+    ),
+    Scenario("sink-beside-others-that-sync-nothing", _actors(staging_sink, append_unsynced), power_cuts=1),
+    Scenario(
+        "checkpointer-beside-others-that-sync-nothing",
+        _actors(checkpoint, append_unsynced),
+        power_cuts=1,
+        splits_sync=True,
+    ),
+    Scenario("observers-fail", _actors(append_rows, append), faults=2, kinds=("fail_after",), observers_fail=True),
+    Scenario(
+        "short-retention",
+        _actors(append, move_on_and_clean_up),
+        versions=2,
+        deletes=True,
+        store="object",
+        properties=_SHORT_RETENTION,
     ),
     Scenario("rows-are-numbered-on-a-checkpoint", _actors(checkpoint, append), properties=(_ROW_TRACKING, _V2)),
     Scenario(
@@ -200,7 +227,24 @@ _LOG: tuple[Program, ...] = (
     read,
 )
 
-_CASTS = (_LIGHT, _ROWS, _SINKS, _LOG, tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))))
+_AMONG_OTHERS: tuple[Program, ...] = (
+    *_OTHERS,
+    look_again,
+    append,
+    partial(append, times=2),
+    append_rows,
+    append_and_resolve,
+    append_what_was_read,
+    overwrite,
+    ingest,
+    checkpoint,
+    maintain,
+    partial(staging_sink, app_id="staged"),
+    partial(recover, app_id="staged"),
+)
+"""Those that share the table with other engines, which know neither row ids nor in-commit timestamps."""
+
+_CASTS = (_LIGHT, _ROWS, _SINKS, _LOG, _AMONG_OTHERS, tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))))
 """Programs that have more to do with each other than with others; and all of them."""
 
 _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
@@ -214,11 +258,15 @@ _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
 )
 
 
+_TABLES_OF_ALL = ((), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,), _SHORT_RETENTION)
+
+
 def any_story(choices: Choices) -> Scenario:
     """Two to four actors, up to three faults, two crashes and a power cut, on one of a few kinds of table."""
     cast = _CASTS[choices.choose(len(_CASTS), calm=0.65)]
     programs = [cast[choices.choose(len(cast))] for _ in range(2 + choices.choose(3))]
-    properties = _TABLES[choices.choose(len(_TABLES), calm=0.75)]
+    tables = _TABLES_OF_ALL if cast is _AMONG_OTHERS else _TABLES
+    properties = tables[choices.choose(len(tables), calm=0.75)]
     by_itself = _CHECKPOINTS_BY_ITSELF in properties
     return Scenario(
         "any",
@@ -226,7 +274,8 @@ def any_story(choices: Choices) -> Scenario:
             *programs,
             restarts=choices.choose(2),
             all_checkpoint=by_itself,
-            behind_ms=(0, _HOUR_MS, -_HOUR_MS)[choices.choose(3, calm=0.7)],
+            behind_ms=0 if cast is _AMONG_OTHERS else (0, _HOUR_MS, -_HOUR_MS)[choices.choose(3, calm=0.7)],
+            sleep=bool(choices.choose(2, calm=0.7)),
         ),
         faults=choices.choose(4),
         crashes=choices.choose(3),
@@ -235,6 +284,8 @@ def any_story(choices: Choices) -> Scenario:
         deletes=by_itself or not set(programs).isdisjoint(_CLEANERS),
         pauses=bool(choices.choose(2)),
         splits_sync=bool(choices.choose(2)),
+        observers_fail=bool(choices.choose(2, calm=0.8)),
         versions=1 + choices.choose(3),
+        aged=bool(choices.choose(2, calm=0.6)),
         properties=properties,
     )

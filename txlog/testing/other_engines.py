@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import orjson
 
-from txlog.protocol.log_names import commit_name, parse_log_name
+from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
 from txlog.testing.faults import StoreCall
 from txlog.testing.session import Session
 
@@ -41,12 +41,20 @@ def move_on_and_clean_up(session: Session) -> None:
 
 
 def _clean_up(session: Session) -> None:
-    newest = max((version for version in session.run.ledger.checkpoints()), default=0)
+    """Below the newest checkpoint that is no younger than the retention; each name by itself, oldest first."""
     oldest_ms = session.clock.now_ms() - session.run.retention_ms
-    for name, (_, modified_ms) in sorted(session.run.world.log.objects.items()):
-        parsed = parse_log_name(name)
-        if parsed is not None and parsed.version < newest and modified_ms < oldest_ms:
-            session.log.delete(name)
+    found = [
+        (parsed, modified_ms)
+        for name, (_, modified_ms) in session.run.world.log.objects.items()
+        if (parsed := parse_log_name(name)) is not None
+    ]
+    expired = max(
+        (each.version for each, modified_ms in found if each.kind is LogFileKind.COMMIT and modified_ms < oldest_ms),
+        default=-1,
+    )
+    kept = max((version for version in session.run.ledger.checkpoints() if version <= expired), default=0)
+    for name in sorted(each.name for each, _ in found if each.version < kept):
+        session.log.delete(name)
 
 
 def _append(session: Session) -> None:
@@ -57,5 +65,6 @@ def _append(session: Session) -> None:
     info = {"commitInfo": {"operation": "WRITE", "isBlindAppend": True, "engineInfo": "another engine"}}
     body = b"".join(orjson.dumps(line) + b"\n" for line in (info, {"add": add.to_json()}))
     session.run.world.log.objects[commit_name(version)] = (body, session.clock.now_ms())
+    session.run.left_to_kernel.add(commit_name(version))
     session.history = hash((session.history, version))
     session.run.tell(f"{session.actor.name}: links v{version}, and syncs nothing")

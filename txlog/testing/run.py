@@ -109,6 +109,7 @@ class Run:
         self.story: list[str] = []
         self.steps = 0
         self.days_passed = 0
+        self.left_to_kernel: set[str] = set()
         self.is_over = False
         self.retention_ms = self.base.state.properties.log_retention_ms
         self.observers = Observers(self._at_observer) if scenario.observers_fail else None
@@ -262,6 +263,7 @@ class Run:
     def _fault(self, life: Session, call: StoreCall) -> Fault | None:
         if self.scenario.pauses and call.operation == "put_if_absent" and self.choices.choose(2, calm=0.8):
             life.clock.sleep(_LONG_PAUSE_S)
+            self.write_back()
         if not self.faults_left:
             return None
         offered = [self._faults[kind] for kind in self._possible(call) if kind in self._faults]
@@ -352,8 +354,9 @@ class Run:
         self.cuts_left -= 1
         self.tell("POWER CUT")
         ended = self._alive()
-        for life in ended:
+        for life in self.lives:
             life.crash()
+            life.has_crashed = True  # whoever was done with its program ends too, with its handles
         unsafe = sorted(name for store in (self.world.log, self.world.staging) for name in store.unsafe())
         surviving = self._kept_in_order(unsafe, [name for name in unsafe if self.choices.choose(2)])
         for store in (self.world.log, self.world.staging):
@@ -362,6 +365,12 @@ class Run:
         self.ledger.power_was_cut()
         for life in ended:
             self._restart(life)
+
+    def write_back(self) -> None:
+        """Time passes, in which a kernel writes by itself what other engines left to it."""
+        for name in self.left_to_kernel & self.world.log.objects.keys():
+            self.world.log.make_durable(name)
+        self.left_to_kernel.clear()
 
     def _kept_in_order(self, unsafe: list[str], surviving: list[str]) -> list[str]:
         """Of commits that were left to the kernel, those before the first that is lost: it writes them in order."""
@@ -378,6 +387,10 @@ class Run:
         self._check()
         self.is_over = True
         self._recover()
+        for life in self.lives:
+            for table in () if life.has_crashed else life.handles:
+                with ambient.use(life.clock):
+                    self.world.check_handle(self.ledger, table)
         log = hash(frozenset((name, found[0]) for name, found in self.world.log.objects.items()))
         if log not in self._read_before:  # the same bytes are read the same way
             self.world.check_readers(self.ledger)

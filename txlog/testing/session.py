@@ -164,6 +164,7 @@ class Session:
     def let_pass(self, duration_ms: int) -> None:
         """For everybody, whatever they are in the middle of; in their sleep, where their machines are suspended."""
         self.run.suspend(self, StoreCall("time_passes", 1, str(duration_ms)))
+        self.run.write_back()
         for life in self.run.lives:
             life.clock.elapsed_ms += duration_ms
             if life.actor.sleeps:
@@ -204,7 +205,6 @@ class Session:
 
     def crash(self) -> None:
         """Die where it stands. What its ``finally`` blocks ask of the store is not done any more."""
-        self.has_crashed = self.has_crashed or not self.is_dead
         self.is_dead = True
         self.pending = None
         if not self.greenlet.dead:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.commit.durability import unsynced_versions
 from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.durability import unsynced_versions
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import commit_name
 from txlog.store.local import local_table_store
@@ -122,6 +122,19 @@ def test_a_version_is_made_durable_with_every_unsynced_one_below_it(tmp_path: Pa
         table._open_table.make_version_durable(3)
     expected = {(story.log_path / commit_name(version)).stat().st_ino for version in (2, 3)}
     assert expected <= set(inodes)
+
+
+@pytest.mark.parametrize("write", [txlog.Table.create_checkpoint, txlog.Table.compact_log])
+def test_a_file_that_stands_for_commits_is_written_when_all_of_them_are_on_disk(
+    tmp_path: Path, write: Callable[[txlog.Table], object]
+) -> None:
+    """With the newest alone a power cut could leave that one, and a hole below it."""
+    story = Story(tmp_path, "off")
+    story.table._open_table.post_commit.drain()
+    with synced_inodes() as inodes:
+        write(txlog.Table.open(story.table.uri))
+    commits = [(story.log_path / commit_name(version)).stat().st_ino for version in (2, 3)]
+    assert [inode for inode in inodes if inode in commits] == commits
 
 
 def test_a_sink_seals_on_every_unsynced_version_below_the_one_its_files_were_written_for(tmp_path: Path) -> None:

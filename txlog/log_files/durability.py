@@ -1,16 +1,20 @@
-"""Which commits below ours a power cut may still take away: those on top of the log whose writers do not sync.
+"""Which commits a power cut may still take away: those on top of the log whose writers do not sync.
 
-In: a log and the version to build on. Out: versions to make durable before the next one gets its name. A hole below an
-acknowledged commit would make the table unreadable; deltalake and Spark leave it to the kernel when their commits reach
-the disk.
+In: a log and the version to build on. Out: versions to make durable before the next commit, or a checkpoint of that
+version, is. A hole below a durable commit would make the table unreadable; deltalake and Spark leave it to the kernel
+when their commits reach the disk.
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from txlog.errors import NotFoundError
-from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.log_names import commit_name
 from txlog.util import ambient
+
+if TYPE_CHECKING:
+    from txlog.log_files.delta_log import DeltaLog
 
 __all__ = ["unsynced_versions"]
 
