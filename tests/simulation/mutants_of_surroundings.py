@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from txlog.commands import taken_over_files
 from txlog.commit import committer
 from txlog.commit.run import CommitRun
 from txlog.commit.unsent_files import UnsentFiles
@@ -17,6 +18,7 @@ from txlog.errors import NotFoundError, StorageError
 from txlog.log.checkpoint import v2
 from txlog.log_files import delta_log
 from txlog.log_files.file_loader import FileLoader
+from txlog.testing.faults import FaultyFileStore
 from txlog.util import ambient
 from txlog.util.logs import logger
 
@@ -47,6 +49,20 @@ def syncs_the_newest_commit_alone_before_it_seals(patch: pytest.MonkeyPatch) -> 
 def syncs_the_newest_commit_alone_before_a_checkpoint(patch: pytest.MonkeyPatch) -> None:
     """A power cut leaves that one, no checkpoint of it, and a hole below it."""
     patch.setattr(delta_log, "unsynced_versions", lambda log, version, *_, **__: [version])
+
+
+# --- files that something else wrote ----------------------------------------------------------------------------
+
+
+def takes_over_a_file_without_syncing_what_is_in_it(patch: pytest.MonkeyPatch) -> None:
+    """The name of the file survives a power cut, its bytes do not."""
+    real = FaultyFileStore.make_durable
+    patch.setattr(FaultyFileStore, "make_durable", lambda self, paths, with_contents=False: real(self, paths))
+
+
+def takes_over_what_no_reader_takes(patch: pytest.MonkeyPatch) -> None:
+    """An action with a field of the wrong type is acknowledged, and no version from there on can be read."""
+    patch.setattr(taken_over_files, "_checked", lambda store, state, file: (file, file.path))
 
 
 # --- observers --------------------------------------------------------------------------------------------------
@@ -119,6 +135,8 @@ SURROUNDINGS: dict[str, tuple[Mutant, str]] = {
         (takes_others_commits_below_the_newest_for_synced, "others-sync-nothing"),
         (syncs_the_newest_commit_alone_before_it_seals, "sink-beside-others-that-sync-nothing"),
         (syncs_the_newest_commit_alone_before_a_checkpoint, "checkpointer-beside-others-that-sync-nothing"),
+        (takes_over_a_file_without_syncing_what_is_in_it, "two-appenders-power-cut"),
+        (takes_over_what_no_reader_takes, "files-that-no-reader-takes"),
         (tells_what_a_log_handler_raised_as_the_answer_to_a_write, "observers-fail"),
         (deletes_the_files_of_a_commit_for_what_was_raised_after_it, "observers-fail"),
         (keeps_to_the_checkpoint_that_it_was_opened_on, "long-lived-reader"),

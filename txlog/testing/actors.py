@@ -21,6 +21,7 @@ from txlog.testing.programs import (
     append_and_resolve,
     append_new_column,
     append_rows,
+    append_what_no_reader_takes,
     append_what_was_read,
     checkpoint,
     clean_up_at_once,
@@ -143,6 +144,7 @@ _SMALL = (
         power_cuts=1,
         splits_sync=True,
     ),
+    Scenario("files-that-no-reader-takes", _actors(append_what_no_reader_takes, append)),
     Scenario("observers-fail", _actors(append_rows, append), faults=2, kinds=("fail_after",), observers_fail=True),
     Scenario(
         "short-retention",
@@ -230,6 +232,7 @@ _LOG: tuple[Program, ...] = (
 _AMONG_OTHERS: tuple[Program, ...] = (
     *_OTHERS,
     look_again,
+    append_what_no_reader_takes,
     append,
     partial(append, times=2),
     append_rows,

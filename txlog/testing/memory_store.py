@@ -111,7 +111,10 @@ class MemoryLogStore:
 
 
 class MemoryFileStore:
-    """`FileStore` over a dict. ``durable`` holds the paths that `make_durable` was called with after publishing."""
+    """`FileStore` over a dict. ``durable`` holds the paths that `make_durable` was called with after publishing.
+
+    ``unsynced`` are those whose bytes something else wrote: for them it must be called with their contents.
+    """
 
     part_bytes = 0
 
@@ -119,6 +122,7 @@ class MemoryFileStore:
         self.lock = threading.RLock()
         self.objects: dict[str, tuple[bytes, int]] = {}
         self.durable: set[str] = set()
+        self.unsynced: set[str] = set()
 
     def create(self, path: str) -> MemoryOutputFile:
         with self.lock:
@@ -164,7 +168,10 @@ class MemoryFileStore:
         with self.lock:
             for path in paths:
                 self.read(path)
-                self.durable.add(path)
+                if with_contents:
+                    self.unsynced.discard(path)
+                if path not in self.unsynced:
+                    self.durable.add(path)
 
     def delete(self, path: str) -> None:
         with self.lock:

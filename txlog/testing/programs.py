@@ -7,6 +7,7 @@ are in ``sink_programs``; who acts with whom is in ``actors``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -31,6 +32,7 @@ __all__ = [
     "append_and_resolve",
     "append_new_column",
     "append_rows",
+    "append_what_no_reader_takes",
     "append_what_was_read",
     "checkpoint",
     "clean_up_at_once",
@@ -122,6 +124,15 @@ def append_what_was_read(session: Session, *, part: str = "a", serializable: boo
 
 def append_after_all_read(session: Session) -> None:
     append_what_was_read(session, serializable=True)
+
+
+def append_what_no_reader_takes(session: Session) -> None:
+    """A file with a tag that is no string: refused, or nobody could read the table again."""
+
+    def fill(attempt: Attempt, txn: Transaction) -> None:
+        txn.add(replace(session.new_file(), tags={"number": 1}))  # type: ignore[dict-item]
+
+    _commit(session, session.table(), fill)
 
 
 def add_files(session: Session) -> None:

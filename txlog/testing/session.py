@@ -116,10 +116,11 @@ class Session:
         return table
 
     def new_file(self, part: str = "a", *, data_change: bool = True) -> AddFile:
-        """Publish one file of one row, of this actor alone."""
+        """Publish one file of one row, of this actor alone. Whoever wrote it has synced neither it nor its name."""
         self._published += 1
         path = f"part={part}/{self.actor.name}-{self.clock.incarnation}-{self._published}.parquet"
         self.run.world.files.publish(path, FILE_BYTES)
+        self.run.world.files.unsynced.add(path)
         stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
         return AddFile(path, {"part": part}, len(FILE_BYTES), self.clock.now_ms(), data_change, stats)
 

@@ -115,7 +115,7 @@ def _seal(session: Session, door: Sink, app_id: str, checkpoint_id: int, rows: i
     files = []
     for _ in range(rows):
         add = session.new_file()
-        session.files.make_durable([add.path])
+        session.files.make_durable([add.path], with_contents=True)
         files.append(PendingFile(add.path, add.size, 1, add.modification_time, dict(add.partition_values), add.stats))
     seen = door._table.snapshot()
     job_id, at = session.clock.key(), (seen.table_id, seen.version)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
-from txlog.errors import NotFoundError, TxlogError
+from txlog.errors import TxlogError
 from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -124,7 +124,7 @@ class World:
         try:
             state = delta_log.newest_state() if version is None else delta_log.state_at(version)
             paths = delta_log.files(state).column("path").to_pylist()
-        except NotFoundError as error:
+        except TxlogError as error:
             raise InvariantBroken("a snapshot is the fold of the log", f"a reader is told: {error}") from error
         ledger.check_reader(state.version, seen_by(state, paths))
         return state.version
