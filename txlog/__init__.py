@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from txlog.snapshot import Snapshot
     from txlog.store.probe import probe_store
     from txlog.store.retry import RetryPolicy
-    from txlog.table import Table, write
+    from txlog.table import Table, resolve, write
     from txlog.transaction import Transaction
     from txlog.writer.committable import Committable
 
@@ -61,6 +61,7 @@ _HOME = {
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
     "probe_store": "txlog.store.probe",
+    "resolve": "txlog.table",
     "write": "txlog.table",
 }
 
@@ -111,6 +112,7 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteResult",
     "probe_store",
+    "resolve",
     "write",
 ]
 

@@ -179,7 +179,8 @@ class CommitRetriesExhaustedError(TxlogError):
 class CommitStateUnknownError(TxlogError):
     """A commit was sent and its answer was lost: it is in the log once, or not at all.
 
-    Do not rerun blindly. ``table.resolve(error.txn_id, error.version)`` tells which of the two.
+    Do not rerun blindly. ``table.resolve(error.txn_id, error.version)`` tells which of the two;
+    ``txlog.resolve(error.table, error.txn_id, 0)`` does where the table was being created.
     """
 
     txn_id: str = ""

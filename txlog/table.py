@@ -107,6 +107,54 @@ def write(
         raise
 
 
+def resolve(
+    uri: str | os.PathLike[str],
+    txn_id: str,
+    version: int,
+    schema: Any = None,
+    partition_by: str | Iterable[str] | None = None,
+    properties: Mapping[str, str] | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+    retry: RetryPolicy | None = None,
+    credential_provider: Any = None,
+) -> bool:
+    """After ``CommitStateUnknownError``: whether the commit is in the log, also where there is no table to open.
+
+    What `Table.resolve` answers, by location, so that a creation (version 0) can be settled too.
+
+    Args:
+        uri: the table's location, ``error.table``.
+        txn_id: ``error.txn_id``.
+        version: ``error.version``.
+        schema: with ``partition_by`` and ``properties``, as for `Table.create`: on an object store, where the request
+            may still be under way and nothing stands at version 0, the table is created empty, so that it never lands.
+            A write may be run again on it then. Not needed on a local disk, where nothing stays under way.
+
+    Returns:
+        Whether the commit landed; final.
+
+    Raises:
+        CommitStateUnknownError: nothing stands at version 0 of an object store and no ``schema`` is given, or the store
+            does not answer.
+        TableNotFoundError: there is no table, and ``version`` is not 0.
+        NotFoundError: the version was cleaned up.
+    """
+    from txlog.commit.resolve import resolve
+
+    connection: dict[str, Any] = {
+        "storage_options": storage_options,
+        "retry": retry,
+        "credential_provider": credential_provider,
+    }
+
+    def create() -> Table:
+        return Table.create(uri, schema, partition_by, properties, **connection)
+
+    open_table = _open_table(uri, storage_options, retry, credential_provider)
+    return resolve(open_table, txn_id, version, None if schema is None else create)
+
+
 @explains_calls
 class Table:
     """One Delta table, open. Thread-safe; pickles without secrets.

@@ -12,6 +12,7 @@ import math
 from decimal import Decimal
 from functools import reduce
 from operator import or_
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -20,6 +21,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import txlog
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Constant, Predicate, bind, bind_predicate, col
 from txlog.expressions.sql import parse_predicate
@@ -523,3 +525,24 @@ def test_refused_text_names_what_is_wrong(text: str, told: str) -> None:
 def test_refused_expressions(build: Any) -> None:
     with pytest.raises(InvalidInputError):
         build()
+
+
+@pytest.mark.parametrize("where", ["{c} > {n}", "{c} = {n}", "{c} <= -{n}", "{c} in (1.5, {n})", "{c} > {n}.5"])
+@pytest.mark.parametrize("column", ["f", "d"])
+def test_a_number_beyond_every_float_compares_as_infinity(tmp_path: Path, column: str, where: str) -> None:
+    rows = pa.table({"f": pa.array([1.5, math.inf], pa.float32()), "d": pa.array([1.5, math.inf], pa.float64())})
+    txlog.write(tmp_path / "t", rows)
+    table = txlog.Table.open(tmp_path / "t")
+    huge = table.snapshot().to_arrow(where=where.format(c=column, n="9" * 400))
+    infinite = table.snapshot().to_arrow(where=where.format(c=column, n="1e999").replace("1e999.5", "1e999"))
+    assert huge.equals(infinite)
+
+
+def test_statistics_with_a_number_beyond_every_float_exclude_no_file(tmp_path: Path) -> None:
+    txlog.write(tmp_path / "t", pa.table({"d": [1.5]}))
+    commit = tmp_path / "t" / "_delta_log" / f"{0:020d}.json"
+    huge = "9" * 400
+    text = commit.read_text()
+    assert text.count(":1.5") == 2
+    commit.write_text(text.replace(":1.5", f":-{huge}", 1).replace(":1.5", f":{huge}", 1))
+    assert txlog.Table.open(tmp_path / "t").snapshot().to_arrow(where="d > 1").num_rows == 1

@@ -202,6 +202,68 @@ def test_a_server_that_repeats_what_it_was_sent_is_not_quoted(
     assert set(answers.values()) <= {(), PutOutcome.UNKNOWN, PutOutcome.ALREADY_EXISTS}
 
 
+@pytest.mark.parametrize("given", ["as an option", "in the environment"])
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        "{scheme}://user:hU5h0008@{host}",
+        "{scheme}://hU5h0009@{host}",
+        "{scheme}://user:hU5h%2F0010%2B@{host}/gateway",
+        "{scheme}://{host}/?token=hU5h0011",
+        "{scheme}://{host}/gateway?a=1&key=hU5h%2F0012",
+        "{scheme}://{host}/?hU5h0013",
+        "{scheme}://{host}/#hU5h0014",
+    ],
+)
+@pytest.mark.parametrize("host", ["of a server that echoes", "127.0.0.1:9"])
+def test_a_secret_in_an_endpoint_is_neither_told_nor_pickled(
+    echo: tuple[str, type[_Echo]],
+    host: str,
+    endpoint: str,
+    given: str,
+    logged: list[str],
+    clock: ambient.Ambient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url, handler = echo
+    handler.status = 403
+    place = url.partition("://")[2] if host == "of a server that echoes" else host
+    whole = endpoint.format(scheme="http", host=place)
+    options: dict[str, Any] = {"allow_http": True, "region": "us-east-1", "max_retries": 0, **S3_SECRETS}
+    if given == "as an option":
+        options["endpoint_url"] = whole
+    else:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", whole)
+    said: list[Any] = []
+    try:
+        store = open_store("s3://bucket/t", options)
+        assert _leaks(iter((repr(store), repr(store.log), repr(store.files), pickle.dumps(store)))) == []
+        for step in STEPS.values():
+            try:
+                step(store)
+            except txlog.TxlogError as error:
+                said += _said_by(error)
+    except txlog.TxlogError as error:
+        said += _said_by(error)
+    assert said
+    assert _leaks(iter(said)) == []
+
+
+def test_an_endpoint_travels_without_its_secret_and_says_so(
+    echo: tuple[str, type[_Echo]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, handler = echo
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "of the other process")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of the other process")
+    handler.status = 403
+    place = url.partition("://")[2]
+    options = {"endpoint_url": f"http://user:hU5h0015@{place}", "allow_http": True, "region": "us-east-1"}
+    travelled = pickle.loads(pickle.dumps(open_store("s3://bucket/t", {**options, **S3_SECRETS})))
+    with pytest.raises(txlog.StorageError, match=r"endpoint, .*did not travel") as caught:
+        travelled.log.read(COMMIT)
+    assert "InvalidToken" in str(caught.value), "the same server was asked"
+
+
 def test_what_a_server_says_is_told_by_its_code_and_message(echo: tuple[str, type[_Echo]]) -> None:
     url, handler = echo
     handler.status = 403

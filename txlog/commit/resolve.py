@@ -1,14 +1,25 @@
 """The answer to ``CommitStateUnknownError``: did that commit land, for good or never?
 
 In: the ``txn_id`` and version that the error named. Out: True or False, final: where nothing stands at the version,
-an empty commit is put there first, so that a put still under way finds its place taken.
+an empty commit is put there first, so that a put still under way finds its place taken. At version 0 that would be a
+table that nobody can read, so there the table itself is created.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from txlog import __version__
 from txlog.commit.open_table import OpenTable
-from txlog.errors import CommitStateUnknownError, InvalidInputError, NotFoundError, StorageError
+from txlog.errors import (
+    CommitStateUnknownError,
+    ConflictError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    TableExistsError,
+    TableNotFoundError,
+)
 from txlog.log.in_commit_timestamps import next_timestamp_ms
 from txlog.log.proposal import Isolation, check_text, commit_bytes
 from txlog.log.proposal_builder import ProposalBuilder
@@ -19,13 +30,18 @@ from txlog.util.arguments import whole_number
 __all__ = ["resolve"]
 
 
-def resolve(open_table: OpenTable, txn_id: str, version: int) -> bool:
-    """See `Table.resolve`."""
+def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[], object] | None = None) -> bool:
+    """See `Table.resolve`. ``create`` makes the table where there is none; `txlog.resolve` says when."""
     check_text("txn_id", txn_id)
     if not isinstance(txn_id, str):
         raise InvalidInputError("txn_id is that of a CommitStateUnknownError, and so is version", table=open_table.uri)
     version = whole_number("version", version, table=open_table.uri)
-    state = open_table.log.reload()
+    try:
+        state = open_table.log.reload()
+    except TableNotFoundError:
+        if version > 0:
+            raise
+        return _creation_stands(open_table, txn_id, create)
     if version > state.version + 1:
         raise InvalidInputError(
             f"the table is at v{state.version}: nothing was ever sent to v{version}", table=open_table.uri
@@ -59,6 +75,32 @@ def resolve(open_table: OpenTable, txn_id: str, version: int) -> bool:
             version=version,
             txn_id=txn_id,
         ) from error
+
+
+def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], object] | None) -> bool:
+    """Whether the table was created by that commit, where nothing stands at version 0 yet."""
+    if open_table.store.log.capabilities.needs_sync:
+        return False  # on a disk a put is over when its call returns: nothing is still under way
+    if create is None:
+        raise CommitStateUnknownError(
+            "nothing stands at v0 yet, and a request that is still under way may create the table. Ask again later; or"
+            " give the table's schema, so that it is created empty, which settles it",
+            table=open_table.uri,
+            version=0,
+            txn_id=txn_id,
+        )
+    try:
+        create()
+    except (TableExistsError, ConflictError):
+        pass  # the request arrived, or somebody else was first
+    except (CommitStateUnknownError, StorageError) as error:
+        raise CommitStateUnknownError(
+            f"the table could not be created to settle what stands at v0 ({error.message}): ask again later",
+            table=open_table.uri,
+            version=0,
+            txn_id=txn_id,
+        ) from error
+    return _stands_at(open_table, txn_id, 0)
 
 
 def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:

@@ -423,9 +423,10 @@ class CommitRun:
             return StorageError(
                 f"could not build on version {at}: {why}. Nothing landed", table=self.log.uri, version=at
             )
+        place = f"txlog.resolve({self.log.uri!r}, " if at == 0 else "table.resolve("  # there may be no table to open
         return CommitStateUnknownError(
             f"commit {self.proposal.txn_id} may or may not be in the log: {why}. Do not run it again blindly:"
-            f" table.resolve({self.proposal.txn_id!r}, {at}) tells which",
+            f" {place}{self.proposal.txn_id!r}, {at}) tells which",
             table=self.log.uri,
             version=at,
             txn_id=self.proposal.txn_id,

@@ -76,7 +76,7 @@ def fit(value: Any, data_type: DataType) -> Fitted:
         fitted = _fit_number(_number(value), decimal.Decimal(1), 2 ** (_BITS[name] - 1) - 1, lowest_extra=1)
         return Fitted(None if fitted.value is None else int(fitted.value), fitted.exact)
     if name in ("float", "double"):
-        return Fitted(float(_number(value)))
+        return Fitted(_as_float(_number(value)))
     if name in _PLAIN:
         kind, literal = _PLAIN[name]
         if type(value) is not kind:
@@ -141,7 +141,7 @@ def as_float32(number: float) -> float:
     try:
         rounded: float = struct.unpack("f", struct.pack("f", number))[0]
     except OverflowError:
-        return math.copysign(math.inf, number)
+        return math.inf if number > 0 else -math.inf
     return rounded
 
 
@@ -226,6 +226,14 @@ def _number(value: Any) -> int | float | decimal.Decimal:
     if isinstance(value, bool) or not isinstance(value, (int, float, decimal.Decimal)):
         raise ValueError("the column needs a number")
     return value
+
+
+def _as_float(number: int | float | decimal.Decimal) -> float:
+    """The nearest double, infinite where it is beyond them all: an integer may have any number of digits."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _fit_number(

@@ -7,6 +7,7 @@ the client would ignore some, fail later on others, and panic on a few.
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import re
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote, unquote_plus, urlsplit, urlunsplit
 
 from txlog.errors import InvalidInputError
 from txlog.util.logs import logger
@@ -42,16 +43,17 @@ class StorageOptions:
 
     def secrets(self) -> tuple[str, ...]:
         """Every value that must not appear in a message, longest first."""
-        return _as_shown(value for name, value in self._items() if name in _SECRET)
+        return _as_shown(part for name, value in self._items() for part in _secret_parts(name, value))
 
     def secret_names(self) -> tuple[str, ...]:
-        return tuple(sorted(name for name, _ in self._items() if name in _SECRET))
+        """The options that are secrets, and those whose URL carries one."""
+        return tuple(sorted(name for name, value in self._items() if _secret_parts(name, value)))
 
     def without_secrets(self) -> StorageOptions:
-        """The same options, fit to be pickled."""
+        """The same options, fit to be pickled. Without its URL a client would ask another server: that stays."""
         return StorageOptions(
-            config={name: value for name, value in self.config.items() if name not in _SECRET},
-            client={name: value for name, value in self.client.items() if name not in _SECRET},
+            config=_without_secrets(self.config),
+            client=_without_secrets(self.client),
             max_retries=self.max_retries,
             retry_timeout=self.retry_timeout,
         )
@@ -106,9 +108,38 @@ def environment_secrets() -> tuple[str, ...]:
     found = []
     for variable, value in os.environ.items():
         for cloud, prefixes in _PREFIXES.items():
-            if variable.lower().startswith(prefixes) and _CONFIG[cloud].get(_bare(variable, cloud)) in _SECRET:
-                found.append(value)
+            if variable.lower().startswith(prefixes):
+                found += _secret_parts(_CONFIG[cloud].get(_bare(variable, cloud)), value)
     return _as_shown(found)
+
+
+def _secret_parts(name: str | None, value: Any) -> list[Any]:
+    """What of an option must not be shown: all of a secret; of a URL the password and the values of its query."""
+    if name in _SECRET:
+        return [value]
+    if not isinstance(value, str) or "://" not in value:
+        return []
+    try:
+        url = urlsplit(value)
+    except ValueError:
+        return [value]
+    user_info = url.netloc.rpartition("@")[0]
+    password = user_info.partition(":")[2] or user_info
+    raw = [password, *(pair.partition("=")[2] or pair for pair in url.query.split("&")), url.fragment]
+    return [text for part in raw if part for text in (part, unquote(part), unquote_plus(part))]
+
+
+def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options without secrets; of a URL that carries one, what is left without user name, password and query."""
+    kept: dict[str, Any] = {}
+    for name, value in options.items():
+        if not _secret_parts(name, value):
+            kept[name] = value
+        elif name not in _SECRET:
+            with contextlib.suppress(ValueError):  # not a URL after all
+                url = urlsplit(value)
+                kept[name] = urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2], query="", fragment=""))
+    return kept
 
 
 def _as_shown(values: Iterable[Any]) -> tuple[str, ...]:
