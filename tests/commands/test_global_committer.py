@@ -11,6 +11,7 @@ import pytest
 
 import txlog
 from txlog.commands.global_committer import GlobalCommitter
+from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.write_planning import WriteOptions, plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
@@ -84,6 +85,34 @@ def test_an_append_planned_on_another_definition_is_a_conflict(open_table: OpenT
     with pytest.raises(txlog.MetadataChangedError):
         GlobalCommitter(open_table).commit(job, [committable])
     assert ids_of(open_table) == [1]
+
+
+def test_an_append_planned_on_another_protocol_with_the_same_metadata_is_a_conflict(open_table: OpenTable) -> None:
+    job = planned(open_table)
+    committable = written(open_table, job, 2)
+    log = open_table.store.log
+    log.put_if_absent(f"{1:020d}.json", b'{"protocol":{"minReaderVersion":1,"minWriterVersion":3}}\n')
+    after = open_table.log.newest_state()
+    assert (after.metadata, after.protocol != job.base_protocol) == (job.base_metadata, True)
+    with pytest.raises(txlog.ProtocolChangedError):
+        GlobalCommitter(open_table).commit(job, [committable])
+    assert ids_of(open_table) == [1]
+
+
+@pytest.mark.parametrize("value", ["", None])
+def test_a_committable_with_nothing_in_a_not_null_partition_column_is_refused(
+    open_handle: OpenHandle, value: str | None
+) -> None:
+    schema = pa.schema([("id", pa.int64()), pa.field("day", pa.string(), nullable=False)])
+    open_table = open_handle()
+    commit_definition(open_table, None, Definition(*new_table(schema, ("day",), None)), "CREATE TABLE", {})
+    job = plan_write(open_table, schema, WriteOptions())
+    rows = pa.table({"id": [1], "day": ["a"]}, schema)
+    honest = write_task(open_table.store.files, job.plan, job.task(0), open_data(rows))
+    empty = replace(honest, files=tuple(replace(file, partition_values={"day": value}) for file in honest.files))
+    with pytest.raises(txlog.InvalidInputError, match="day, which is NOT NULL"):
+        GlobalCommitter(open_table).commit(job, [empty])
+    assert GlobalCommitter(open_table).commit(job, [honest]).version == 1
 
 
 def test_an_overwrite_replaces_what_it_was_planned_on(open_table: OpenTable, open_handle: OpenHandle) -> None:

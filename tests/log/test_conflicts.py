@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -114,6 +115,13 @@ def test_whoever_changes_the_definition_is_not_placed_before_an_append_that_it_w
     proposal = propose(NEW, *changes, read=READ_MONDAY, isolation=WRITE_SERIALIZABLE)
     found = find_conflicts(proposal, commit(add("w", "mon"), blind=True))
     assert [reason.rule for reason in found] == rules
+
+
+def test_a_winner_that_says_nothing_of_itself_does_not_count_as_blind() -> None:
+    """Without ``commitInfo`` nobody knows what it read, so that it cannot be placed after a commit that it may have."""
+    proposal = propose(NEW, read=READ_MONDAY, isolation=WRITE_SERIALIZABLE)
+    silent = replace(commit(add("w", "mon")), commit_info=None)
+    assert [reason.rule for reason in find_conflicts(proposal, silent)] == ["ConcurrentAppendError"]
 
 
 def test_a_commit_of_nothing_counts_as_moving_rows_but_of_no_operation_that_may_change_them() -> None:

@@ -181,6 +181,19 @@ def test_a_checkpoint_is_sealed_once(table: txlog.Table, sink: txlog.Sink) -> No
     assert ids_of(table) == [1, 2]
 
 
+def test_a_checkpoint_that_another_process_discarded_and_sealed_anew_lands_as_it_is_sealed_then(
+    table: txlog.Table, sink: txlog.Sink
+) -> None:
+    """Who sealed it first still has its own seal in memory: the number of the checkpoint alone proves nothing."""
+    sealed(sink, 1, 5)
+    other = restarted(table)
+    assert other.discard(1)
+    staged(other, 1, 0, 6, attempt=1)
+    other.prepare(1, {0: 1})
+    assert sink.commit(1).outcome == "committed"
+    assert ids_of(table) == [6]
+
+
 def test_an_attempt_number_used_again_is_refused(table: txlog.Table, sink: txlog.Sink) -> None:
     """Rows of two runs, which may have read other offsets, never get into one checkpoint by accident."""
     same = staged(sink, 1, 0, 1)
