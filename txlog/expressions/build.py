@@ -65,7 +65,7 @@ __all__ = [
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<=", "<=>": "<=>"}
 """The operator that means the same with its sides exchanged."""
 
-_NOTHING = pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])))
+_NOTHING = pa.RecordBatch.from_struct_array(pa.nulls(1, pa.struct([])))  # pa.array of a Python value imports pandas
 
 
 def literal(value: Any) -> Value:
