@@ -64,7 +64,10 @@ def _append(session: Session) -> None:
     version = session.run.ledger.latest + 1
     info = {"commitInfo": {"operation": "WRITE", "isBlindAppend": True, "engineInfo": "another engine"}}
     body = b"".join(orjson.dumps(line) + b"\n" for line in (info, {"add": add.to_json()}))
-    session.run.world.log.objects[commit_name(version)] = (body, session.clock.now_ms())
-    session.run.left_to_kernel.add(commit_name(version))
+    session.run.world.log.objects[commit_name(version)] = (body, session.run.now_ms())
+    if session.run.scenario.store == "object":
+        session.run.world.log.make_durable(commit_name(version))  # the service answers when it is
+    else:
+        session.run.left_to_kernel.add(commit_name(version))
     session.history = hash((session.history, version))
     session.run.tell(f"{session.actor.name}: links v{version}, and syncs nothing")
