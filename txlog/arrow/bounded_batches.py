@@ -21,6 +21,7 @@ __all__ = ["beside", "bounded_batches"]
 _STEP_BYTES = 128 << 20
 _READ_BYTES = 1 << 20
 _STEP_ROWS_MIN = 256
+_SLOT_BYTES = 17  # what a null takes in Arrow at most: a decimal and a bit
 
 
 def bounded_batches(
@@ -93,7 +94,7 @@ def _step_rows(metadata: Any, source: Any, columns: Sequence[str], groups: Seque
     """Rows to decode at once: all, unless some leaf could be far larger than the bytes it is stored in."""
     roots = tuple(f"{name}." for name in columns)
     leaves = [at for at in range(metadata.num_columns) if f"{metadata.schema.column(at).path}.".startswith(roots)]
-    step_rows = rows
+    step_rows = min(rows, _STEP_BYTES // (_SLOT_BYTES * max(1, len(leaves))))  # nulls take memory, and none of the file
     for group in groups:
         group_rows = metadata.row_group(group).num_rows
         for leaf in leaves:

@@ -126,6 +126,20 @@ class CheckpointReader:
                 add_files += batch.num_rows - batch.column(AddFile.KEY).null_count
             return add_files
 
+    def require_readable(self, name: str, version: int, body: bytes | memoryview) -> None:
+        """Decode a file that is about to be published, as readers will. Raises ``CorruptLogError`` past limits."""
+        with self._reading(name, version):
+            if name.endswith(".json"):
+                for _ in parse_actions(bytes(body), name, version=version, table=self._store.uri, limits=self._limits):
+                    pass
+                return
+            source = partial(pa.BufferReader, pa.py_buffer(body))
+            for root, schema in ((AddFile.KEY, files.FILES_SCHEMA), (RemoveFile.KEY, files.TOMBSTONES_SCHEMA)):
+                file = CheckpointParquet(name, source, self._limits, is_remote=False)
+                for piece in file.pieces(root, schema.names, None):
+                    for _ in piece.read():
+                        pass
+
     def size_bytes(self, checkpoint: CheckpointFiles) -> int:
         """What all its files take, sidecars included. Raises as `small_actions`."""
         names = checkpoint.names

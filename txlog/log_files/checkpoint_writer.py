@@ -7,16 +7,18 @@ PROTOCOL.md, "Checkpoints", "Sidecar Files", "Last Checkpoint File".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
-from txlog.log.checkpoint.classic import build_checkpoint
-from txlog.log.checkpoint.columns import FileColumns
+from txlog.log.checkpoint.classic import Checkpoint, build_checkpoint
+from txlog.log.checkpoint.columns import COMPRESSIONS, FileColumns
 from txlog.log.checkpoint.hint import parse_last_checkpoint
+from txlog.log.checkpoint.order import RowGroup
 from txlog.log.checkpoint.v2 import StoredSidecar, encode_sidecar, serves_again, sidecar_groups, top_level, wants_v2
 from txlog.log.files import Newest, reconcile_tombstones, with_added
 from txlog.log.retention import retained_tombstones
@@ -33,6 +35,8 @@ from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
 __all__ = ["CheckpointWriter"]
+
+T = TypeVar("T")
 
 
 class CheckpointWriter:
@@ -57,15 +61,14 @@ class CheckpointWriter:
 
     def _write_classic(self, state: TableState) -> tuple[CheckpointFiles | None, Totals]:
         live, tombstones = self._files.files_and_tombstones(state, FileColumns.of(state).statistics)
-        checkpoint = build_checkpoint(
-            state,
-            live,
-            tombstones,
-            now_ms=ambient.now_ms(),
-            apply=parallel_map,
-            ahead=partial(parallel_map, threads=1),
-        )
-        name = checkpoint_name(state.version)
+        name, now_ms = checkpoint_name(state.version), ambient.now_ms()
+
+        def build(compression: str) -> Checkpoint:
+            ahead = partial(parallel_map, threads=1)
+            choices: dict[str, Any] = {"compression": compression, "apply": parallel_map, "ahead": ahead}
+            return build_checkpoint(state, live, tombstones, now_ms=now_ms, **choices)
+
+        checkpoint = self._readable(name, state.version, build, lambda built: built.body)
         totals = _totals(live)
         if not self._publish(name, checkpoint.body):
             return None, totals  # somebody else's; it is theirs to point at, and ours never to overwrite
@@ -86,7 +89,7 @@ class CheckpointWriter:
         kept, live, tombstones = found or ([], *self._files.files_and_tombstones(state, columns.statistics))
         now_ms = ambient.now_ms()
         retained = retained_tombstones(tombstones, state.properties, now_ms=now_ms)
-        written = list(self._write_sidecars(columns, live, retained, now_ms))
+        written = list(self._write_sidecars(state.version, columns, live, retained, now_ms))
         checkpoint = top_level(state, [*kept, *written], now_ms=now_ms)
         expected = sum(sidecar.add_files for sidecar in kept) + live.num_rows
         if checkpoint.add_files != expected:
@@ -97,6 +100,7 @@ class CheckpointWriter:
                 version=state.version,
             )
         name = v2_checkpoint_name(state.version, ambient.uuid4(), "json")
+        self._reader.require_readable(name, state.version, checkpoint.body)
         self._publish_new(name, checkpoint.body)
         self._publish_hint(state.version, checkpoint.hint(name, self._store.stat(name).modified_ms))
         published = CheckpointFiles(state.version, LogFileKind.V2_CHECKPOINT, (name,), checkpoint.size_bytes)
@@ -132,15 +136,36 @@ class CheckpointWriter:
         return [StoredSidecar(sidecar, count, count) for sidecar, count in zip(sidecars, counts, strict=True) if count]
 
     def _write_sidecars(
-        self, columns: FileColumns, live: pa.Table, tombstones: pa.Table, now_ms: int
+        self, version: int, columns: FileColumns, live: pa.Table, tombstones: pa.Table, now_ms: int
     ) -> Iterator[StoredSidecar]:
         groups = sidecar_groups(columns, live, tombstones, parallel_map)
-        for body, add_files, actions in parallel_map(partial(encode_sidecar, columns), groups):
+
+        def encode(group: RowGroup) -> tuple[memoryview, int, int]:
+            build = partial(encode_sidecar, columns, group)
+            return self._readable(SIDECARS, version, build, lambda built: built[0])
+
+        for body, add_files, actions in parallel_map(encode, groups):
             name = f"{ambient.uuid4()}.parquet"
             self._publish_new(f"{SIDECARS}/{name}", body)
             yield StoredSidecar(Sidecar(name, len(body), now_ms), add_files, actions)
 
     # --- small things --------------------------------------------------------------------------------------------
+
+    def _readable(
+        self, name: str, version: int, build: Callable[[str], T], body_of: Callable[[T], bytes | memoryview]
+    ) -> T:
+        """What ``build`` makes with a compression at which readers do not take it for a decompression bomb.
+
+        Raises ``CorruptLogError`` where there is none: it is not published then.
+        """
+        for compression in COMPRESSIONS:
+            built = build(compression)
+            try:
+                self._reader.require_readable(name, version, body_of(built))
+                return built
+            except CorruptLogError as error:
+                refusal = error
+        raise refusal
 
     def _publish_new(self, name: str, body: bytes | memoryview) -> None:
         if not self._publish(name, body):

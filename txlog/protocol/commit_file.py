@@ -45,6 +45,9 @@ class Limits:
     ``checkpoint_memory(size)``      what such a file may decode to: 256 MiB, and 200 times its own size
     ===============================  ========================================================================
 
+    The memory of a checkpoint counts its values; a null takes none. What txlog writes is read back under these limits
+    before it is published.
+
     JSON nests at most 1,024 deep (orjson). A checkpoint is decoded 256 to 2,048 rows at a time, so that
     a dictionary that blows up is found out after so many of its values.
     """

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from txlog.arrow.maps import STRING_MAP
 from txlog.errors import CorruptLogError
-from txlog.log.checkpoint.columns import FileColumns, count_adds, parquet_writer, write_row_group
+from txlog.log.checkpoint.columns import COMPRESSIONS, FileColumns, count_adds, parquet_writer, write_row_group
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.retention import retained_tombstones, retained_transactions
 from txlog.log.state import TableState
@@ -70,7 +70,14 @@ class Checkpoint:
 
 
 def build_checkpoint(
-    state: TableState, live: pa.Table, tombstones: pa.Table, *, now_ms: int, apply: Apply = map, ahead: Apply = map
+    state: TableState,
+    live: pa.Table,
+    tombstones: pa.Table,
+    *,
+    now_ms: int,
+    compression: str = COMPRESSIONS[0],
+    apply: Apply = map,
+    ahead: Apply = map,
 ) -> Checkpoint:
     """The classic checkpoint of ``head``. ``live`` is ``FILES_SCHEMA``, ``tombstones`` ``TOMBSTONES_SCHEMA``.
 
@@ -82,7 +89,7 @@ def build_checkpoint(
     columns = FileColumns.of(state)
     schema = columns.schema(_SMALL_TYPES)
     sink = io.BytesIO()  # grows by an eighth; an Arrow buffer would double
-    with parquet_writer(sink, schema) as writer:
+    with parquet_writer(sink, schema, compression) as writer:
         write_row_group(writer, _small_columns(small))
         for groups in (columns.adds(live, apply), columns.removes(kept)):
             for group in ahead(lambda build: build(), groups):

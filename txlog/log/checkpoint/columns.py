@@ -30,7 +30,7 @@ from txlog.protocol.stats_struct import statistics_as_struct, statistics_type
 if TYPE_CHECKING:
     from txlog.util.parallel import Apply
 
-__all__ = ["ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer", "write_row_group"]
+__all__ = ["COMPRESSIONS", "ROW_GROUP_ROWS", "FileColumns", "count_adds", "parquet_writer", "write_row_group"]
 
 ROW_GROUP_ROWS = 65_536
 _ROW_GROUP_BYTES = 128 << 20
@@ -131,15 +131,20 @@ def _all_false(batch: pa.RecordBatch, name: str) -> list[pa.Array]:
 # --- Parquet ----------------------------------------------------------------------------------------------
 
 
-def parquet_writer(sink: Any, schema: pa.Schema) -> Any:
+COMPRESSIONS = ("zstd", "snappy")
+"""The first is smaller. The second makes a file of like text at most about 20 times smaller than what it decodes to, so
+that no reader takes it for a decompression bomb."""
+
+
+def parquet_writer(sink: Any, schema: pa.Schema, compression: str = COMPRESSIONS[0]) -> Any:
     """A ``ParquetWriter`` with the settings of all our checkpoint files."""
     import pyarrow.parquet as pq
 
     return pq.ParquetWriter(
         sink,
         schema,
-        compression="zstd",
-        compression_level=1,
+        compression=compression,
+        compression_level=1 if compression == "zstd" else None,
         use_dictionary=_DICTIONARY_LEAVES,
         store_schema=False,
     )

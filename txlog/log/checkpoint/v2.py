@@ -17,7 +17,14 @@ import pyarrow as pa
 
 from txlog.errors import CorruptLogError
 from txlog.log.checkpoint.classic import retained_small_actions
-from txlog.log.checkpoint.columns import ROW_GROUP_ROWS, FileColumns, count_adds, parquet_writer, write_row_group
+from txlog.log.checkpoint.columns import (
+    COMPRESSIONS,
+    ROW_GROUP_ROWS,
+    FileColumns,
+    count_adds,
+    parquet_writer,
+    write_row_group,
+)
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.checkpoint.order import RowGroup
 from txlog.log.state import TableState
@@ -54,13 +61,15 @@ def sidecar_groups(
     yield from columns.removes(tombstones)
 
 
-def encode_sidecar(columns: FileColumns, group: RowGroup) -> tuple[memoryview, int, int]:
+def encode_sidecar(
+    columns: FileColumns, group: RowGroup, compression: str = COMPRESSIONS[0]
+) -> tuple[memoryview, int, int]:
     """The bytes of one sidecar, counted again: body, files, actions. Raises ``CorruptLogError`` where one is lost."""
     import pyarrow.parquet as pq
 
     table = group()
     sink = pa.BufferOutputStream()
-    with parquet_writer(sink, columns.schema()) as writer:
+    with parquet_writer(sink, columns.schema(), compression) as writer:
         write_row_group(writer, table)
     body = sink.getvalue()
     metadata = pq.read_metadata(pa.BufferReader(body))
