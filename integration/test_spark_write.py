@@ -183,20 +183,6 @@ def test_an_unknown_option_is_refused_with_the_nearest_known_one(spark: SparkSes
     assert not path.exists()
 
 
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("replaceWhere", "id = 1"), ("overwriteSchema", "true"), ("partitionOverwriteMode", "dynamic")],
-)
-def test_what_is_not_built_yet_is_refused_and_leaves_the_table_alone(
-    spark: SparkSession, path: Path, option: str, value: str
-) -> None:
-    save(spark.range(3), path)
-    error = refused(lambda: save(spark.range(1), path, "overwrite", **{option: value}))
-    assert isinstance(error, UnsupportedFeatureError)
-    assert option in error.message
-    assert ids(path) == [0, 1, 2]
-
-
 def test_partitioning_is_the_tables_and_a_write_that_names_another_is_refused(spark: SparkSession, path: Path) -> None:
     frame = spark.range(4).selectExpr("id", "id % 2 as p")
     save(frame, path, partitionBy="p")
@@ -253,18 +239,20 @@ def test_storage_options_take_driver_and_tasks_to_an_object_store(
 # --- session settings -------------------------------------------------------------------------------------------
 
 
-def test_an_overwrite_in_a_session_set_to_dynamic_partitions_truncates_nothing(spark: SparkSession, path: Path) -> None:
+def test_an_overwrite_in_a_session_set_to_dynamic_partitions_replaces_only_its_own(
+    spark: SparkSession, path: Path
+) -> None:
     frame = spark.range(4).selectExpr("id", "id % 2 as p")
     save(frame, path, partitionBy="p")
     spark.conf.set(DYNAMIC, "dynamic")
-    error = refused(lambda: save(frame.where("p = 0"), path, "overwrite"))
-    assert isinstance(error, UnsupportedFeatureError)
-    assert error.features == (DYNAMIC,)
-    assert ids(path) == [0, 1, 2, 3]
-    assert len(list(path.glob("**/*.parquet"))) == txlog.Table.open(str(path)).snapshot().num_files  # nothing written
-    save(frame.where("p = 0"), path)
+    save(frame.where("id = 0"), path, "overwrite")
+    assert ids(path) == [0, 1, 3]
     save(frame.where("p = 1"), path, "overwrite", partitionOverwriteMode="static")
     assert ids(path) == [1, 3]
+    before = list(path.glob("**/*.parquet"))
+    error = refused(lambda: save(frame, path, "overwrite", overwriteSchema="true"))
+    assert isinstance(error, InvalidInputError)
+    assert list(path.glob("**/*.parquet")) == before
 
 
 def test_defaults_for_new_tables_are_not_ignored(spark: SparkSession, path: Path) -> None:

@@ -585,11 +585,6 @@ def test_a_merge_that_needs_a_feature_raises_the_protocol_with_it(table: Table) 
     assert ids_of(table) == [1]
 
 
-def test_overwriting_the_schema_is_not_in_this_release_and_says_so(table: Table) -> None:
-    with pytest.raises(txlog.UnsupportedFeatureError, match="overwrite"):
-        table.overwrite(pa.table({"other": [1]}), schema_mode="overwrite")
-
-
 def test_columns_added_read_as_null_in_rows_of_before(table: Table) -> None:
     table.append(rows_of(1))
     result = table.add_columns(pa.schema([("price", pa.decimal128(10, 2)), ("id", pa.int64())]))
@@ -916,7 +911,6 @@ def test_a_handle_shows_where_it_is(table: Table, tmp_path: Path) -> None:
 # --- named, not built -------------------------------------------------------------------------------------------------
 
 LATER: dict[str, Callable[[Table], Any]] = {
-    "overwrite(where=...)": lambda table: table.overwrite(rows_of(1), where="id = 1"),  # type: ignore[arg-type]
     **{name: lambda table, name=name: getattr(table, name)(rows_of(1)) for name in NOT_BUILT if name.isidentifier()},
 }
 
@@ -1073,7 +1067,7 @@ def test_a_misspelt_name_is_an_attribute_error_like_any_other(table: Table) -> N
         ("txlog.write(table.uri, data, partition_cols=['id'])", "it is called 'partition_by' here"),
         ("table.append(data, schemaMode='merge')", "Table.append() takes no 'schemaMode': it is called 'schema_mode'"),
         ("table.append(data, mergeSchema=True)", 'schema_mode="merge" adds the columns'),
-        ("table.append(data, mode='overwrite')", "table.overwrite(data) replaces all"),
+        ("table.append(data, mode='overwrite')", "table.overwrite(data, where) replaces all or some"),
         ("table.append(data, partition_by=['id'])", "a table is partitioned as it was made"),
         ("table.append(data, user_meta='x')", "did you mean 'user_metadata'?"),
         ("table.append(data, 'merge')", "it takes data, schema_mode, "),
@@ -1122,19 +1116,13 @@ def test_a_version_may_be_any_whole_number_such_as_one_from_a_data_frame(table: 
     assert table.snapshot(found).version == 0
 
 
-def test_whole_partitions_are_replaced_and_deleted_as_the_refusals_advise(tmp_path: Path) -> None:
+def test_whole_partitions_are_deleted_as_the_refusal_advises(tmp_path: Path) -> None:
     rows = pa.table({"id": [1, 2, 3], "day": ["a", "b", "b"]})
     txlog.write(tmp_path / "t", rows, partition_by=["day"])
     table, where = Table.open(tmp_path / "t"), "day = 'b'"
-    advice = 'txn.remove(txn.snapshot.files(where)["path"])'
-    assert f"{advice} and txn.append(rows)" in NOT_BUILT["overwrite_partitions"]
-    assert f"{advice}," in NOT_BUILT["delete"]
+    assert "txn.remove_partitions(where)" in NOT_BUILT["delete"]
     with table.transaction() as txn:
-        txn.remove(txn.snapshot.files(where)["path"])
-        txn.append(pa.table({"id": [4], "day": ["b"]}))
-    assert ids_of(table) == [1, 4]
-    with table.transaction() as txn:
-        txn.remove(txn.snapshot.files(where)["path"])
+        txn.remove_partitions(where)
     assert ids_of(table) == [1]
 
 

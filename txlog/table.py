@@ -42,12 +42,15 @@ from txlog.store.open import open_store
 from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
 from txlog.transaction import IsolationLevel, Transaction
-from txlog.util.api_hints import MADE_BY, explains_call, explains_calls, no_attribute, not_built
+from txlog.util.api_hints import MADE_BY, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import described, names_in, type_name_of, whole_number
+
+if TYPE_CHECKING:
+    from txlog.expressions.predicates import Predicate
 
 __all__ = ["Table", "write"]
 
-WriteMode: TypeAlias = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
+WriteMode: TypeAlias = Literal["append", "overwrite", "overwrite_partitions", "error", "errorifexists", "ignore"]
 
 
 @explains_call
@@ -57,6 +60,7 @@ def write(
     mode: WriteMode = "append",
     partition_by: str | Iterable[str] | None = None,
     *,
+    where: str | Predicate | None = None,
     storage_options: Mapping[str, str] | None = None,
     schema_mode: SchemaMode = "strict",
     properties: Mapping[str, str] | None = None,
@@ -72,10 +76,12 @@ def write(
 ) -> WriteResult:
     """Write ``data`` to the Delta table at ``uri``, which is created with its first rows if it is absent.
 
-    ``mode``: "append"; "overwrite" replaces every row; "error", or "errorifexists" as Spark calls it, refuses an
-    existing table; "ignore" leaves one as it is (``outcome`` is then "ignored"). ``partition_by``
+    ``mode``: "append"; "overwrite" replaces every row, or those that satisfy ``where`` (see `Table.overwrite`);
+    "overwrite_partitions" replaces the partitions that ``data`` has rows of; "error", or "errorifexists" as Spark calls
+    it, refuses an existing table; "ignore" leaves one as it is (``outcome`` is then "ignored"). ``partition_by``
     (``["day", "region"]`` or ``"day,region"``) and ``properties`` define a new table; on an existing one
-    ``partition_by`` must agree. The other arguments are those of `Table.append` and `Table.open`.
+    ``partition_by`` must agree, except with ``schema_mode="overwrite"``. The other arguments are those of
+    `Table.append` and `Table.open`.
 
     Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
     """
@@ -86,7 +92,8 @@ def write(
     open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
     _probe_new_location(open_table)
     options = WriteOptions(
-        mode="overwrite" if mode == "overwrite" else "append",
+        mode="append" if mode in ("error", "errorifexists", "ignore") else mode,
+        where=where,
         schema_mode=schema_mode,
         app_id=app_id,
         checkpoint_id=checkpoint_id,
@@ -343,7 +350,56 @@ class Table:
     def overwrite(
         self,
         data: Any,
-        where: None = None,
+        where: str | Predicate | None = None,
+        *,
+        schema_mode: SchemaMode = "strict",
+        partition_by: str | Iterable[str] | None = None,
+        app_id: str | None = None,
+        checkpoint_id: int | None = None,
+        fingerprint: str | None = None,
+        user_metadata: str | None = None,
+        target_file_size: int | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> WriteResult:
+        """Replace rows of the table by ``data``, as one new version: every row, or those that satisfy ``where``.
+
+        With ``where``, such as ``"day = '2026-11-20'"``, rows of ``data`` that do not satisfy it are refused, and every
+        other row of the table stays (Spark's ``replaceWhere``). Files of which all rows go are removed; of a file with
+        others besides, those are copied. A concurrent commit that touches what is replaced is a conflict, except for a
+        blind append under the table's default isolation level, which counts as having come later.
+
+        Args:
+            data: The new rows; see `append`.
+            where: A condition on the table's columns, in SQL; None replaces every row.
+            schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
+                ``data`` (not with ``where``).
+            partition_by: With ``schema_mode="overwrite"``, the new partitioning; None keeps the table's, [] ends it.
+            app_id, checkpoint_id, fingerprint, user_metadata, target_file_size, on_progress: See `append`.
+
+        Returns:
+            The result; its metrics count the rows written, deleted and copied.
+
+        Raises:
+            InvalidInputError: A row lies outside of ``where``, or the table is append-only.
+            UnsupportedFeatureError: Rows would have to be copied, and the table records row changes or row ids.
+            ConflictError: A concurrent commit touched what is replaced; nothing landed. And what `append` raises.
+        """
+        options = WriteOptions(
+            mode="overwrite",
+            where=where,
+            schema_mode=schema_mode,
+            partition_by=None if partition_by is None else names_in("partition_by", partition_by),
+            app_id=app_id,
+            checkpoint_id=checkpoint_id,
+            fingerprint=fingerprint,
+            user_metadata=user_metadata,
+            target_file_size_bytes=target_file_size,
+        )
+        return write_batch(self._open_table, data, options, on_progress)
+
+    def overwrite_partitions(
+        self,
+        data: Any,
         *,
         schema_mode: SchemaMode = "strict",
         app_id: str | None = None,
@@ -353,14 +409,13 @@ class Table:
         target_file_size: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
-        """Replace every row of the table by ``data``, as one new version. Arguments and errors as for `append`.
+        """Replace the partitions that ``data`` has rows of by ``data``, as one new version; all others stay.
 
-        Replacing only the rows a predicate names (``where``) is not in this release and is refused.
+        Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts are those of `overwrite`, for
+        the partitions touched. Raises ``InvalidInputError`` for a table that is not partitioned or is append-only.
         """
-        if where is not None:
-            raise not_built("overwrite(where=...)", self.uri)
         options = WriteOptions(
-            mode="overwrite",
+            mode="overwrite_partitions",
             schema_mode=schema_mode,
             app_id=app_id,
             checkpoint_id=checkpoint_id,
@@ -389,7 +444,7 @@ class Table:
         self,
         isolation: IsolationLevel | None = None,
         *,
-        operation: str = "WRITE",
+        operation: str | None = None,
         data_change: bool = True,
         user_metadata: str | None = None,
     ) -> Transaction:

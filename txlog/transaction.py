@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
 
-from txlog.commands.write_planning import WriteOptions, check_app_id, plan_write
+from txlog.commands.replaced_files import decided_by_partitions, live_rows, replace_region
+from txlog.commands.write_planning import WriteOptions, check_app_id, check_removable, plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.log.files import add_files_of
 from txlog.log.proposal import Isolation, check_text, operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, RemoveFile
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.util import ambient
@@ -41,7 +42,8 @@ class Transaction:
     """Made by ``Table.transaction``; use it as a context manager, on one thread.
 
     ``isolation`` is "Serializable", "WriteSerializable" or, for rewrites that change no data (``data_change=False``),
-    "SnapshotIsolation"; None is the table's ``delta.isolationLevel``. ``operation`` is what history will say.
+    "SnapshotIsolation"; None is the table's ``delta.isolationLevel``. ``operation`` is what history will say; None says
+    what was done: DELETE where files were only removed, else WRITE.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Transaction:
         open_table: OpenTable,
         *,
         isolation: IsolationLevel | None = None,
-        operation: str = "WRITE",
+        operation: str | None = None,
         data_change: bool = True,
         user_metadata: str | None = None,
     ) -> None:
@@ -64,7 +66,9 @@ class Transaction:
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
         self._unsent = UnsentFiles(open_table.store.files)
-        self._rows = 0
+        self._rows = self._rows_deleted = self._rows_copied = 0
+        self._regions: list[str] = []
+        self._overwrites_partitions = False
         self._is_open = self._is_over = False
         self._result: WriteResult | None = None
 
@@ -95,12 +99,57 @@ class Transaction:
     def append(self, data: Any) -> None:
         """Write ``data`` (anything ``Table.append`` takes) as new files of this version."""
         self._require_open()
+        self._write(data, WriteOptions())
+
+    def overwrite(self, data: Any, where: str | Predicate | None = None) -> None:
+        """Replace every row of the table, or those that satisfy ``where``, by ``data``: see `Table.overwrite`.
+
+        What this transaction appended before counts as being in the table.
+        """
+        self._require_open()
+        self._write(data, WriteOptions(mode="overwrite", where=where))
+
+    def overwrite_partitions(self, data: Any) -> None:
+        """Replace the partitions that ``data`` has rows of by ``data``: see `Table.overwrite_partitions`.
+
+        What this transaction appended before counts as being in the table.
+        """
+        self._require_open()
+        self._write(data, WriteOptions(mode="overwrite_partitions"))
+        self._overwrites_partitions = True
+
+    def remove_partitions(self, where: str | Predicate) -> None:
+        """Remove every row of the partitions that satisfy ``where``, without reading a file.
+
+        ``where`` names partition columns only, such as ``"day < '2026-01-01'"``, and counts as read. Raises
+        ``InvalidInputError`` where partition values alone do not decide it, and for an append-only table.
+        """
+        from txlog.expressions.predicates import bind_predicate
+
+        self._require_open()
+        with TxlogError.located(self._open_table.uri, self._state.version):
+            check_removable(self._state)
+            predicate = bind_predicate(where, self._state.schema)
+        live = self._builder.live(self._open_table.log.matching_files(self._state, predicate))
+        replaced = decided_by_partitions(self._open_table, self._state, predicate, live)
+        self._builder.read_where(predicate, replaced.looked_into)
+        self._builder.remove(*replaced.removed)
+        self._rows_deleted += replaced.rows_deleted
+        self._regions.append(where if isinstance(where, str) else str(predicate))
+
+    def _write(self, data: Any, options: WriteOptions) -> None:
         stream = open_data(data)
-        job = plan_write(self._open_table, stream.schema, WriteOptions())
-        committable = write_task(self._open_table.store.files, job.plan, job.task(), stream)
-        self._unsent.own(file.path for file in committable.files)
-        self._builder.add(*committable.adds(data_change=self._data_change))
-        self._rows += committable.num_rows
+        job = plan_write(self._open_table, stream.schema, options)
+        files = write_task(self._open_table.store.files, job.plan, job.task(), stream).files
+        self._unsent.own(file.path for file in files)
+        if not job.intent.is_append:
+            replaced = replace_region(self._builder, self._open_table, self._state, job, files, self._unsent)
+            self._builder.add(*[copy.to_add() for copy in replaced.copies])
+            self._rows_deleted += replaced.rows_deleted
+            self._rows_copied += replaced.rows_copied
+            self._regions += [job.intent.where] if job.intent.where is not None else []
+        self._builder.add(*[file.to_add() for file in files])
+        self._rows += sum(file.num_rows for file in files)
 
     def add(self, *files: AddFile) -> None:
         """Add data files that were written by other means. Each must exist at its full size; it is synced to disk.
@@ -139,6 +188,7 @@ class Transaction:
                     path=path,
                 )
             self._builder.remove(found[path])
+            self._rows_deleted += live_rows(found[path])
 
     def set_transaction(self, app_id: str, version: int) -> None:
         """Record the last version of an application (a ``txn`` action): the commit then happens at most once."""
@@ -226,25 +276,58 @@ class Transaction:
         versions = [version for version in committed.values() if version is not None]
         return WriteResult(max(versions, default=None), "already_committed", 0, ambient.uuid4())
 
+    def _parameters(self, operation: str, removes: Sequence[RemoveFile]) -> dict[str, str]:
+        """As Spark writes them: of a DELETE a list of predicates, of a WRITE its mode and the region's predicate."""
+        if operation == "DELETE":
+            return operation_parameters(predicate=self._regions or None)
+        if operation != "WRITE":
+            return {}
+        regions = self._regions if len(self._regions) < 2 else [f"({each})" for each in self._regions]
+        return operation_parameters(
+            mode="Overwrite" if removes or regions or self._overwrites_partitions else "Append",
+            predicate=" OR ".join(regions) or None,
+            isDynamicPartitionOverwrite=True if self._overwrites_partitions else None,
+        )
+
     def _commit(self) -> WriteResult:
         if self._builder.is_empty:
             # All it read is of one version, so there is nothing that a commit could make wrong or right.
             return WriteResult(self._state.version, "committed", 0, "")
         adds, removes = self._builder.adds, self._builder.removes
         metrics = WriteMetrics(
-            rows=self._rows, files=len(adds), bytes=sum(add.size for add in adds), files_removed=len(removes)
+            rows=self._rows,
+            files=len(adds),
+            bytes=sum(add.size for add in adds),
+            files_removed=len(removes),
+            rows_deleted=self._rows_deleted,
+            rows_copied=self._rows_copied,
         )
-        mode = ("Overwrite" if removes else "Append") if self._operation == "WRITE" else None
+        operation = self._operation or ("DELETE" if removes and not adds else "WRITE")
         proposal = self._builder.build(
             txn_id=ambient.uuid4(),
             now_ms=ambient.now_ms(),
             isolation=self._open_table.isolation(self._state, self._isolation),
-            operation=self._operation,
-            parameters=operation_parameters(mode=mode),
-            metrics=metrics.operation_metrics(),
+            operation=operation,
+            parameters=self._parameters(operation, removes),
+            metrics=_operation_metrics(operation, metrics, removes),
             user_metadata=self._user_metadata,
         )
         return self._open_table.commit(proposal, self._state, metrics, unsent=self._unsent)
+
+
+def _operation_metrics(operation: str, metrics: WriteMetrics, removes: Sequence[RemoveFile]) -> dict[str, str]:
+    """As Spark names them; how many rows went is told where every removed file's rows are counted."""
+    if operation != "DELETE":
+        found = metrics.operation_metrics() | {"numOutputRows": str(metrics.rows + metrics.rows_copied)}
+        return found | ({"numRemovedBytes": str(sum(remove.size or 0 for remove in removes))} if removes else {})
+    return {
+        "numRemovedFiles": str(metrics.files_removed),
+        "numRemovedBytes": str(sum(remove.size or 0 for remove in removes)),
+        "numDeletedRows": str(metrics.rows_deleted),
+        "numCopiedRows": str(metrics.rows_copied),
+        "numAddedFiles": str(metrics.files),
+        "numAddedBytes": str(metrics.bytes),
+    }
 
 
 def _isolation(name: str | None) -> Isolation | None:

@@ -51,7 +51,7 @@ def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
         transaction=("orders", 17),
         merge_schema=True,
         partition_by=("day", "hour"),
-        static_overwrite=True,
+        partition_overwrite_mode="static",
         user_metadata="by me",
         max_records_per_file=1000,
         target_file_size_bytes=64 << 20,
@@ -86,9 +86,8 @@ def test_an_unknown_table_property_is_refused_with_the_nearest_known_one() -> No
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("replaceWhere", "day = 1"),
-        ("overwriteSchema", "true"),
-        ("partitionOverwriteMode", "Dynamic"),
+        ("replaceOn", "day = 1"),
+        ("replaceUsing", "day"),
         ("versionAsOf", "3"),
         ("timestampAsOf", "2026-01-01"),
         ("dataChange", "false"),
@@ -165,11 +164,46 @@ def test_only_watched_settings_travel() -> None:
     assert settings(DYNAMIC).values == {"spark.sql.sources.partitionOverwriteMode": "DYNAMIC"}
 
 
-def test_a_dynamic_session_refuses_an_overwrite_unless_the_write_says_static() -> None:
-    with pytest.raises(UnsupportedFeatureError, match="partitionOverwriteMode"):
-        settings(DYNAMIC).refuse(parsed(), overwrite=True, creating=False)
-    settings(DYNAMIC).refuse(parsed(partitionoverwritemode="static"), overwrite=True, creating=False)
-    settings(DYNAMIC).refuse(parsed(), overwrite=False, creating=False)
+@pytest.mark.parametrize(
+    ("session", "given", "by_partition"),
+    [
+        ({}, {}, False),
+        (DYNAMIC, {}, True),
+        (DYNAMIC, {"partitionoverwritemode": "static"}, False),
+        ({}, {"partitionoverwritemode": "Dynamic"}, True),
+        (DYNAMIC, {"replacewhere": "day = 1"}, False),
+    ],
+)
+def test_the_option_decides_before_the_session_whether_an_overwrite_is_dynamic(
+    session: dict[str, str], given: dict[str, str], by_partition: bool
+) -> None:
+    assert settings(session).overwrites_partitions(parsed(**given)) is by_partition
+
+
+def test_a_dynamic_session_refuses_to_replace_the_schema_unless_the_write_says_static() -> None:
+    with pytest.raises(InvalidInputError, match="partitionOverwriteMode"):
+        settings(DYNAMIC).refuse(parsed(overwriteschema="true"), overwrite=True, creating=False)
+    static = parsed(overwriteschema="true", partitionoverwritemode="static")
+    settings(DYNAMIC).refuse(static, overwrite=True, creating=False)
+    settings(DYNAMIC).refuse(parsed(overwriteschema="true"), overwrite=False, creating=False)
+
+
+def test_options_that_name_two_regions_are_refused() -> None:
+    for given in (
+        {"replacewhere": "a = 1", "partitionoverwritemode": "dynamic"},
+        {"replacewhere": "a = 1", "overwriteschema": "true"},
+        {"partitionoverwritemode": "dynamic", "overwriteschema": "true"},
+    ):
+        with pytest.raises(InvalidInputError, match="give one of them"):
+            parsed(**given)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("replaceWhere", "a = 1"), ("partitionOverwriteMode", "dynamic"), ("overwriteSchema", "true")]
+)
+def test_a_stream_names_no_region(name: str, value: str) -> None:
+    with pytest.raises(InvalidInputError, match=f"{name} is not for streams"):
+        parse_stream_options({"path": "/t", name.lower(): value})
 
 
 def test_a_transaction_of_the_session_is_used_where_the_write_names_none() -> None:

@@ -69,9 +69,9 @@ def test_what_is_said_of_transactions_is_so(table: txlog.Table) -> None:
     where, rows = "day = 'a'", ROWS.slice(0, 1)
     with table.transaction() as txn:
         assert txn.read(where, ["id"]).num_rows == 1
-        txn.remove(txn.snapshot.files(where)["path"])
+        txn.remove_partitions(where)
         txn.append(rows)
-    assert 'txn.remove(txn.snapshot.files(where)["path"]) and txn.append(rows)' in said["overwrite"]
+    assert "txn.remove_partitions(where)" in said["delete"]
     assert table.snapshot().to_arrow().num_rows == 2
 
 

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
+from txlog.commands.replaced_files import Replaced, replace_region, write_parameters
 from txlog.commands.write_planning import with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
@@ -30,15 +31,15 @@ from txlog.errors import (
     ProtocolChangedError,
     TableExistsError,
 )
-from txlog.log.files import add_files_of, live_files
-from txlog.log.proposal import Isolation, operation_parameters
+from txlog.log.files import live_files
+from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.features import check_can_write
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema_merge import reads
-from txlog.result import WriteMetrics, WriteResult
+from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.writer.committable import Committable
 from txlog.writer.committable_checks import validate_committables
@@ -221,53 +222,56 @@ class GlobalCommitter:
         committables: Sequence[Committable],
         unsent: UnsentFiles | None,
     ) -> WriteResult:
+        if unsent is None:
+            with UnsentFiles(self._open_table.store.files) as copies:
+                return self._propose(job, state, committables, copies)
+        return self._propose(job, state, committables, unsent)
+
+    def _propose(
+        self, job: WriteJob, state: TableState | None, committables: Sequence[Committable], owner: UnsentFiles
+    ) -> WriteResult:
+        """``owner`` deletes the files that are made here, copies of rows, where nothing is sent."""
         files = [file for committable in committables for file in committable.files]
         builder = ProposalBuilder(state)
         builder.define(job.new_metadata, job.new_protocol)
         if job.app_id is not None and job.checkpoint_id is not None:
             builder.set_transaction(job.app_id, job.checkpoint_id)
-        removed = 0
-        if state is not None and not job.intent.is_append:
+        replaced = Replaced()
+        if state is not None and job.intent.kind == "change_rows":
             builder.read_table()
-            removed = self._replace(builder, job, state, committables)
-        builder.add(*[file.to_add() for file in files])
+            self._replace_named(builder, replaced, state, committables)
+        elif state is not None and not job.intent.is_append:
+            replaced = replace_region(builder, self._open_table, state, job, files, owner)
+        builder.add(*[file.to_add() for file in (*files, *replaced.copies)])
         builder.change_data(*[file.to_cdc() for committable in committables for file in committable.changes])
-        metrics = WriteMetrics(
-            rows=sum([file.num_rows for file in files]),
-            files=len(files),
-            bytes=sum([file.size_bytes for file in files]),
-            files_removed=removed,
-        )
+        metrics = replaced.metrics(files)
         asked = Isolation(job.isolation) if job.isolation else None
         proposal = builder.build(
             txn_id=ambient.uuid4(),
             now_ms=ambient.now_ms(),
             isolation=self._open_table.isolation(state, asked) if state else asked or Isolation.WRITE_SERIALIZABLE,
             operation="WRITE",
-            parameters=operation_parameters(mode=job.intent.mode, partitionBy=list(job.plan.partition_columns)),
-            metrics=metrics.operation_metrics(),
+            parameters=write_parameters(job),
+            metrics=replaced.operation_metrics(job.intent, metrics),
             user_metadata=job.user_metadata,
             fingerprint=job.fingerprint,
         )
-        return self._open_table.commit(proposal, state, metrics, unsent=unsent)
+        return self._open_table.commit(proposal, state, metrics, unsent=owner)
 
-    def _replace(
-        self, builder: ProposalBuilder, job: WriteJob, state: TableState, committables: Sequence[Committable]
-    ) -> int:
-        """Take out what the write replaces; returns how many files go."""
+    def _replace_named(
+        self, builder: ProposalBuilder, replaced: Replaced, state: TableState, committables: Sequence[Committable]
+    ) -> None:
+        """Take out, or mark rows of, the files that tasks name."""
         live = self._open_table.log.files(state)
-        if job.intent.kind == "overwrite":
-            builder.remove(*add_files_of(live))
-            return int(live.num_rows)
-        replaced = [each for committable in committables for each in committable.replaced]
-        found = {canonical_path(add.path): add for add in live_files(live, [each.path for each in replaced])}
-        for each in replaced:
+        named = [each for committable in committables for each in committable.replaced]
+        found = {canonical_path(add.path): add for add in live_files(live, [each.path for each in named])}
+        for each in named:
             file = found.get(canonical_path(each.path))
             if file is None or file.key[1] != each.vector_id:
                 detail = f"or a later one changed {each.path}, which this write replaces"
                 self._conflict("ConcurrentDeleteDeleteError", state, detail)
             if each.deletion_vector is None:
+                replaced.remove_whole(file)
                 builder.remove(file)
             else:
                 builder.replace_vector(file, each.deletion_vector)
-        return sum(each.deletion_vector is None for each in replaced)

@@ -42,6 +42,7 @@ __all__ = [
     "new_table",
     "with_columns",
     "with_properties",
+    "with_schema",
     "without_properties",
 ]
 
@@ -112,6 +113,36 @@ def with_columns(state: TableState, new: Struct) -> Definition | None:
     metadata = replace(state.metadata, schema_string=schema_to_json(merged), configuration=configuration)
     protocol = upgraded_for(state.protocol, merged, metadata.configuration)
     _check(protocol or state.protocol, metadata, merged)
+    return Definition(metadata, protocol)
+
+
+def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | None) -> Definition | None:
+    """Another schema and partitioning in the place of the table's, whose every file is replaced besides.
+
+    The properties stay. ``partition_by`` None keeps the partitioning; where the table maps its columns, all get new
+    ids and physical names. None where nothing would change. Raises ``InvalidInputError`` for columns that no table can
+    have, or be partitioned by, and ``UnsupportedFeatureError`` for what this release could not write.
+    """
+    struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
+    configuration = dict(state.metadata.configuration)
+    check_schema(struct, any_name=mapping_mode(configuration) != "none")
+    if partition_by is None and (gone := [name for name in state.partition_columns if struct.find(name) is None]):
+        raise InvalidInputError(
+            f"the table is partitioned by {', '.join(state.partition_columns)}, and the data has no {', '.join(gone)}:"
+            " say by partition_by=[...] what the table is to be partitioned by; [] means nothing"
+        )
+    columns = check_partition_columns(
+        struct, state.partition_columns if partition_by is None else names_in("partition_by", partition_by)
+    )
+    is_same = without_metadata(state.schema, MAPPING_PREFIX, TYPE_CHANGES_KEY) == struct
+    if is_same and columns == state.partition_columns:
+        return None
+    struct, configuration = _mapped(struct, configuration, _random_name)
+    metadata = replace(
+        state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration
+    )
+    protocol = upgraded_for(state.protocol, struct, configuration)
+    _check(protocol or state.protocol, metadata, struct)
     return Definition(metadata, protocol)
 
 

@@ -12,9 +12,10 @@ from typing import Literal, TypeAlias, cast, get_args
 
 import pyarrow as pa
 
-from txlog.commands.table_definition import Definition, new_table, with_columns
+from txlog.commands.table_definition import Definition, new_table, with_columns, with_schema
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
+from txlog.expressions.predicates import Predicate, bind_predicate
 from txlog.log.proposal import check_text
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
@@ -28,10 +29,11 @@ from txlog.writer.write_plan import WritePlan
 
 __all__ = ["SchemaMode", "WriteOptions", "plan_write"]
 
-SchemaMode: TypeAlias = Literal["strict", "merge"]
-"""Whether data must fit the table's columns, or may bring new ones with it."""
+SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
+"""Whether data must fit the table's columns, may bring new ones with it, or defines all of them anew: that is for an
+overwrite of the whole table."""
 
-_MODES = ("append", "overwrite")
+_MODES = ("append", "overwrite", "overwrite_partitions")
 _SCHEMA_MODES = get_args(SchemaMode)
 
 
@@ -39,12 +41,15 @@ _SCHEMA_MODES = get_args(SchemaMode)
 class WriteOptions:
     """What the caller of a write may ask for.
 
+    ``mode`` is "append", "overwrite" (every row, or with ``where`` those that satisfy it) or "overwrite_partitions"
+    (the partitions that the data has rows of).
     ``app_id`` with ``checkpoint_id`` makes the write exactly once; ``fingerprint`` tells two works under one id
     apart. ``partition_by`` and ``properties`` define a table that does not exist yet, where ``create`` allows it;
     on an existing table ``partition_by`` must agree with it, and ``must_create`` refuses it. Sizes in bytes.
     """
 
     mode: str = "append"
+    where: str | Predicate | None = None
     schema_mode: str = "strict"
     app_id: str | None = None
     checkpoint_id: int | None = None
@@ -86,19 +91,28 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)
         with TxlogError.located(open_table.uri):
             metadata, protocol = new_table(data_schema, options.partition_by or (), options.properties)
-        return _job(open_table, options, None, Definition(metadata, protocol))
+            return _job(open_table, options, None, Definition(metadata, protocol))
     if options.must_create:
         raise TableExistsError("there is a table here already", table=open_table.uri, version=state.version)
     open_table.check_writable(state)
     with TxlogError.located(open_table.uri, state.version):
-        _check_partitioning(open_table, state, options)
         _check_removable(state, options)
-        definition = with_columns(state, _new_columns(state, data_schema)) if options.schema_mode == "merge" else None
+        _check_partitioning(open_table, state, options)
+        definition = _new_definition(state, data_schema, options)
         plan = _plan_for_data(open_table, options, state, data_schema) if definition is None else None
-    job = _job(open_table, options, state, definition, plan)
+        job = _job(open_table, options, state, definition, plan)
     if definition is not None:
         conformer_for(job.plan.schema, data_schema, open_table.uri, state.version)
     return job
+
+
+def _new_definition(state: TableState, data_schema: pa.Schema, options: WriteOptions) -> Definition | None:
+    """The table's definition where the data changes it; None where it stays."""
+    if options.schema_mode == "merge":
+        return with_columns(state, _new_columns(state, data_schema))
+    if options.schema_mode == "overwrite":
+        return with_schema(state, data_schema, options.partition_by)
+    return None
 
 
 def _plan_for_data(
@@ -142,9 +156,14 @@ def _job(
     plan: WritePlan | None = None,
 ) -> WriteJob:
     plan = plan or _plan(open_table, options, state, definition)
+    intent = WriteIntent(cast(IntentKind, options.mode))
+    if options.where is not None:
+        plan = replace(plan, rows_where=bind_predicate(options.where, state.schema if state else plan.schema))
+        where = options.where if isinstance(options.where, str) else str(plan.rows_where)
+        intent = WriteIntent("overwrite_where", where)
     return WriteJob(
         job_id=ambient.uuid4(),
-        intent=WriteIntent(cast(IntentKind, options.mode)),
+        intent=intent,
         plan=plan,
         read_version=plan.read_version,
         base_metadata=state.metadata if state else None,
@@ -156,6 +175,7 @@ def _job(
         fingerprint=options.fingerprint,
         user_metadata=options.user_metadata,
         isolation=options.isolation,
+        schema_mode=options.schema_mode,
         must_create=options.must_create,
     )
 
@@ -179,13 +199,18 @@ def _new_columns(state: TableState, data_schema: pa.Schema) -> Struct:
 
 def _check(options: WriteOptions) -> None:
     check_mode(options.mode)
-    if isinstance(options.schema_mode, str) and options.schema_mode == "overwrite":
-        raise UnsupportedFeatureError(
-            'schema_mode="overwrite" is not in this release; "merge" adds columns', features=("overwriteSchema",)
+    if options.where is not None and options.mode != "overwrite":
+        raise InvalidInputError(
+            f'where says which rows an overwrite replaces: use mode="overwrite", not {options.mode}'
         )
     if not isinstance(options.schema_mode, str) or options.schema_mode not in _SCHEMA_MODES:
         raise InvalidInputError(
             f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {described(options.schema_mode)}"
+        )
+    if options.schema_mode == "overwrite" and (options.mode != "overwrite" or options.where is not None):
+        raise InvalidInputError(
+            'schema_mode="overwrite" replaces the columns of the whole table, and so needs an overwrite of every row,'
+            ' without where; "merge" adds columns'
         )
     check_identity(options.app_id, options.checkpoint_id)
     check_text("user_metadata", options.user_metadata)
@@ -196,10 +221,10 @@ def _check(options: WriteOptions) -> None:
         raise InvalidInputError(f"properties are a mapping of texts, not {described(options.properties)}")
 
 
-def check_mode(mode: str) -> None:
-    """Raises ``InvalidInputError`` for what is no mode of a write."""
-    if not isinstance(mode, str) or mode not in _MODES:
-        raise InvalidInputError(f"mode must be one of {', '.join(_MODES)}, is {described(mode)}")
+def check_mode(mode: str, modes: tuple[str, ...] = _MODES) -> None:
+    """Raises ``InvalidInputError`` for what is not one of the ``modes`` of a write."""
+    if not isinstance(mode, str) or mode not in modes:
+        raise InvalidInputError(f"mode must be one of {', '.join(modes)}, is {described(mode)}")
 
 
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
@@ -220,7 +245,14 @@ def check_app_id(app_id: str) -> None:
 
 
 def _check_partitioning(open_table: OpenTable, state: TableState, options: WriteOptions) -> None:
-    if options.partition_by is None:
+    if options.mode == "overwrite_partitions" and not state.partition_columns:
+        raise InvalidInputError(
+            "the table is not partitioned, so no partitions of it can be overwritten: table.overwrite(data) replaces"
+            " every row, table.overwrite(data, where=...) those of a predicate",
+            table=open_table.uri,
+            version=state.version,
+        )
+    if options.partition_by is None or options.schema_mode == "overwrite":
         return
     asked = [fold_name(name) for name in options.partition_by]
     if asked != [fold_name(name) for name in state.partition_columns]:
@@ -237,10 +269,16 @@ def _check_removable(state: TableState, options: WriteOptions) -> None:
 
     An overwrite that landed before the table became append-only is a replay, and answered as one.
     """
-    if options.mode != "overwrite" or not state.properties.append_only:
+    if options.mode == "append":
         return
     last = None if options.app_id is None else state.transaction_version(options.app_id)
     if last is None or options.checkpoint_id is None or options.checkpoint_id > last:
+        check_removable(state)
+
+
+def check_removable(state: TableState) -> None:
+    """Raises ``InvalidInputError`` for an append-only table."""
+    if state.properties.append_only:
         raise InvalidInputError(
             "the table is append-only (delta.appendOnly): its rows cannot be overwritten. Append to it, or unset the"
             ' property first, by table.unset_properties(["delta.appendOnly"])'

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from txlog.errors import InvalidInputError
+from txlog.log.files import reconcile
 from txlog.log.proposal import Isolation, Proposal, ReadSet
 from txlog.protocol.actions import (
     Action,
@@ -29,6 +30,8 @@ from txlog.protocol.column_mapping import schema_of
 from txlog.protocol.paths import canonical_path
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from txlog.expressions.predicates import Predicate
     from txlog.log.state import TableState
 
@@ -113,6 +116,18 @@ class ProposalBuilder:
             stats=found.after.stats if stats is None else stats,
             data_change=self._data_change,
         )
+
+    def live(self, files: pa.Table) -> pa.Table:
+        """The live ``files`` of the version planned on as this change leaves them so far, its own new files included.
+
+        ``files`` may be a part of them (see ``log.files.FILES_SCHEMA``): own files are there whatever part it is.
+        """
+        newest = {
+            (canonical_path(action.path), action.key[1]): action
+            for action in self._actions(0)
+            if isinstance(action, AddFile | RemoveFile)
+        }
+        return reconcile(files.to_batches(), newest) if newest else files
 
     def change_data(self, *files: AddCDCFile) -> None:
         """Files that hold the row-level changes of this version: all of them, if there is one."""

@@ -55,7 +55,8 @@ class CheckpointCommits:
 
         schema = to_arrow(self._open_table.writable_state().schema)
         options = WriteOptions(
-            mode=intent.kind if intent else self._mode,
+            mode=_mode_of(intent) if intent else self._mode,
+            where=intent.where if intent else None,
             app_id=self._app_id,
             checkpoint_id=checkpoint_id,
             fingerprint=fingerprint,
@@ -202,3 +203,7 @@ class CheckpointCommits:
     def _since_ms(self, staged: Sequence[StagedCheckpoint], at_least_ms: int) -> int:
         properties = self._open_table.log.newest_state(refresh=False).properties
         return files_must_be_since_ms(properties, staged, ambient.now_ms(), at_least_ms=at_least_ms)
+
+
+def _mode_of(intent: WriteIntent) -> str:
+    return "overwrite" if intent.kind == "overwrite_where" else intent.kind

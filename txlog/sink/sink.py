@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Sink"]
 
+_MODES = ("append", "overwrite")
+
 
 @explains_calls
 class Sink:
@@ -65,7 +67,7 @@ class Sink:
         if not hasattr(table, "_open_table"):
             raise InvalidInputError(f"a Sink is given a table, as Table.open(uri) opens it, not {described(table)}")
         check_app_id(app_id)
-        check_mode(mode)
+        check_mode(mode, _MODES)
         self._table = table
         self._open_table = table._open_table
         self._app_id = app_id

@@ -32,6 +32,7 @@ KNOWN = (
     "dataChange",
     "partitionBy",
     "partitionOverwriteMode",
+    "replaceWhere",
     "userMetadata",
     "maxRecordsPerFile",
     "targetFileSize",
@@ -47,14 +48,21 @@ KNOWN = (
 """Options in their own spelling. Besides them: ``storage.<key>`` and ``delta.<table property>``."""
 
 _OF_BATCHES = ("txnVersion", "txnFingerprint")
-KNOWN_OF_STREAMS = (*(name for name in KNOWN if name not in _OF_BATCHES), "skipCommittedBatches", "checkpointLocation")
+_OF_OVERWRITES = ("replaceWhere", "partitionOverwriteMode", "overwriteSchema")
+_NOT_OF_STREAMS = (*_OF_BATCHES, *_OF_OVERWRITES)
+KNOWN_OF_STREAMS = (
+    *(name for name in KNOWN if name not in _NOT_OF_STREAMS),
+    "skipCommittedBatches",
+    "checkpointLocation",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     """A write's options, typed. ``None`` and empty mean: not given. Sizes in bytes.
 
-    ``fingerprint`` names the input of ``transaction``: a rerun from other input is an error.
+    ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` say what an overwrite
+    replaces. ``fingerprint`` names the input of ``transaction``: a rerun from other input is an error.
     ``hooks`` is ``module:name``, loaded where the commit runs; with ``skip_empty`` an append without rows makes no
     version.
     ``storage_options`` may hold secrets, so it is left out of the repr.
@@ -65,7 +73,9 @@ class WriteOptions:
     fingerprint: str | None = None
     merge_schema: bool = False
     partition_by: tuple[str, ...] | None = None
-    static_overwrite: bool = False
+    replace_where: str | None = None
+    partition_overwrite_mode: str | None = None
+    overwrite_schema: bool = False
     user_metadata: str | None = None
     max_records_per_file: int | None = None
     target_file_size_bytes: int | None = None
@@ -92,7 +102,9 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         fingerprint=given.take("txnFingerprint", _text),
         merge_schema=bool(given.take("mergeSchema", _flag)),
         partition_by=given.take("partitionBy", _columns),
-        static_overwrite=given.take("partitionOverwriteMode", str) is not None,
+        replace_where=given.take("replaceWhere", _text),
+        partition_overwrite_mode=given.take("partitionOverwriteMode", _choice("static", "dynamic")),
+        overwrite_schema=bool(given.take("overwriteSchema", _flag)),
         user_metadata=given.take("userMetadata", str),
         max_records_per_file=given.take("maxRecordsPerFile", _positive),
         target_file_size_bytes=given.take("targetFileSize", _byte_count),
@@ -104,12 +116,27 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         properties=_properties(given),
         storage_options=given.take_prefix("storage."),
     )
-    for no_op in ("overwriteSchema", "dataChange"):
-        given.take(no_op, str)
+    given.take("dataChange", str)
     given.refuse_rest(known)
+    _check_region(parsed)
     if parsed.fingerprint is not None and parsed.transaction is None:
         raise InvalidInputError("option txnFingerprint belongs to a batch that txnAppId and txnVersion name: give all")
     return parsed
+
+
+def _check_region(options: WriteOptions) -> None:
+    """What an overwrite replaces is said in one way."""
+    dynamic = options.partition_overwrite_mode == "dynamic"
+    if options.replace_where is not None and dynamic:
+        raise InvalidInputError(
+            "options replaceWhere and partitionOverwriteMode=dynamic name two regions to overwrite: give one of them"
+        )
+    if options.overwrite_schema and (options.replace_where is not None or dynamic):
+        other = "partitionOverwriteMode=dynamic" if dynamic else "replaceWhere"
+        raise InvalidInputError(
+            f"option overwriteSchema replaces the columns of the whole table, and {other} keeps some of its rows: give"
+            " one of them; mergeSchema=true adds columns"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,22 +161,19 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     for name, what in zip(_OF_BATCHES, ("its batch id", "its query and offsets"), strict=True):
         if given.take(name, str) is not None:
             raise InvalidInputError(f"option {name} is not for streams: that of a micro-batch is {what}")
+    for name in _OF_OVERWRITES:
+        if given.take(name, str) not in (None, "static", "false"):
+            raise InvalidInputError(
+                f"option {name} is not for streams, whose complete mode replaces every row: use foreachBatch with"
+                " txlog.spark.foreach_batch, and give the option to its writes"
+            )
     checkpoint_location = given.take("checkpointLocation", str)
     given.take("queryName", str)
     return StreamOptions(parse_write_options(given.rest, KNOWN_OF_STREAMS), app_id, skip, checkpoint_location)
 
 
-_PARTITIONS = (
-    "to replace whole partitions from Python, in one table.transaction() remove their files and append the new rows"
-)
-_REPLACE = f"overwrite the whole table; or, {_PARTITIONS}"
+_REPLACE = "use replaceWhere, or partitionOverwriteMode=dynamic"
 UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
-    "replaceWhere": (lambda value: True, _REPLACE),
-    "overwriteSchema": (lambda value: _flag(value), "write to a new path, or add columns with mergeSchema"),
-    "partitionOverwriteMode": (
-        lambda value: _choice("static", "dynamic")(value) == "dynamic",
-        f"'static' overwrites the whole table; {_PARTITIONS}",
-    ),
     "dataChange": (lambda value: not _flag(value), "leave it out: every write of this release changes data"),
     "versionAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),

@@ -49,10 +49,11 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
     with TxlogError.located(open_table.uri):
         columns = frame_schema(spark_schema)
     state = open_table.state_if_exists()
-    if state is None:
+    if state is None or options.overwrite_schema:
         nullable = as_nullable(columns)
         assert isinstance(nullable, Struct)
         columns = nullable
+    if state is None:
         if not open_table.store.log.capabilities.refuses_taken_names:
             probe_store(open_table.store).require_safe()
     else:
@@ -174,15 +175,23 @@ def _in_words_of_spark(words: Mapping[str, str]) -> Iterator[None]:
 
 def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
     app_id, checkpoint_id = options.transaction or (None, None)
+    if not overwrite:
+        for name, is_given in (("replaceWhere", options.replace_where), ("overwriteSchema", options.overwrite_schema)):
+            if is_given:
+                raise InvalidInputError(f"option {name} is of overwrites: use .mode('overwrite'), or leave it out")
+    partition_by = options.partition_by
+    if overwrite and options.overwrite_schema:
+        partition_by = partition_by or ()  # as Spark's Delta: a write that names no partitioning ends that of the table
     asked = write_planning.WriteOptions(
         mode="overwrite" if overwrite else "append",
-        schema_mode="merge" if options.merge_schema else "strict",
+        where=options.replace_where,
+        schema_mode="overwrite" if options.overwrite_schema else "merge" if options.merge_schema else "strict",
         app_id=app_id,
         checkpoint_id=checkpoint_id,
         fingerprint=options.fingerprint,
         isolation=options.isolation.value if options.isolation else None,
         create=True,
-        partition_by=options.partition_by,
+        partition_by=partition_by,
         properties=options.properties,
         target_file_size_bytes=options.target_file_size_bytes,
         max_records_per_file=options.max_records_per_file,

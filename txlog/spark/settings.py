@@ -42,13 +42,11 @@ class SessionSettings:
 
     def refuse(self, options: WriteOptions, *, overwrite: bool, creating: bool) -> None:
         """Raise UnsupportedFeatureError or InvalidInputError where this write cannot do what the session asks for."""
-        mode = self.values.get(OVERWRITE_MODE, "static").lower()
-        if overwrite and mode != "static" and not options.static_overwrite:
-            raise UnsupportedFeatureError(
-                f"the session sets {OVERWRITE_MODE}={mode}, which is not built yet in txlog's Spark writes, and "
-                "overwriting the whole table instead would lose the other partitions. Nothing was written. "
-                "To overwrite the whole table, say so: .option('partitionOverwriteMode', 'static')",
-                features=(OVERWRITE_MODE,),
+        if overwrite and options.overwrite_schema and self.overwrites_partitions(options):
+            raise InvalidInputError(
+                f"the session sets {OVERWRITE_MODE}=dynamic, which keeps rows of the table, and the option"
+                " overwriteSchema replaces its columns. Nothing was written. To overwrite the whole table, say so:"
+                " .option('partitionOverwriteMode', 'static')"
             )
         defaults = sorted(self.values.keys() & set(PROPERTY_DEFAULTS))
         if creating and defaults:
@@ -58,6 +56,13 @@ class SessionSettings:
                 features=tuple(defaults),
             )
         self.transaction(options)
+
+    def overwrites_partitions(self, options: WriteOptions) -> bool:
+        """Whether an overwrite replaces only the partitions that it has rows of; ``replaceWhere`` comes before that."""
+        if options.replace_where is not None:
+            return False
+        mode = options.partition_overwrite_mode or self.values.get(OVERWRITE_MODE, "static")
+        return mode.lower() == "dynamic"
 
     def transaction(self, options: WriteOptions) -> tuple[str, int] | None:
         """(application id, version) that make this write idempotent, from the options or the session."""

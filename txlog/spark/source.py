@@ -20,6 +20,7 @@ from txlog.spark.errors import crossing, raise_crossing
 from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
+from txlog.writer.write_intent import OVERWRITE, OVERWRITE_PARTITIONS
 from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
@@ -126,9 +127,15 @@ class TxlogWriter(DataSourceArrowWriter):
         """The job with what the session adds to it, the same in every task and on the driver; or its refusal."""
         overwrite = not self.job.intent.is_append
         settings.refuse(self.options, overwrite=overwrite, creating=self.job.creates_table)
+        by_partition = (
+            self.job.intent == OVERWRITE
+            and self.job.plan.partition_columns != ()
+            and settings.overwrites_partitions(self.options)
+        )
         app_id, checkpoint_id = settings.transaction(self.options) or (None, None)
         return replace(
             self.job,
+            intent=OVERWRITE_PARTITIONS if by_partition else self.job.intent,
             app_id=app_id,
             checkpoint_id=checkpoint_id,
             user_metadata=settings.user_metadata(self.options),

@@ -26,17 +26,10 @@ MADE_BY = {
 }
 """What makes the objects of classes that nobody calls."""
 
-_OF_PARTITIONS = (
-    'in one table.transaction() as txn: txn.remove(txn.snapshot.files(where)["path"]){}, where the'
-    " predicate names whole partitions"
-)
-_DELETE = f"to delete whole partitions, {_OF_PARTITIONS.format('')}"
-_REPLACE = f"to replace whole partitions, {_OF_PARTITIONS.format(' and txn.append(rows)')}"
+_DELETE = "to delete whole partitions, in one table.transaction() as txn: txn.remove_partitions(where)"
 _OTHER_WRITER = "deltalake does it, also while txlog appends; Spark's Delta does it, in turns with other writers"
 
 NOT_BUILT = {
-    "overwrite(where=...)": _REPLACE,
-    "overwrite_partitions": _REPLACE,
     "delete": f"{_DELETE}; for single rows, {_OTHER_WRITER}",
     "update": _OTHER_WRITER,
     "upsert": _OTHER_WRITER,
@@ -117,7 +110,6 @@ ELSEWHERE = {
         "commit": _WITH_BLOCK,
         "delete": _DELETE,
         "files": "txn.snapshot.files(where)",
-        "overwrite": _REPLACE,
         "rollback": _WITH_BLOCK,
         "schema": "txn.snapshot.schema",
         "to_arrow": "txn.read(where, columns)",
@@ -184,8 +176,9 @@ INSTEAD = {
     "commitproperties": "use user_metadata, app_id and checkpoint_id, which are arguments of their own here",
     "description": "the comment of a table is not in this release; user_metadata is kept in each commit",
     "mergeschema": _MERGE,
-    "mode": "table.append(data) adds rows, table.overwrite(data) replaces all; txlog.write(uri, data, mode) is either",
-    "overwriteschema": f"another schema is not in this release; {_MERGE}",
+    "mode": "table.append(data) adds rows, table.overwrite(data, where) replaces all or some,"
+    " table.overwrite_partitions(data) whole partitions; txlog.write(uri, data, mode) is any of these",
+    "overwriteschema": 'schema_mode="overwrite" of an overwrite gives the table the columns of the data',
     "name": "a table has its location for a name; user_metadata is kept in each commit",
     "partitionby": "a table is partitioned as it was made: Table.create(uri, schema, partition_by=[...])",
     "timestamp": _AS_IT_WAS,

@@ -35,6 +35,7 @@ from txlog.writer.encoder_pool import ENCODERS, EncoderPool
 from txlog.writer.input import open_data
 from txlog.writer.partition_writer import FileLayout, PartitionWriter, held_bytes
 from txlog.writer.route import PartitionKey, Router
+from txlog.writer.row_guard import RowGuard
 from txlog.writer.write_plan import FileNames, TaskIdentity, WritePlan
 
 __all__ = ["TaskWriter"]
@@ -65,6 +66,7 @@ class TaskWriter:
         self._plan = plan
         self._encoders = encoders
         self._conformer: Conformer | None = None
+        self._guard = None if plan.rows_where is None else RowGuard(plan.rows_where, plan.table)
         self._router = Router(plan.schema, plan.partition_columns) if plan.partition_columns else None
         self._layout = _layout(files, plan, task)
         self._data_columns = list(self._layout.file_format.columns)
@@ -165,6 +167,8 @@ class TaskWriter:
         for start in range(0, batch.num_rows, step):
             piece = batch if step >= batch.num_rows else batch.slice(start, step)
             rows = conformer.conform(piece, self.num_rows)
+            if self._guard is not None:
+                self._guard.check(rows, self.num_rows)
             self._gather(rows, size_bytes if rows is batch else held_bytes(rows))
 
     def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:

@@ -22,8 +22,9 @@ class WriteJob:
 
     ``intent`` says what becomes of the rows that are in the table. ``read_version`` is the version it was planned on,
     -1 where it creates the table; ``base_metadata`` and ``base_protocol`` are that version's. ``new_metadata`` and
-    ``new_protocol`` are set by the same commit where the write creates the table or changes its schema; with
-    ``must_create`` a table that exists by then is an error.
+    ``new_protocol`` are set by the same commit where the write creates the table or changes its schema, as
+    ``schema_mode`` ("strict", "merge", "overwrite") allows; with ``must_create`` a table that exists by then is an
+    error.
     """
 
     job_id: str
@@ -39,6 +40,7 @@ class WriteJob:
     fingerprint: str | None = None
     user_metadata: str | None = None
     isolation: str | None = None
+    schema_mode: str = "strict"
     must_create: bool = False
 
     @property

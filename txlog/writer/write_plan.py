@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_names, schema_of
 from txlog.protocol.properties import TableProperties
@@ -75,6 +76,7 @@ class WritePlan:
 
     ``memory_budget_bytes`` bounds the rows a task holds (see ``task_writer``), ``max_open_files`` the data files it
     has open at once. ``random_prefix_length`` > 0 puts files below random directories in place of partition ones.
+    ``rows_where``, bound to the schema, must be true for every row; None takes any row.
     """
 
     table: str
@@ -89,6 +91,7 @@ class WritePlan:
     memory_budget_bytes: int = MEMORY_BUDGET_BYTES
     max_open_files: int = MAX_OPEN_FILES
     random_prefix_length: int = 0
+    rows_where: Predicate | None = None
 
     @classmethod
     def of(
@@ -142,6 +145,7 @@ class WritePlan:
             self.memory_budget_bytes,
             self.max_open_files,
             self.random_prefix_length,
+            self.rows_where,
         )
 
     @property
