@@ -9,9 +9,9 @@ from typing import Annotated, Any
 import typer
 
 import txlog
-from txlog.cli import log_commands, show, sink_commands
+from txlog.cli import log_commands, show, sink_commands, write_commands
 from txlog.cli.console import FAILED, Output
-from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
+from txlog.cli.data_files import open_data_files
 from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs, read_schema
 from txlog.cli.usage import CommandGroup
 
@@ -36,26 +36,12 @@ Timestamp = Annotated[
 Properties = Annotated[
     list[str] | None, typer.Option("--property", metavar="KEY=VALUE", help="a table property; may be repeated")
 ]
-Format = Annotated[
-    str | None, typer.Option("--format", metavar="parquet|csv|json", help="of files whose suffix does not say it")
-]
-NullValues = Annotated[
-    list[str] | None, typer.Option("--null", metavar="TEXT", help="stands for null in CSV, besides an empty field")
-]
 
 
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"txlog {txlog.__version__}")
         raise typer.Exit
-
-
-Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="between the values of CSV: ';', '|', 'tab'")
-]
-NoHeader = Annotated[
-    bool, typer.Option("--no-header", help="CSV begins with a row; its columns are the table's, in their order")
-]
 
 
 @app.callback()
@@ -107,65 +93,8 @@ def create(
         out.result(facts, *show.snapshot_shown(facts))
 
 
-@app.command()
-def append(
-    uri: Uri,
-    files: Annotated[
-        list[Path],
-        typer.Argument(
-            exists=True,
-            dir_okay=False,
-            readable=True,
-            show_default=False,
-            metavar="FILES",
-            help="what to append: .parquet, .csv, .tsv, .json, .jsonl, .ndjson; text also as .gz, .bz2, .zst",
-        ),
-    ],
-    file_format: Format = None,
-    null_values: NullValues = None,
-    delimiter: Delimiter = None,
-    no_header: NoHeader = False,
-    create_table: Annotated[bool, typer.Option("--create", help="create the table from the files if absent")] = False,
-    partition_by: PartitionBy = None,
-    merge_schema: Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")] = False,
-    app_id: Annotated[str | None, typer.Option(metavar="TEXT", help="exactly once, with --checkpoint-id")] = None,
-    checkpoint_id: Annotated[
-        int | None, typer.Option(metavar="NUMBER", help="grows with each append of the app", min=0)
-    ] = None,
-    user_metadata: Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")] = None,
-    storage_options: Storage = None,
-    as_json: Json = False,
-) -> None:
-    """Append Parquet, CSV or JSON files as one version.
-
-    JSON files hold one object a line.
-    """
-    if file_format not in (None, "parquet", "csv", "json"):
-        raise typer.BadParameter("--format is parquet, csv or json")
-    if (app_id is None) != (checkpoint_id is None):
-        raise typer.BadParameter("--app-id and --checkpoint-id go together")
-    if partition_by and not create_table:
-        raise typer.BadParameter("--partition-by is for a table that --create may create")
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        from txlog.store.open import open_store
-
-        existing = not create_table or txlog.Table.exists(uri, storage_options=options)
-        table = txlog.Table.open(uri, storage_options=options) if existing else None
-        text_format = _text_format(table, null_values, delimiter, no_header)
-        data = open_data_files(files, file_format, text_format)
-        if table is None:
-            data.require_types()
-        arguments: dict[str, Any] = {
-            "schema_mode": "merge" if merge_schema else "strict",
-            "app_id": app_id,
-            "checkpoint_id": checkpoint_id,
-            "user_metadata": user_metadata,
-        }
-        result = _append(out, uri, table, data, partition_by, options, arguments)
-        located = open_store(uri, options).uri if table is None else table.uri
-        out.result({"table": located, **result.to_dict()}, show.append_shown(located, result))
+app.command("append")(write_commands.append)
+app.command("overwrite")(write_commands.overwrite)
 
 
 @app.command("show")
@@ -339,36 +268,3 @@ def _schema(columns: str | None, like: Path | None, schema: Path | None) -> Any:
         return files.schema
     assert schema is not None
     return read_schema(schema)
-
-
-def _text_format(
-    table: txlog.Table | None, null_values: list[str] | None, delimiter: str | None, no_header: bool
-) -> TextFormat:
-    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
-    if mark is not None and len(mark) != 1:
-        raise typer.BadParameter("--delimiter is one character, or tab")
-    if no_header and table is None:
-        raise txlog.InvalidInputError("--no-header: a new table's columns have no names; txlog create makes one")
-    return TextFormat(_column_types(table), ("", *(null_values or ())), mark, not no_header)
-
-
-def _column_types(table: txlog.Table | None) -> dict[str, Any]:
-    return {} if table is None else {member.name: member.type for member in table.snapshot().schema}
-
-
-def _append(
-    out: Output,
-    uri: str,
-    table: txlog.Table | None,
-    data: DataFiles,
-    partition_by: list[str] | None,
-    storage_options: dict[str, str],
-    arguments: dict[str, Any],
-) -> txlog.WriteResult:
-    with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
-        reader = data.reader(advance)
-        if table is not None and not partition_by:
-            return table.append(reader, **arguments)
-        return txlog.write(
-            uri, reader, partition_by=names(partition_by) or None, storage_options=storage_options, **arguments
-        )

@@ -39,6 +39,8 @@ def rows_changed(entry: Entry) -> str:
     metrics = _metrics(entry)
     is_merge = "numTargetRowsInserted" in metrics or not metrics.keys().isdisjoint((*_UPDATED, *_DELETED))
     inserted = _first(metrics, _INSERTED[:1] if is_merge else _INSERTED)
+    if "numOutputRows" in metrics and "numCopiedRows" in metrics:  # rows in files that were copied are not new
+        inserted = metrics["numOutputRows"] - metrics["numCopiedRows"]
     return _signed(inserted, _first(metrics, _UPDATED), _first(metrics, _DELETED))
 
 
@@ -70,7 +72,9 @@ def _decoded(parameters: Mapping[str, Any]) -> dict[str, Any]:
 def _mode(parameters: Mapping[str, Any]) -> str:
     mode, partitioned_by = parameters.get("mode"), parameters.get("partitionBy")
     told = {"errorifexists": "create"}.get(str(mode).lower(), str(mode).lower()) if mode else ""
-    if isinstance(partitioned_by, list) and partitioned_by and told != "append":
+    if parameters.get("isDynamicPartitionOverwrite") is True and told == "overwrite":
+        return "overwrite of partitions"
+    if isinstance(partitioned_by, list) and partitioned_by and told != "append" and not parameters.get("predicate"):
         told = f"{told} partitioned by {', '.join(map(str, partitioned_by))}".strip()
     return told
 

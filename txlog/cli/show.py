@@ -23,6 +23,7 @@ from txlog.result import WriteResult, counted, human_size
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from txlog.commands.overwrite_preview import OverwritePreview
     from txlog.snapshot import Snapshot
     from txlog.store.probe import ProbeReport
     from txlog.verify.verify import Verification
@@ -33,6 +34,9 @@ __all__ = [
     "files_shown",
     "history_facts",
     "history_shown",
+    "overwrite_shown",
+    "preview_facts",
+    "preview_shown",
     "probe_facts",
     "probe_shown",
     "snapshot_facts",
@@ -59,6 +63,27 @@ def append_shown(uri: str, result: WriteResult) -> str:
     attempts = "" if result.attempts == 1 else f", at attempt {result.attempts}"
     size = f"{counted(metrics.files, 'file')} ({human_size(metrics.bytes)})"
     return f"{counted(metrics.rows, 'row')} in {size} appended to {uri} as version {result.version}{attempts}"
+
+
+def overwrite_shown(uri: str, result: WriteResult) -> str:
+    if result.outcome != "committed":
+        return append_shown(uri, result)
+    metrics = result.metrics
+    copied = f", {counted(metrics.rows_copied, 'row')} copied" if metrics.rows_copied else ""
+    gone = f"{counted(metrics.rows_deleted, 'row')} in {counted(metrics.files_removed, 'file')}"
+    return f"{counted(metrics.rows, 'row')} in place of {gone}{copied}: {uri} is at version {result.version}"
+
+
+def preview_facts(uri: str, preview: OverwritePreview) -> Facts:
+    """The counts of a dry run."""
+    return {"table": uri, "dry_run": True, **asdict(preview)}
+
+
+def preview_shown(uri: str, preview: OverwritePreview) -> str:
+    copied = f", {counted(preview.rows_copied, 'row')} would be copied" if preview.rows_copied else ""
+    gone = f"{counted(preview.rows_deleted, 'row')} in {counted(preview.files_removed, 'file')}"
+    at = f"{uri} stays at version {preview.version}"
+    return f"{counted(preview.rows, 'row')} would take the place of {gone}{copied}: dry run, {at}"
 
 
 # --- a version ----------------------------------------------------------------------------------------------

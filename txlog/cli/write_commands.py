@@ -1,0 +1,178 @@
+"""The commands of `txlog` that write the rows of files: append, overwrite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import txlog
+from txlog.cli import show
+from txlog.cli.console import Output
+from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
+from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs
+
+__all__ = ["append", "overwrite"]
+
+Format = Annotated[
+    str | None, typer.Option("--format", metavar="parquet|csv|json", help="of files whose suffix does not say it")
+]
+NullValues = Annotated[
+    list[str] | None, typer.Option("--null", metavar="TEXT", help="stands for null in CSV, besides an empty field")
+]
+Delimiter = Annotated[
+    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="between the values of CSV: ';', '|', 'tab'")
+]
+NoHeader = Annotated[
+    bool, typer.Option("--no-header", help="CSV begins with a row; its columns are the table's, in their order")
+]
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        exists=True,
+        dir_okay=False,
+        readable=True,
+        show_default=False,
+        metavar="FILES",
+        help="the rows: .parquet, .csv, .tsv, .json, .jsonl, .ndjson; text also as .gz, .bz2, .zst",
+    ),
+]
+AppId = Annotated[str | None, typer.Option(metavar="TEXT", help="exactly once, with --checkpoint-id")]
+CheckpointId = Annotated[int | None, typer.Option(metavar="NUMBER", help="grows with each write of the app", min=0)]
+UserMetadata = Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")]
+MergeSchema = Annotated[bool, typer.Option("--merge-schema", help="add columns that the table lacks")]
+
+
+def append(
+    uri: Uri,
+    files: Files,
+    file_format: Format = None,
+    null_values: NullValues = None,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
+    create_table: Annotated[bool, typer.Option("--create", help="create the table from the files if absent")] = False,
+    partition_by: PartitionBy = None,
+    merge_schema: MergeSchema = False,
+    app_id: AppId = None,
+    checkpoint_id: CheckpointId = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Append Parquet, CSV or JSON files as one version.
+
+    JSON files hold one object a line.
+    """
+    _check_usage(file_format, app_id, checkpoint_id)
+    if partition_by and not create_table:
+        raise typer.BadParameter("--partition-by is for a table that --create may create")
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        from txlog.store.open import open_store
+
+        existing = not create_table or txlog.Table.exists(uri, storage_options=options)
+        table = txlog.Table.open(uri, storage_options=options) if existing else None
+        text_format = _text_format(table, null_values, delimiter, no_header)
+        data = open_data_files(files, file_format, text_format)
+        if table is None:
+            data.require_types()
+        arguments: dict[str, Any] = {
+            "schema_mode": "merge" if merge_schema else "strict",
+            "app_id": app_id,
+            "checkpoint_id": checkpoint_id,
+            "user_metadata": user_metadata,
+        }
+        result = _append(out, uri, table, data, partition_by, options, arguments)
+        located = open_store(uri, options).uri if table is None else table.uri
+        out.result({"table": located, **result.to_dict()}, show.append_shown(located, result))
+
+
+def overwrite(
+    uri: Uri,
+    files: Files,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="replace only these rows; the files must have no others")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be replaced, and write nothing")] = False,
+    file_format: Format = None,
+    null_values: NullValues = None,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
+    merge_schema: MergeSchema = False,
+    app_id: AppId = None,
+    checkpoint_id: CheckpointId = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Replace the rows of a table, all or those of --where, by the rows of files, as one version."""
+    _check_usage(file_format, app_id, checkpoint_id)
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+        data = open_data_files(files, file_format, _text_format(table, null_values, delimiter, no_header))
+        arguments: dict[str, Any] = {
+            "where": where,
+            "schema_mode": "merge" if merge_schema else "strict",
+            "app_id": app_id,
+            "checkpoint_id": checkpoint_id,
+            "user_metadata": user_metadata,
+        }
+        with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
+            reader = data.reader(advance)
+            if dry_run:
+                from txlog.commands.overwrite_preview import preview_overwrite
+                from txlog.commands.write_planning import WriteOptions
+
+                preview = preview_overwrite(table._open_table, reader, WriteOptions(mode="overwrite", **arguments))
+            else:
+                result = table.overwrite(reader, **arguments)
+        if dry_run:
+            out.result(show.preview_facts(table.uri, preview), show.preview_shown(table.uri, preview))
+        else:
+            out.result({"table": table.uri, **result.to_dict()}, show.overwrite_shown(table.uri, result))
+
+
+# --- from arguments to values ---------------------------------------------------------------------------------------
+
+
+def _check_usage(file_format: str | None, app_id: str | None, checkpoint_id: int | None) -> None:
+    if file_format not in (None, "parquet", "csv", "json"):
+        raise typer.BadParameter("--format is parquet, csv or json")
+    if (app_id is None) != (checkpoint_id is None):
+        raise typer.BadParameter("--app-id and --checkpoint-id go together")
+
+
+def _text_format(
+    table: txlog.Table | None, null_values: list[str] | None, delimiter: str | None, no_header: bool
+) -> TextFormat:
+    mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
+    if mark is not None and len(mark) != 1:
+        raise typer.BadParameter("--delimiter is one character, or tab")
+    if no_header and table is None:
+        raise txlog.InvalidInputError("--no-header: a new table's columns have no names; txlog create makes one")
+    return TextFormat(_column_types(table), ("", *(null_values or ())), mark, not no_header)
+
+
+def _column_types(table: txlog.Table | None) -> dict[str, Any]:
+    return {} if table is None else {member.name: member.type for member in table.snapshot().schema}
+
+
+def _append(
+    out: Output,
+    uri: str,
+    table: txlog.Table | None,
+    data: DataFiles,
+    partition_by: list[str] | None,
+    storage_options: dict[str, str],
+    arguments: dict[str, Any],
+) -> txlog.WriteResult:
+    with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
+        reader = data.reader(advance)
+        if table is not None and not partition_by:
+            return table.append(reader, **arguments)
+        return txlog.write(
+            uri, reader, partition_by=names(partition_by) or None, storage_options=storage_options, **arguments
+        )

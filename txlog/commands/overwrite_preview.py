@@ -1,0 +1,62 @@
+"""What an overwrite would do, without writing: every row is checked, every file that is in doubt is looked into.
+
+In: data, and what the overwrite is asked for. Out: an `OverwritePreview`, for the newest version of the table. Data
+that the overwrite would refuse is refused here too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from txlog.commands.replaced_files import Replaced, replaced_by_predicate
+from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commit.open_table import OpenTable
+from txlog.log.files import add_files_of
+from txlog.writer.conform import conformer_for
+from txlog.writer.input import open_data
+from txlog.writer.row_guard import RowGuard
+
+__all__ = ["OverwritePreview", "preview_overwrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class OverwritePreview:
+    """What an overwrite of a table at ``version`` would do.
+
+    Attributes:
+        version: The version that was looked at.
+        rows: How many rows would be written.
+        rows_deleted: How many rows would go; of files whose rows the log does not count, none are counted.
+        rows_copied: How many rows would be copied, since they share a file with rows that go.
+        files_removed: How many files would be removed.
+    """
+
+    version: int
+    rows: int
+    rows_deleted: int
+    rows_copied: int
+    files_removed: int
+
+
+def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -> OverwritePreview:
+    """Look at what an overwrite of every row, or of those of a predicate, would do. Raises what that would raise."""
+    stream = open_data(data)
+    job = plan_write(open_table, stream.schema, options)
+    conformer = conformer_for(job.plan.schema, stream.schema, open_table.uri, job.read_version)
+    predicate = job.plan.rows_where
+    guard = None if predicate is None else RowGuard(predicate, open_table.uri)
+    rows = 0
+    for batch in stream.batches:
+        conformed = conformer.conform(batch, rows)
+        if guard is not None:
+            guard.check(conformed, rows)
+        rows += batch.num_rows
+    state = open_table.log.state_at(job.read_version)
+    if predicate is None:
+        replaced = Replaced()
+        replaced.remove_whole(*add_files_of(open_table.log.files(state)))
+    else:
+        files = open_table.log.matching_files(state, predicate)
+        replaced = replaced_by_predicate(open_table, state, predicate, files, None)
+    return OverwritePreview(state.version, rows, replaced.rows_deleted, replaced.rows_copied, len(replaced.removed))
