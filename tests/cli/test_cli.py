@@ -19,7 +19,7 @@ from typer.testing import CliRunner, Result
 from txlog.cli.app import app
 
 TENDING = ["checkpoint", "compact-log", "clean-up-log", "sinks", "staging"]
-COMMANDS = ["create", "append", "show", "history", "files", "verify", "probe-store", *TENDING]
+COMMANDS = ["create", "append", "overwrite", "show", "history", "files", "verify", "probe-store", *TENDING]
 
 
 @pytest.fixture

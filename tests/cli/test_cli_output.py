@@ -94,7 +94,7 @@ def test_the_path_of_each_file_is_whole_and_on_one_line_however_narrow_the_termi
 
 def test_the_files_to_append_are_explained(table: str) -> None:
     text = " ".join(_txlog("append", "--help").stdout.split())
-    assert "what to append: .parquet, .csv" in text
+    assert "the rows: .parquet, .csv" in text
 
 
 @pytest.mark.parametrize("as_json", [False, True])

@@ -77,6 +77,7 @@ def newest(table: Table) -> dict[str, Any]:
         ("id IS NULL", (None, "x"), [(None, "tue")]),
         ("id < 3 OR day IS NULL", (0, "q"), [(1, "mon"), (2, "mon"), (4, None)]),
         ("id = 100", (100, "mon"), []),
+        ("upper(day) = 'TUE'", (9, "tue"), [(3, "tue"), (None, "tue")]),
         ("NOT day = 'mon'", (9, "wed"), [(3, "tue"), (None, "tue")]),
         ("TRUE", (9, "wed"), START),
     ],

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import pyarrow as pa
 
@@ -31,7 +30,6 @@ from txlog.protocol.statistics_read import num_records
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.read.scan_task import ScanTask, TaskReader
 from txlog.result import WriteMetrics
-from txlog.skipping.one_file import is_partition_predicate
 from txlog.util import ambient
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
@@ -173,13 +171,12 @@ def replaced_by_predicate(
         return found
     columns = sorted(predicate.columns())
     some = TaskReader(open_table.store, select(open_table.uri, state, columns))
-    outside = false_or_unknown(predicate)
     tasks = ScanPlan(select(open_table.uri, state), files).tasks()
     for add, task in zip(add_files_of(files), tasks, strict=True):
         rows = staying = 0
         for batch in some.batches(task):
             rows += batch.num_rows
-            staying += batch.filter(outside).num_rows
+            staying += false_or_unknown(predicate, batch).true_count
         if staying == rows:
             continue
         found.removed.append(add)
@@ -188,7 +185,7 @@ def replaced_by_predicate(
         if staying:
             _check_copying(state, add.path, predicate)
             if copies is not None:
-                found.copies += _copied(open_table, task, outside, copies, len(found.copies))
+                found.copies += _copied(open_table, task, predicate, copies, len(found.copies))
     return found
 
 
@@ -209,13 +206,13 @@ def _check_copying(state: TableState, path: str, predicate: Predicate) -> None:
 
 
 def _copied(
-    open_table: OpenTable, task: ScanTask, outside: Any, copies: CopyPlan, number: int
+    open_table: OpenTable, task: ScanTask, predicate: Predicate, copies: CopyPlan, number: int
 ) -> Sequence[PendingFile]:
     """The rows of one file that stay, as new files."""
 
     def rows() -> Iterator[pa.RecordBatch]:
         for batch in task.batches(open_table.store):
-            if (staying := batch.filter(outside)).num_rows:
+            if (staying := batch.filter(false_or_unknown(predicate, batch))).num_rows:
                 yield staying
 
     stream = DataStream(task.selection.arrow_schema(), rows())
@@ -256,7 +253,7 @@ def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: P
 
 
 def _is_decided_by_partitions(state: TableState, predicate: Predicate) -> bool:
-    return is_partition_predicate(predicate, state.partition_columns)
+    return predicate.columns() <= {*state.partition_columns}
 
 
 def _whole_matches(uri: str, files: pa.Table, state: TableState, predicate: Predicate) -> list[AddFile]:
@@ -264,7 +261,6 @@ def _whole_matches(uri: str, files: pa.Table, state: TableState, predicate: Pred
     fields = physical_fields(state.schema, state.partition_columns)
     schema = to_arrow(Struct(tuple(fields.values())))
     judged: dict[tuple[str | None, ...], bool] = {}
-    row_filter = predicate.to_arrow_expression()
     found = []
     for add in add_files_of(files):
         key = partition_key(add.partition_values, fields)
@@ -273,9 +269,9 @@ def _whole_matches(uri: str, files: pa.Table, state: TableState, predicate: Pred
                 values = [
                     decode(text, each.type, column=each.name) for text, each in zip(key, fields.values(), strict=True)
                 ]
-            arrays = [pa.array([value], each.type) for value, each in zip(values, schema, strict=True)]
-            row = pa.RecordBatch.from_arrays([*arrays, pa.nulls(1)], names=[*schema.names, ""])
-            judged[key] = bool(row.filter(row_filter).num_rows)
+                arrays = [pa.array([value], each.type) for value, each in zip(values, schema, strict=True)]
+                row = pa.RecordBatch.from_arrays([*arrays, pa.nulls(1)], names=[*schema.names, ""])
+                judged[key] = predicate.evaluate(row)[0].as_py() is True
         if judged[key]:
             found.append(add)
     return found

@@ -6,11 +6,9 @@ shows a row that lies outside: it would be added to rows of the table that nobod
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
 
 __all__ = ["RowGuard", "false_or_unknown"]
@@ -18,11 +16,11 @@ __all__ = ["RowGuard", "false_or_unknown"]
 _SHOWN_CHARACTERS_MAX = 200
 
 
-def false_or_unknown(predicate: Predicate) -> Any:
-    """The filter for the rows that a bound predicate does not keep: it is false there, or NULL."""
+def false_or_unknown(predicate: Predicate, rows: pa.RecordBatch) -> pa.BooleanArray:
+    """Which rows a bound predicate does not keep: it is false there, or NULL. Raises InvalidInputError."""
     import pyarrow.compute as pc
 
-    return ~pc.coalesce(predicate.to_arrow_expression(), pc.scalar(False))
+    return pc.invert(pc.fill_null(predicate.evaluate(rows), False))
 
 
 class RowGuard:
@@ -31,22 +29,19 @@ class RowGuard:
     def __init__(self, predicate: Predicate, table: str) -> None:
         self._predicate = predicate
         self._table = table
-        self._outside = false_or_unknown(predicate)
 
     def check(self, rows: pa.RecordBatch, first_row: int) -> None:
         """Raises InvalidInputError where a row lies outside; ``first_row`` is the number of rows before these."""
-        numbered = rows.append_column(_NUMBER, pa.array(range(first_row, first_row + rows.num_rows), pa.int64()))
-        outside = numbered.filter(self._outside)
-        if not outside.num_rows:
+        with TxlogError.located(self._table):
+            outside = false_or_unknown(self._predicate, rows)
+        at = outside.index(True).as_py()
+        if at < 0:
             return
-        sample = outside.slice(0, 1).to_pylist()[0]
+        sample = rows.slice(at, 1).to_pylist()[0]
         values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(self._predicate.columns()))
         raise InvalidInputError(
             f"the data has rows outside of what it replaces: they do not satisfy {self._predicate}. The first is row"
-            f" {sample[_NUMBER]}, counting from 0, with {values[:_SHOWN_CHARACTERS_MAX]}. Nothing was written; leave"
+            f" {first_row + at}, counting from 0, with {values[:_SHOWN_CHARACTERS_MAX]}. Nothing was written; leave"
             " such rows out, or widen the predicate",
             table=self._table,
         )
-
-
-_NUMBER = "row\0number"

@@ -1,0 +1,94 @@
+"""`txlog overwrite`: what it replaces, what its dry run says, and how history shows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner, Result
+
+import txlog
+from txlog.cli.app import app
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    rows = pa.table({"id": [1, 2, 3], "day": ["mon", "mon", "tue"]})
+    txlog.write(tmp_path / "t", rows, partition_by=["day"])
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    (tmp_path / "rows.csv").write_text("id,day\n9,mon\n")
+    return tmp_path / "rows.csv"
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def found(table: Path) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["day"]) for row in txlog.Table.open(table).snapshot().to_arrow().to_pylist())
+
+
+def test_the_rows_of_a_condition_are_replaced_by_those_of_files(table: Path, rows: Path) -> None:
+    done = run("overwrite", table, rows, "--where", "day = 'mon'")
+    assert done.exit_code == 0, done.output
+    assert f"1 row in place of 2 rows in 1 file: {table} is at version 1" in done.stdout
+    assert found(table) == [(3, "tue"), (9, "mon")]
+    history = " ".join(run("history", table).stdout.split())
+    assert "WRITE overwrite where day = 'mon' +1 -2" in history
+
+
+def test_without_a_condition_every_row_is_replaced(table: Path, rows: Path) -> None:
+    done = run("overwrite", table, rows, "--json")
+    told = json.loads(done.stdout)
+    assert (told["version"], told["rows"], told["rows_deleted"], told["files_removed"]) == (1, 1, 3, 2)
+    assert found(table) == [(9, "mon")]
+
+
+@pytest.mark.parametrize(
+    ("where", "gone", "copied", "files"), [("day = 'mon'", 2, 0, 1), ("id >= 2", 2, 1, 2), (None, 3, 0, 2)]
+)
+def test_a_dry_run_says_how_many_rows_and_files_and_writes_nothing(
+    table: Path, rows: Path, where: str | None, gone: int, copied: int, files: int
+) -> None:
+    condition = [] if where is None else ["--where", where]
+    before = sorted(table.rglob("*"))
+    told = json.loads(run("overwrite", table, rows, *condition, "--dry-run", "--json").stdout)
+    assert told == {
+        "table": str(table),
+        "dry_run": True,
+        "version": 0,
+        "rows": 1,
+        "rows_deleted": gone,
+        "rows_copied": copied,
+        "files_removed": files,
+    }
+    shown = run("overwrite", table, rows, *condition, "--dry-run").stdout
+    assert "1 row would take the place of" in shown
+    assert sorted(table.rglob("*")) == before
+    done = json.loads(run("overwrite", table, rows, *condition, "--json").stdout)
+    assert [done[name] for name in ("rows_deleted", "rows_copied", "files_removed")] == [gone, copied, files]
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_rows_outside_of_the_condition_are_refused(table: Path, rows: Path, more: list[str]) -> None:
+    done = run("overwrite", table, rows, "--where", "day = 'tue'", *more)
+    assert done.exit_code == 1
+    assert "day = 'mon'" in done.stderr
+    assert len(found(table)) == 3
+
+
+def test_history_shows_removed_partitions_and_overwritten_ones(table: Path) -> None:
+    opened = txlog.Table.open(table)
+    opened.overwrite_partitions(pa.table({"id": [7], "day": ["tue"]}))
+    with opened.transaction() as txn:
+        txn.remove_partitions("day = 'mon'")
+    shown = " ".join(run("history", table).stdout.split())
+    assert "WRITE overwrite of partitions" in shown
+    assert "DELETE where day = 'mon' -2" in shown
