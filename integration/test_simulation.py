@@ -46,3 +46,4 @@ def test_a_protocol_bug_does_not_survive(name: str, monkeypatch: pytest.MonkeyPa
     mutant(monkeypatch)
     report = explore_all(scenario, lambda choices: SCENARIOS[scenario], seconds=120)
     assert report.failure is not None, f"{name} survived: {report}"
+    assert report.failure.invariant != "only TxlogError escapes", f"{name} itself fails: {report.failure}"

@@ -113,7 +113,7 @@ def deletes_its_data_files_when_the_outcome_is_unknown(patch: pytest.MonkeyPatch
         try:
             return real(self)
         except CommitStateUnknownError:
-            for add in (action for action in self._actions if hasattr(action, "partition_values")):
+            for add in self._builder.adds:
                 self._open_table.store.files.delete(add.path)
             raise
 
@@ -314,9 +314,9 @@ def writes_a_checkpoint_of_a_stale_state(patch: pytest.MonkeyPatch) -> None:
     """The files of the version before, under the number of this one."""
     real = FileLoader.files_and_tombstones
 
-    def stale(self: Any, state: Any) -> Any:
+    def stale(self: Any, state: Any, *arguments: Any, **named: Any) -> Any:
         older = replace(state, segment=replace(state.segment, version=state.version - 1)) if state.version else state
-        return real(self, older)
+        return real(self, older, *arguments, **named)
 
     patch.setattr(FileLoader, "files_and_tombstones", stale)
 
