@@ -9,13 +9,18 @@ SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHO
 
 SECONDS ?= 300
 
+LOWEST := build/lowest
+LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
+LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/read tests/skipping \
+	tests/writer tests/test_column_mapping.py tests/test_snapshot.py tests/test_table.py
+
 UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 
 # Compiled once and not in each of the thousands of processes that the tests start, whatever the caller's habits.
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check docs format integration simulate fuzz bench clean
+.PHONY: help install demo test check lowest docs format integration simulate fuzz bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -45,6 +50,16 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a m
 
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
+
+lowest: $(LOWEST)/.installed  ## unit tests of what touches other packages, with the lowest versions that txlog allows
+	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
+
+$(LOWEST)/.installed: pyproject.toml integration/lowest.py
+	$(LOWEST_PYTHON) -m venv $(LOWEST)
+	$(LOWEST_PYTHON) integration/lowest.py >$(LOWEST)/constraints.txt
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
+		--editable '.[cli,testing]' deltalake duckdb pandas polars pytest pytest-timeout pytest-xdist hypothesis
+	@touch $@
 
 simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
 	$(BIN)/python integration/simulate.py $(ARGS)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import email
+import re
 import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
+import lowest
 import pytest
+from lowest import constraints
+
+import txlog
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,3 +59,29 @@ def test_spark_would_find_the_data_source_as_it_is_installed_here(tmp_path: Path
     run = [sys.executable, "-c", DISCOVER]
     found = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert found.split() == ["pyspark_txlog"]
+
+
+def test_a_package_page_shows_the_version_of_the_code_and_no_link_that_leads_nowhere(wheel: Path) -> None:
+    """A page of a package index has the text of README.md alone: no file beside it."""
+    archive = zipfile.ZipFile(wheel)
+    name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    metadata = email.message_from_string(archive.read(name).decode())
+    assert metadata["Version"] == txlog.__version__
+    targets = re.findall(r"\]\(([^)]+)\)", str(metadata.get_payload()))
+    assert targets
+    assert [target for target in targets if not target.startswith(("#", "https://"))] == []
+    headings = re.findall(r"^#+ (.*)$", str(metadata.get_payload()), re.MULTILINE)
+    anchors = {"#" + re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert {target for target in targets if target.startswith("#")} <= anchors
+
+
+def test_the_command_line_is_an_extra_that_development_has(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+    needs = email.message_from_string(archive.read(name).decode()).get_all("Requires-Dist") or []
+    assert sorted(need.split(">")[0] for need in needs if need.endswith("extra == 'cli'")) == ["rich", "typer"]
+    developing = {re.split(r"[>=<]", need)[0] for need in needs if need.endswith("extra == 'dev'")}
+    assert developing >= {"rich", "typer"}
+    always = {re.split(r"[>=<]", need)[0] for need in needs if "extra ==" not in need}
+    assert not always & {"rich", "typer"}
+    assert {line.partition("==")[0] for line in constraints(lowest.PROJECT.read_text())} == always | {"rich", "typer"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import deltalake
@@ -266,3 +268,12 @@ def test_ctrl_c_while_the_command_still_loads_is_no_traceback(monkeypatch: pytes
     with pytest.raises(SystemExit) as caught:
         main()
     assert caught.value.code == 130
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_the_extra_the_command_says_what_to_install(missing: str) -> None:
+    program = f"import sys; sys.modules[{missing!r}] = None; from txlog.cli import main; main()"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "pip install 'txlog-delta[cli]'" in run.stderr
+    assert "Traceback" not in run.stderr

@@ -572,6 +572,8 @@ def spark_files(
     return files
 
 
+INT96_IS_COUNTED = int(pa.__version__.partition(".")[0]) >= 25
+"""Older pyarrow reads no statistics of a timestamp in INT96, not even how many are null: those are then unknown."""
 TABLES = ["stats-writing-all-types", "timestamp-truncation-stats", "data-skipping-basic-stats-all-types"]
 
 
@@ -611,11 +613,13 @@ def test_footers_that_spark_wrote_give_sparks_bounds_but_for_timestamps_without_
         ours = json.loads(text, parse_float=D)
         without = leaves_of_type(schema, TIMESTAMP)
         assert bounded(ours, schema) == bounded(spark, schema) - without | leaves_of_type(schema, BOOLEAN)
+        if INT96_IS_COUNTED:
+            assert ours["nullCount"] == spark["nullCount"]
         for leaf in bounded(spark, schema) - without:
+            assert bound_at(ours["nullCount"], leaf) == bound_at(spark["nullCount"], leaf)
             for side in ("minValues", "maxValues"):
                 kind = dict(leaf_paths(schema))[leaf]
                 assert same_as_spark(bound_at(ours[side], leaf), bound_at(spark[side], leaf), kind)
-        assert ours["nullCount"] == spark["nullCount"]
 
 
 # --- deltalake as reader --------------------------------------------------------------------------------------------

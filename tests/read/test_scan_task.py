@@ -84,7 +84,10 @@ def test_a_file_is_read_whatever_kind_of_arrow_array_its_writer_had(
 ) -> None:
     txlog.write(tmp_path, pa.table({"c": pa.array(values, kind)}))
     path = tmp_path / "theirs.parquet"
-    pq.write_table(pa.table({"c": pa.array(values, kind)}), path, row_group_size=3)
+    try:
+        pq.write_table(pa.table({"c": pa.array(values, kind)}), path, row_group_size=3)
+    except pa.ArrowNotImplementedError as error:
+        pytest.skip(f"this pyarrow writes no such file: {error}")
     assert pq.ParquetFile(path).schema_arrow.field("c").type == kind
     try:
         pq.read_table(path)

@@ -74,6 +74,8 @@ BEFORE_EPOCH = [MOMENTS[0] - datetime.timedelta(seconds=5)]
 
 UUIDS = pa.array([uuid.UUID(int=1).bytes, None, uuid.UUID(int=2**127 + 5).bytes], pa.binary(16)).cast(pa.uuid())
 
+HALVES = pa.array(np.array([1.5, 0], np.float16), mask=np.array([False, True]))
+
 LOSSLESS = [
     pytest.param(STRING, pa.array(["a", None, "é"], pa.large_string()), ["a", None, "é"], id="large-string"),
     pytest.param(STRING, pa.array(["a", None, "x" * 40], pa.string_view()), ["a", None, "x" * 40], id="string-view"),
@@ -105,7 +107,7 @@ LOSSLESS = [
     pytest.param(Decimal(12, 4), pa.array([D("1.25"), None]), [D("1.2500"), None], id="decimal-to-wider"),
     pytest.param(Decimal(12, 4), pa.array([D("1.25")], pa.decimal256(5, 2)), [D("1.2500")], id="decimal256"),
     pytest.param(DOUBLE, pa.array([0.1, None], pa.float32()), [float(np.float32(0.1)), None], id="float-to-double"),
-    pytest.param(FLOAT, pa.array([1.5, None], pa.float16()), [1.5, None], id="half-to-float"),
+    pytest.param(FLOAT, HALVES, [1.5, None], id="half-to-float"),
     pytest.param(DOUBLE, pa.array([2**53, -3]), [2.0**53, -3.0], id="int64-to-double"),
     pytest.param(DATE, pa.array([0, 86_400_000], pa.date64()), DAYS, id="date64"),
     pytest.param(TIMESTAMP, pa.array(MICROS, pa.timestamp("us", "Europe/Paris")), MOMENTS, id="another-zone"),

@@ -13,5 +13,9 @@ def main() -> None:
         from txlog.cli.app import app
 
         app(prog_name="txlog")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("typer", "rich"):
+            raise
+        sys.exit(f"The txlog command needs {error.name}: pip install 'txlog-delta[cli]'")
     except KeyboardInterrupt:  # before there was anything to report: while it loaded
         sys.exit(130)

@@ -112,17 +112,23 @@ class Output:
     @contextlib.contextmanager
     def progress(self, what: str, total: int, *, in_bytes: bool = False) -> Iterator[Advance]:
         """A bar on stderr while a terminal watches; the function given takes how much more is done."""
+        if self._is_quiet:
+            yield lambda done: None
+            return
         amount: ProgressColumn = DownloadColumn() if in_bytes else MofNCompleteColumn()
         columns = (TextColumn("{task.description}"), BarColumn(), amount)
-        with Progress(*columns, console=self.stderr, disable=self._is_quiet, transient=True) as bar:
+        with Progress(*columns, console=self.stderr, transient=True) as bar:
             task = bar.add_task(what, total=total)
             yield lambda done: bar.advance(task, done)
 
     @contextlib.contextmanager
     def steps(self) -> Iterator[Callable[[str, int, int], None]]:
         """Bars for work in several steps, each of which tells (what, done, total)."""
+        if self._is_quiet:
+            yield lambda what, done, total: None
+            return
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-        with Progress(*columns, console=self.stderr, disable=self._is_quiet, transient=True) as bar:
+        with Progress(*columns, console=self.stderr, transient=True) as bar:
             tasks: dict[str, TaskID] = {}
 
             def tell(what: str, done: int, total: int) -> None:
@@ -135,13 +141,17 @@ class Output:
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
         """A sign on stderr that work goes on which cannot tell how far it is, with the time it has taken."""
+        if self._is_quiet:
+            yield
+            return
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=self.stderr, disable=self._is_quiet, transient=True) as bar:
+        with Progress(*columns, console=self.stderr, transient=True) as bar:
             bar.add_task(what, total=None)
             yield
 
     @property
     def _is_quiet(self) -> bool:
+        """Then no bar is made at all: some releases of rich end one that is disabled with an empty line."""
         return self.as_json or not self.stderr.is_terminal
 
 

@@ -23,7 +23,8 @@ def conformer_for(
 ) -> Conformer:
     """A `Conformer`, built once for many small writes of the same shape: it holds no rows and is thread-safe."""
     try:
-        return _built(table_schema, data_schema, table)
+        # Without metadata, which says nothing of types, and with which older pyarrow cannot hash a schema.
+        return _built(table_schema, data_schema.remove_metadata(), table)
     except SchemaMismatchError as error:
         error.version = version  # every append meets a new version: as part of the key it would defeat the cache
         raise
