@@ -58,7 +58,7 @@ $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 	$(LOWEST_PYTHON) -m venv $(LOWEST)
 	$(LOWEST_PYTHON) integration/lowest.py >$(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
-		--editable '.[cli,testing]' deltalake duckdb pandas polars pytest pytest-timeout pytest-xdist hypothesis
+		--editable '.[cli,testing]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
 simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
