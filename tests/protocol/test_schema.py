@@ -300,7 +300,7 @@ def test_from_any_takes_each_form_in_which_callers_hold_a_schema() -> None:
 
 
 def test_from_any_takes_a_spark_schema_by_its_json() -> None:
-    from pyspark.sql import types
+    types = pytest.importorskip("pyspark.sql.types", reason="NOT TESTED: PySpark is not installed")
 
     spark = types.StructType(
         [
