@@ -41,6 +41,8 @@ if TYPE_CHECKING:
         TxlogError,
         UnsupportedFeatureError,
     )
+    from txlog.expressions.predicates import col
+    from txlog.expressions.sql import expr
     from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
     from txlog.sink.sink import Sink
@@ -60,6 +62,8 @@ _HOME = {
     "Table": "txlog.table",
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
+    "col": "txlog.expressions.predicates",
+    "expr": "txlog.expressions.sql",
     "probe_store": "txlog.store.probe",
     "resolve": "txlog.table",
     "write": "txlog.table",
@@ -111,6 +115,8 @@ __all__ = [
     "TxlogError",
     "UnsupportedFeatureError",
     "WriteResult",
+    "col",
+    "expr",
     "probe_store",
     "resolve",
     "write",

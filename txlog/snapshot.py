@@ -17,6 +17,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Protocol
 from txlog.protocol.schema import Struct, to_arrow
+from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
 
 if TYPE_CHECKING:
@@ -160,7 +161,7 @@ class Snapshot:
         from txlog.expressions.predicates import bind_predicate
 
         with TxlogError.located(self._log.uri, self.version):
-            return bind_predicate(where, self._state.schema)
+            return bind_predicate(where, self._state.schema, now=ambient.now())
 
     def __repr__(self) -> str:
         count = len(self.delta_schema.fields)

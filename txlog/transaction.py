@@ -89,7 +89,7 @@ class Transaction:
 
         log, state = self._open_table.log, self._state
         with TxlogError.located(self._open_table.uri, state.version):
-            predicate = bind_predicate(where, state.schema)
+            predicate = bind_predicate(where, state.schema, now=ambient.now())
         plan = ScanPlan(select(log.uri, state, columns, predicate), log.matching_files(state, predicate))
         self._builder.read_where(predicate, plan.files.column("path").to_pylist())
         return plan.to_arrow(log.store)

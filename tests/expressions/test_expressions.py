@@ -10,76 +10,30 @@ import json
 import math
 import pickle
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 import pytest
+from expression_texts import ANY, ARROW_SCHEMA, CONDITIONS, ROW, SCHEMA, TYPES, batch_of
 from hypothesis import given
 from hypothesis import strategies as st
 
+import txlog
 from txlog.errors import InvalidInputError
 from txlog.expressions.evaluate import can_fail
 from txlog.expressions.functions import ALIASES, FUNCTIONS
 from txlog.expressions.join import conjuncts, split_join
 from txlog.expressions.kernels import KERNELS
 from txlog.expressions.predicates import Anything, Comparison, prunable
-from txlog.expressions.sql import assign, parse, parse_predicate
+from txlog.expressions.sql import assign, bind_value, parse, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol import schema as delta
-from txlog.protocol.schema import Field, Struct, to_arrow, type_name, type_to_arrow
+from txlog.protocol.schema import Field, Struct, type_name, type_to_arrow
 from txlog.skipping.one_file import is_partition_predicate, may_match
 
 UTC = datetime.timezone.utc
-TYPES: dict[str, delta.DataType] = {
-    "y": delta.BYTE,
-    "i": delta.INTEGER,
-    "j": delta.INTEGER,
-    "l": delta.LONG,
-    "f": delta.FLOAT,
-    "d": delta.DOUBLE,
-    "e": delta.DOUBLE,
-    "m": delta.Decimal(6, 2),
-    "n": delta.Decimal(9, 4),
-    "s": delta.STRING,
-    "t": delta.STRING,
-    "b": delta.BOOLEAN,
-    "dt": delta.DATE,
-    "du": delta.DATE,
-    "ts": delta.TIMESTAMP,
-    "tn": delta.TIMESTAMP_NTZ,
-    "n1": Struct((Field("x", delta.LONG),)),
-}
-SCHEMA = Struct(tuple(Field(name, data_type) for name, data_type in TYPES.items()))
-ARROW_SCHEMA = to_arrow(SCHEMA)
-
-DOUBLES = st.sampled_from([-math.inf, -1.5, -0.0, 0.0, 0.1, 2.5, 1e300, math.inf, math.nan])
-STRINGS = st.sampled_from(["", "a", "ab", " ab ", "Ab%_", "é", "it's", "back\\slash", "line\nbreak", "\U0001f600x"])
-MOMENTS = st.datetimes(datetime.datetime(1905, 1, 1), datetime.datetime(2095, 1, 1))
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "y": st.integers(-5, 5),
-    "i": st.integers(-20, 20),
-    "j": st.integers(-3, 3),
-    "l": st.sampled_from([-(2**53) - 1, -7, -1, 0, 1, 7, 2**53 + 1]),
-    "f": st.sampled_from([-1.5, 0.0, 0.25, 3.0, math.inf, math.nan]),
-    "d": DOUBLES,
-    "e": DOUBLES,
-    "m": st.decimals(-99, 99, places=2),
-    "n": st.decimals(-99, 99, places=4),
-    "s": STRINGS,
-    "t": STRINGS,
-    "b": st.booleans(),
-    "dt": st.dates(datetime.date(1905, 1, 1), datetime.date(2095, 1, 1)),
-    "du": st.dates(datetime.date(1905, 1, 1), datetime.date(2095, 1, 1)),
-    "ts": MOMENTS.map(lambda moment: moment.replace(tzinfo=UTC)),
-    "tn": MOMENTS,
-    "n1": st.fixed_dictionaries({"x": st.none() | st.integers(0, 3)}),
-}
-ROW = st.fixed_dictionaries({name: st.none() | values for name, values in VALUES.items()})
-
-
-def batch_of(rows: list[dict[str, Any]]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([dict.fromkeys(TYPES) | row for row in rows], schema=ARROW_SCHEMA)
 
 
 def values(text: str, rows: list[dict[str, Any]], **options: Any) -> list[Any]:
@@ -95,91 +49,10 @@ def oracle() -> duckdb.DuckDBPyConnection:
 
 # --- against duckdb -------------------------------------------------------------------------------------------
 
-# Of each kind, texts of expressions that mean the same in both dialects; `{}` is an expression of the kind named.
-NUMBERS = st.recursive(
-    st.sampled_from(["y", "i", "j", "l", "n1.x", "1", "7", "-3"]),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from("+-"), inner).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"),
-        inner.map(lambda one: f"(CAST({one} AS BIGINT) % 5)"),
-        st.tuples(inner, inner).map(lambda parts: f"coalesce({parts[0]}, {parts[1]})"),
-        inner.map(lambda one: f"abs({one})"),
-        inner.map(lambda one: f"CAST({one} AS BIGINT)"),
-        st.sampled_from(["length(s)", "year(dt)", "month(ts)", "day(tn)", "quarter(dt)", "dayofyear(ts)"]),
-        st.sampled_from(["hour(ts)", "minute(tn)", "second(ts)", "date_diff('day', du, dt)", "weekofyear(dt)"]),
-    ),
-    max_leaves=4,
-)
-DECIMALS = st.sampled_from(["m", "n", "m + n", "m - n", "m * n", "-m", "abs(n)", "m + 1", "i + m", "m * 1.1"])
-FLOATS = st.recursive(
-    st.sampled_from(["d", "e", "f", "CAST(i AS DOUBLE)", "CAST(m AS DOUBLE)", "CAST(l AS DOUBLE)", "1.5e0"]),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from("+-*"), inner).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"),
-        inner.map(lambda one: f"-({one})"),
-        inner.map(lambda one: f"({one} / 4e0)"),
-        inner.map(lambda one: f"abs({one})"),
-    ),
-    max_leaves=3,
-)
-WORDS = st.recursive(
-    st.sampled_from(["s", "t", "'a'", "'it''s'", "''", "CAST(i AS STRING)", "CAST(dt AS STRING)", "CAST(b AS STRING)"]),
-    lambda inner: st.one_of(
-        st.tuples(inner, inner).map(lambda parts: f"({parts[0]} || {parts[1]})"),
-        st.sampled_from(["upper", "lower", "trim", "ltrim", "rtrim"]).flatmap(
-            lambda name: inner.map(lambda one: f"{name}({one})")
-        ),
-        inner.map(lambda one: f"substring({one}, 2, 2)"),
-        inner.map(lambda one: f"left({one}, 1)"),
-        inner.map(lambda one: f"right({one}, 2)"),
-        inner.map(lambda one: f"replace({one}, 'a', 'xy')"),
-        st.tuples(inner, inner).map(lambda parts: f"nullif({parts[0]}, {parts[1]})"),
-    ),
-    max_leaves=3,
-)
-DAYS = st.sampled_from(
-    ["dt", "du", "CAST(ts AS DATE)", "CAST(tn AS DATE)", "DATE '2024-02-29'", "coalesce(dt, du)", "dt + 3", "du - j"]
-)
-TIMES = st.sampled_from(
-    ["tn", "TIMESTAMP_NTZ '2024-02-29 12:00:00'", "CAST(dt AS TIMESTAMP_NTZ)"]
-    + [f"date_trunc('{unit}', tn)" for unit in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")]
-)
-KINDS = {"number": NUMBERS, "decimal": DECIMALS, "float": FLOATS, "string": WORDS, "date": DAYS, "time": TIMES}
-
-
-@st.composite
-def comparisons(draw: st.DrawFn) -> str:
-    kind = KINDS[draw(st.sampled_from(sorted(KINDS)))]
-    left, right = draw(kind), draw(kind)
-    form = draw(st.sampled_from(["compare", "distinct", "null", "in", "between"]))
-    if form == "null":
-        return f"({left}) IS {draw(st.sampled_from(['', 'NOT ']))}NULL"
-    if form == "in":
-        return f"({left}) {draw(st.sampled_from(['', 'NOT ']))}IN ({right}, {draw(kind)})"
-    if form == "between":
-        return f"({left}) BETWEEN {right} AND {draw(kind)}"
-    operator = "IS DISTINCT FROM" if form == "distinct" else draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="]))
-    return f"({left}) {operator} ({right})"
-
-
-PATTERNS = st.sampled_from(["a%", "%b%", "_b", "a_", "%", "", "%e_", "A%", "é", "it''s", "li%k"])
-CONDITIONS = st.recursive(
-    comparisons() | st.just("b") | PATTERNS.map(lambda pattern: f"s LIKE '{pattern}'") | st.just("b IS NOT TRUE"),
-    lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["AND", "OR"]), inner).map(lambda p: f"({p[0]} {p[1]} {p[2]})"),
-        inner.map(lambda one: f"NOT ({one})"),
-        st.tuples(inner, inner, inner).map(lambda p: f"(CASE WHEN {p[0]} THEN {p[1]} ELSE {p[2]} END)"),
-    ),
-    max_leaves=4,
-)
-ANY = st.one_of(*KINDS.values(), CONDITIONS)
-
 
 def in_duckdb(text: str) -> str:
     """The text in duckdb's words."""
-    return text.replace("TIMESTAMP_NTZ", "TIMESTAMP").replace("date_diff('day', du, dt)", "(dt - du)")
-
-
-def ours(text: str) -> str:
-    return text.replace("date_diff('day', du, dt)", "datediff(dt, du)")
+    return text.replace("TIMESTAMP_NTZ", "TIMESTAMP").replace("datediff(dt, du)", "(dt - du)")
 
 
 def same(left: Any, right: Any) -> bool:
@@ -194,21 +67,19 @@ def test_a_value_is_what_duckdb_computes(
 ) -> None:
     batch = batch_of(rows)
     oracle.register("rows", pa.Table.from_batches([batch]))
-    expression = parse(ours(text), SCHEMA)
+    expression = parse(text, SCHEMA)
     expected = [value for (value,) in oracle.execute(f"SELECT ({in_duckdb(text)}) FROM rows").fetchall()]
     found = expression.evaluate(batch)
     assert found.type == type_to_arrow(expression.type)
     assert all(map(same, found.to_pylist(), expected)), (found.to_pylist(), expected, str(expression))
     if not can_fail(expression):
-        delayed = pa.Table.from_batches([batch]).filter(
-            parse_predicate(f"({ours(text)}) IS NOT NULL", SCHEMA).to_arrow()
-        )
+        delayed = pa.Table.from_batches([batch]).filter(parse_predicate(f"({text}) IS NOT NULL", SCHEMA).to_arrow())
         assert delayed.num_rows == sum(value is not None for value in expected)
 
 
 @given(rows=st.lists(ROW, min_size=1, max_size=6), text=CONDITIONS)
 def test_a_file_of_matching_rows_is_never_skipped(rows: list[dict[str, Any]], text: str) -> None:
-    predicate = parse_predicate(ours(text), SCHEMA)
+    predicate = parse_predicate(text, SCHEMA)
     numbers = [row["i"] for row in rows if row["i"] is not None]
     bounds = {"minValues": {"i": min(numbers)}, "maxValues": {"i": max(numbers)}} if numbers else {}
     stats = {"numRecords": len(rows), "nullCount": {"i": len(rows) - len(numbers)}, **bounds}
@@ -494,12 +365,68 @@ def test_a_value_of_another_kind_is_refused_for_a_column(text: str, column: str)
         assign(text, Field(column, TYPES[column]), SCHEMA)
 
 
+# --- what users give for a value ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("i + 1", "i + 1"),
+        (txlog.expr("i + 1"), "i + 1"),
+        ("'open'", "'open'"),
+        (pa.scalar("open"), "'open'"),
+        (True, "TRUE"),
+        (None, "NULL"),
+        (5, "5"),
+        (2**40, "1099511627776"),
+        (1.5, "1.5D"),
+        (Decimal("1.50"), "1.50"),
+        (datetime.date(2024, 2, 29), "DATE '2024-02-29'"),
+        (datetime.datetime(2024, 2, 29, 1, tzinfo=UTC), "TIMESTAMP '2024-02-29 01:00:00'"),
+        (b"\x00\xff", "X'00FF'"),
+        (txlog.col("I"), "i"),
+        (txlog.col("n1", "X"), "n1.x"),
+        (txlog.col("i") > 1, "i > 1"),
+        (parse("j * 2", SCHEMA), "j * 2"),
+    ],
+)
+def test_a_string_is_sql_text_and_any_other_value_a_literal(value: Any, text: str) -> None:
+    assert bind_value(value, SCHEMA) == parse(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [("open", "For the string open, write \"'open'\""), ([1], "no value of a column"), ({}, "no value of a column")],
+)
+def test_a_value_that_is_none_is_refused_with_what_to_write(value: Any, reason: str) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        bind_value(value, SCHEMA)
+
+
+def test_expr_takes_text_alone() -> None:
+    with pytest.raises(InvalidInputError, match="SQL text"):
+        txlog.expr(5)  # type: ignore[arg-type]
+
+
+def test_a_read_filters_by_expressions_and_by_the_date_of_today(tmp_path: Path) -> None:
+    today = datetime.datetime.now(UTC).date()
+    days = [today - datetime.timedelta(days=days) for days in (0, 1, 40)]
+    rows = pa.table({"name": ["Ann", "bob", "Ann"], "n": [1, 2, 3], "m": [0, 5, 9], "day": pa.array(days, pa.date32())})
+    snapshot = txlog.write(tmp_path / "t", rows) and txlog.Table.open(tmp_path / "t").snapshot()
+    where = "lower(name) = 'ann' AND day > current_date() - 7"
+    assert snapshot.to_arrow(["n"], where).to_pydict() == {"n": [1]}
+    assert snapshot.to_arrow(["n"], txlog.expr("n < m")).to_pydict() == {"n": [2, 3]}
+    with pytest.raises(InvalidInputError, match="divide by zero") as caught:
+        snapshot.to_arrow(["n"], "n / m > 1")
+    assert caught.value.version == 0
+
+
 # --- plain data -----------------------------------------------------------------------------------------------
 
 
 @given(text=ANY)
 def test_an_expression_pickles_and_its_text_reads_back_with_the_same_type(text: str) -> None:
-    expression = parse(ours(text), SCHEMA)
+    expression = parse(text, SCHEMA)
     assert pickle.loads(pickle.dumps(expression)) == expression
     again = parse(str(expression), SCHEMA)
     assert type_name(again.type) == type_name(expression.type)

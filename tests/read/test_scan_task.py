@@ -277,7 +277,7 @@ def test_two_extra_columns_of_one_name_are_refused(table: txlog.Table) -> None:
 @pytest.mark.parametrize("read", ["to_arrow", "to_batches", "files", "transaction"])
 def test_a_read_binds_its_predicate_once(read: str, grouped: txlog.Table, monkeypatch: pytest.MonkeyPatch) -> None:
     bound, parse = [], sql.parse_predicate
-    monkeypatch.setattr(sql, "parse_predicate", lambda *args: bound.append(args) or parse(*args))
+    monkeypatch.setattr(sql, "parse_predicate", lambda *args, **kwargs: bound.append(args) or parse(*args, **kwargs))
     if read == "transaction":
         with grouped.transaction() as txn:
             assert txn.read("n = 250", ["n"]).num_rows == 1

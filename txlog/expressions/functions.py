@@ -237,12 +237,12 @@ def _unit(argument: Expression, units: dict[str, str], name: str) -> str:
 
 
 def _date_trunc(unit: Expression, moment: Expression) -> Expression:
-    if moment.type == DATE:
+    if moment.type in (DATE, TIMESTAMP_NTZ):
         moment = cast_to(moment, TIMESTAMP)
-    if moment.type not in (TIMESTAMP, TIMESTAMP_NTZ):
+    if moment.type != TIMESTAMP:
         raise ValueError(f"date_trunc() takes a timestamp, not {type_name(moment.type)}")
     name = _unit(unit, _UNITS | _CLOCK_UNITS, "date_trunc")
-    return call("date_trunc", (moment,), moment.type, (name,))
+    return call("date_trunc", (moment,), TIMESTAMP, (name,))
 
 
 def _trunc(day: Expression, unit: Expression) -> Expression:

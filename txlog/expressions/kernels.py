@@ -20,8 +20,9 @@ from txlog.protocol.schema import Decimal, type_to_arrow
 
 __all__ = ["EAGER", "FALLIBLE", "KERNELS"]
 
-_UPPER_DIFFERS = r"[ßŉǰΐΰև\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{fb00}-\x{fb17}]"
-_LOWER_DIFFERS = r"[İΣ]"
+# One letter to two, by context, or with a case in the newest Unicode only.
+_UPPER_DIFFERS = r"[ßŉǰɷɼΐΰև\x{1e96}-\x{1e9a}\x{1f50}-\x{1fff}\x{ab4b}\x{ab4c}\x{fb00}-\x{fb17}\x{1df40}-\x{1df7f}]"
+_LOWER_DIFFERS = r"[İΣ\x{a7dd}\x{a7e2}\x{ab6c}\x{ab6d}\x{1df40}-\x{1df7f}]"
 
 
 def _literal(beside: Any, value: Any, arrow_type: pa.DataType) -> Any:

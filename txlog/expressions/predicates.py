@@ -242,15 +242,21 @@ def col(*path: str) -> Column:
     return Column(path)
 
 
-def bind_predicate(where: str | Predicate, schema: Struct) -> Predicate:
-    """A predicate from a caller, as SQL text or built from `col`, bound to the table's schema.
+def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None = None) -> Predicate:
+    """A condition from a caller, bound to the table's schema.
 
-    Raises ``InvalidInputError`` where it does not parse or does not fit.
+    Args:
+        where: SQL text, ``txlog.expr(...)``, or what is built from `col`.
+        schema: The table's schema.
+        now: What ``current_timestamp()`` and ``current_date()`` stand for; without it they are refused.
+
+    Raises:
+        InvalidInputError: Where it does not parse or does not fit.
     """
-    if isinstance(where, str):
-        from txlog.expressions.sql import parse_predicate
+    from txlog.expressions.sql import SqlText, parse_predicate
 
-        return parse_predicate(where, schema)
+    if isinstance(where, (str, SqlText)):
+        return parse_predicate(str(where), schema, now=now)
     if not isinstance(where, Predicate):
         example = "\"day = '2026-11-20' and amount > 100\""
         raise InvalidInputError(f"a predicate is a condition in SQL, such as {example}, not {described(where)}")

@@ -17,20 +17,22 @@ Backticks quote names. Double quotes are refused: Spark takes them for a string,
 from __future__ import annotations
 
 import datetime
-from typing import cast
+from dataclasses import dataclass
+from typing import Any, cast
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
-from txlog.expressions.build import assigned
-from txlog.expressions.predicates import Predicate
+from txlog.expressions.build import assigned, literal
+from txlog.expressions.predicates import Column, Predicate, bind
 from txlog.expressions.sql_reader import Reader, Scope
 from txlog.expressions.tree import Expression
 from txlog.protocol.schema import Field, Struct, type_name
+from txlog.util.arguments import described
 
-__all__ = ["assign", "parse", "parse_predicate"]
+__all__ = ["SqlText", "assign", "bind_value", "expr", "parse", "parse_predicate"]
 
 _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
 
@@ -51,6 +53,30 @@ class _Dialect(Databricks):
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: parser for name, parser in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS
         }
+
+
+@dataclass(frozen=True, slots=True)
+class SqlText:
+    """SQL text that is an expression, where a string alone might be taken for a value. Made by `expr`."""
+
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def expr(sql_text: str) -> SqlText:
+    """SQL text as an expression: ``table.update({"amount": txlog.expr("amount * 1.1")})``.
+
+    A plain string says the same wherever txlog takes an expression; a string that is a value stands in quotes of its
+    own, as in ``{"status": "'open'"}``.
+
+    Args:
+        sql_text: A value or a condition; see docs/expressions.md.
+    """
+    if not isinstance(sql_text, str):
+        raise InvalidInputError(f"expr() takes SQL text, not {described(sql_text)}")
+    return SqlText(sql_text)
 
 
 def parse(
@@ -99,8 +125,50 @@ def parse_predicate(
         raise _too_deep() from None
 
 
+def bind_value(
+    value: Any,
+    schema: Struct,
+    *,
+    source: Struct | None = None,
+    target_alias: str | None = None,
+    source_alias: str | None = None,
+    now: datetime.datetime | None = None,
+) -> Expression:
+    """A bound expression from what users give for a value.
+
+    A string is SQL text, as in the ``updates`` of deltalake and the ``set`` of Delta: one rule, whatever the columns
+    are called. Every other Python value is a literal.
+
+    Args:
+        value: SQL text, `expr`, `col`, a condition, a bound expression, or a Python value or ``pyarrow.Scalar``.
+        schema: As for `parse`, as are the other arguments.
+
+    Raises:
+        InvalidInputError: As `parse` does; for a word that is no column, with how to write it as a string.
+    """
+    if isinstance(value, (str, SqlText)):
+        text = str(value)
+        try:
+            return parse(text, schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now)
+        except InvalidInputError as error:
+            if not text.replace(" ", "").isalnum():
+                raise
+            quoted = "'" + text + "'"
+            raise InvalidInputError(f'{error}. For the string {text}, write "{quoted}"') from None
+    if isinstance(value, Column):
+        return Scope(schema, source, target_alias, source_alias, now).find(value.path)
+    if isinstance(value, Predicate):
+        return bind(value, schema)
+    if isinstance(value, Expression):
+        return value
+    try:
+        return literal(value.as_py() if hasattr(value, "as_py") else value)
+    except ValueError as error:
+        raise InvalidInputError(f"{described(value)} is no value of a column: {error}") from None
+
+
 def assign(
-    value: str | Expression,
+    value: Any,
     column: Field,
     schema: Struct,
     *,
@@ -116,20 +184,19 @@ def assign(
     stored is for the caller to check.
 
     Args:
-        value: SQL text, or an expression that `parse` returned.
+        value: What `bind_value` takes.
         column: The column that takes the value.
         schema: As for `parse`, as are the other arguments.
 
     Raises:
         InvalidInputError: Also where a value of this type cannot be stored in the column.
     """
-    if isinstance(value, str):
-        value = parse(value, schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now)
+    bound = bind_value(value, schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now)
     try:
-        return assigned(value, column.type)
+        return assigned(bound, column.type)
     except ValueError as error:
         raise InvalidInputError(
-            f"column {column.name} ({type_name(column.type)}) cannot be set to {value}: {error}"
+            f"column {column.name} ({type_name(column.type)}) cannot be set to {bound}: {error}"
         ) from None
 
 

@@ -329,11 +329,11 @@ class Reader:
 
     def _negated(self, node: exp.Expression) -> Expression:
         self._takes(node, "this")
-        operand = self.value(node.this)
-        if isinstance(operand, Value) and operand.written is not None and is_numeric(operand.type):
-            value = operand.written
+        if isinstance(node.this, exp.Literal) and not node.this.is_string:
+            value = self._literal(node.this)  # with its sign, which decides whether it is an int
             # A minus would round a decimal to 28 digits.
             return literal(value.copy_negate() if isinstance(value, decimal.Decimal) else -value)
+        operand = self.value(node.this)
         if not is_numeric(operand.type):
             raise ValueError(f"there is no - {type_name(operand.type)}")
         return call("negate", (operand,), operand.type)

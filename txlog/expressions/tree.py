@@ -157,8 +157,17 @@ class Call(Expression):
             return f"{texts[0]} IN ({', '.join(shown)})"
         if self.name == "date_trunc":
             return f"date_trunc({value_text(self.options[0], None)}, {self.arguments[0]})"
+        if self.name == "substring":
+            return self._substring_text()
         options = [value_text(option, None) for option in self.options]
         return f"{self.name}({', '.join([*map(str, self.arguments), *options])})"
+
+    def _substring_text(self) -> str:
+        start, stop = self.options
+        if start < 0:
+            return f"right({self.arguments[0]}, {-start})"
+        length = "" if stop is None else f", {stop - start}"
+        return f"substring({self.arguments[0]}, {start + 1}{length})"
 
 
 def columns_of(expression: Expression) -> frozenset[tuple[Side, Path]]:

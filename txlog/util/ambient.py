@@ -7,6 +7,7 @@ that a test, or a schedule explorer, can own all of them: ``with ambient.use(my_
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import random  # noqa: TID251
 import time
@@ -20,6 +21,7 @@ __all__ = [
     "age_s",
     "instant",
     "monotonic_s",
+    "now",
     "now_ms",
     "sleep",
     "suspended_s",
@@ -79,6 +81,11 @@ def use(ambient: Ambient) -> Iterator[Ambient]:
         yield ambient
     finally:
         _current.reset(token)
+
+
+def now() -> datetime.datetime:
+    """The time now, in UTC, to the millisecond."""
+    return datetime.datetime.fromtimestamp(now_ms() / 1000, datetime.timezone.utc)
 
 
 def now_ms() -> int:

@@ -1,0 +1,273 @@
+"""Expressions against Spark SQL in ANSI mode with UTC as its time zone: the same values, of the same types.
+
+tests/expressions/test_expressions.py compares the generated ones with duckdb too.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from expression_texts import ANY, ROW, SCHEMA, batch_of
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.sql import parse
+from txlog.protocol.schema import from_arrow, type_name
+
+# What duckdb has in other words, with other types, or not at all.
+TEXTS = [
+    *("i / 4", "d / 4", "m / 7", "n / m2", "m / 1.5", "i / 2.5", "y / 2", "l div 3", "i % 3", "y % i1", "-7 % 3"),
+    *(
+        "m + n",
+        "m - 1",
+        "m * n * n",
+        "w * w",
+        "w + 1",
+        "w / 3",
+        "1.5 * 2.25",
+        "y + y",
+        "y + 1",
+        "l + y",
+        "f + 1",
+        "f * d",
+    ),
+    *("d * 1.1", "f * 1.1", "i + 1.5", "l * 2.5", "-m", "-f", "abs(y)", "abs(m)", "sqrt(d)", "ceil(e1)", "floor(e1)"),
+    *("CAST(m AS INT)", "CAST(n AS DECIMAL(6,1))", "CAST(i AS DECIMAL(12,3))", "CAST(l AS FLOAT)", "CAST(l AS DOUBLE)"),
+    *(
+        "CAST(w AS DOUBLE)",
+        "CAST(n AS FLOAT)",
+        "CAST(b AS INT)",
+        "CAST(i AS BOOLEAN)",
+        "CAST(e1 AS INT)",
+        "CAST(f AS DOUBLE)",
+    ),
+    *("CAST(m AS STRING)", "CAST(i AS STRING)", "CAST(dt AS STRING)", "CAST(b AS STRING)", "CAST(d AS FLOAT)"),
+    *("CAST(ts AS DATE)", "CAST(dt AS TIMESTAMP)", "CAST(tn AS TIMESTAMP)", "CAST(ts AS TIMESTAMP_NTZ)"),
+    *("CAST(number AS INT)", "CAST(number AS DOUBLE)", "CAST(number AS DECIMAL(8,2))", "CAST(fraction AS DOUBLE)"),
+    *("CAST(fraction AS DECIMAL(8,2))", "CAST(word AS BOOLEAN)", "CAST(day AS DATE)", "CAST(moment AS TIMESTAMP)"),
+    *("CAST(moment AS TIMESTAMP_NTZ)", "CAST(fraction AS FLOAT)"),
+    *(
+        "dayofweek(dt)",
+        "weekday(dt)",
+        "weekofyear(dt)",
+        "dayofyear(ts)",
+        "quarter(tn)",
+        "hour(ts)",
+        "second(tn)",
+        "year(ts)",
+    ),
+    *(
+        "date_add(dt, i)",
+        "date_sub(dt, j)",
+        "dt + 1",
+        "dt - j",
+        "datediff(dt, du)",
+        "datediff(ts, dt)",
+        "EXTRACT(MONTH FROM dt)",
+    ),
+    *(f"date_trunc('{unit}', ts)" for unit in ("YEAR", "QUARTER", "MM", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")),
+    *(f"trunc(dt, '{unit}')" for unit in ("year", "QUARTER", "MON", "week")),
+    *("length(s)", "octet_length(s)", "reverse(s)", "trim(s)", "ltrim(s)", "rtrim(s)", "s || t", "concat(s, '-', t)"),
+    *("substring(s, 0, 1)", "substring(s, 2)", "substring(s, -2)", "left(s, 1)", "right(s, 2)", "replace(s, 'a', '')"),
+    *(
+        "replace(s, '', 'x')",
+        "startswith(s, 'a')",
+        "endswith(s, 'b')",
+        "contains(s, '')",
+        "s LIKE '%_%'",
+        "s LIKE 'Ab\\\\%\\\\_'",
+    ),
+    *("'it\\'s'", "s = 'back\\\\slash'", "s LIKE 'back\\\\\\\\%'", "s < t", "s IN ('a', t)"),
+    *(
+        "nvl(i, j)",
+        "nvl2(i, j, y)",
+        "ifnull(m, n)",
+        "nullif(d, e)",
+        "if(b, i, l)",
+        "coalesce(i, 1.5)",
+        "coalesce(i, d)",
+        "coalesce(f, i)",
+    ),
+    *(
+        "CASE i WHEN 1 THEN y WHEN NULL THEN i ELSE l END",
+        "CASE WHEN i > 1 THEN m END",
+        "CASE WHEN j != 0 THEN i / j END",
+    ),
+    *(
+        "j != 0 AND i / j > 1",
+        "j = 0 OR i / j > 1",
+        "coalesce(nullif(j, 0), i div (abs(j) + 1))",
+        "NOT b",
+        "b <=> NULL",
+    ),
+    *(
+        "d <=> e",
+        "d = e",
+        "d < e",
+        "d >= e",
+        "f > d",
+        "isnan(d)",
+        "isnull(b)",
+        "isnotnull(b)",
+        "b IS NOT TRUE",
+        "b IS FALSE",
+    ),
+    *(
+        "i = 1.5",
+        "y < 1.0",
+        "m = n",
+        "i BETWEEN y AND l",
+        "d IN (0, 1.5, NULL)",
+        "i NOT IN (1, NULL)",
+        "f IN (1.5, 0.25)",
+    ),
+    *("dt < ts", "dt < tn", "dt = '2000-01-01'", "ts > '2000-01-01 00:00:00'", "m > '1.5'", "dt IN ('2000-01-01', du)"),
+    *("NULL + 1", "NULL = 1", "NULL AND b", "NULL OR b", "concat(s, NULL)", "coalesce(NULL, i)"),
+]
+EXTRA = {
+    "m2": (pa.decimal128(4, 1), ["0.1", "-3.0", "7.5", None]),
+    "w": (pa.decimal128(18, 6), ["0.000001", "-99999.123456", "123456.000000", None]),
+    "i1": (pa.int32(), [1, -1, 7, None]),
+    "e1": (pa.float64(), [-1.5, 0.5, 2.0, None]),
+    "number": (pa.string(), [" 12 ", "-7", "+0", None]),
+    "fraction": (pa.string(), ["1.255", "-.5", "1e2", None]),
+    "word": (pa.string(), ["t", " NO ", "0", None]),
+    "day": (pa.string(), ["2024-02-29", " 1999-12-31", "0001-01-01", None]),
+    "moment": (pa.string(), ["2024-02-29 01:02:03.000004", "1999-12-31", "2024-01-01T05:06:07", None]),
+}
+
+
+@pytest.fixture
+def ansi(spark: SparkSession) -> SparkSession:
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    spark.conf.set("spark.sql.session.timeZone", "UTC")
+    spark.conf.set("spark.sql.subexpressionElimination.enabled", "false")  # it computes what CASE guards
+    return spark
+
+
+def extended(batch: pa.RecordBatch) -> pa.Table:
+    table = pa.Table.from_batches([batch])
+    for name, (arrow_type, values) in EXTRA.items():
+        cycled = list(itertools.islice(itertools.cycle(values), table.num_rows))
+        strings = pa.array([None if value is None else str(value) for value in cycled], pa.string())
+        column = strings if arrow_type == pa.string() else strings.cast(arrow_type)
+        table = table.append_column(name, column)
+    return table
+
+
+def spark_values(spark: SparkSession, table: pa.Table, texts: list[str]) -> pa.Table:
+    """Each text a column, in one query; the rows stay in order, since there is one partition."""
+    frame = spark.createDataFrame(table).coalesce(1)
+    if "tn" in table.column_names:
+        frame = frame.withColumn("tn", frame["tn"].cast("timestamp_ntz"))  # it comes as a timestamp
+    return frame.selectExpr(*(f"({text}) AS c{number}" for number, text in enumerate(texts))).toArrow()
+
+
+def compare(spark: SparkSession, table: pa.Table, texts: list[str]) -> list[str]:
+    """What differs, by text."""
+    schema = from_arrow(table.schema)
+    answers = spark_values(spark, table, texts)
+    differences = []
+    for text, answer in zip(texts, answers.columns, strict=True):
+        expression = parse(text, schema)
+        theirs = type_name(from_arrow(pa.schema([("c", answer.type)])).fields[0].type)
+        if type_name(expression.type) != theirs:
+            differences.append(f"{text}: type {type_name(expression.type)}, Spark has {theirs}")
+        found = expression.evaluate(table).to_pylist()
+        for row, ours, wanted in zip(table.to_pylist(), found, answer.to_pylist(), strict=True):
+            if not same(ours, wanted):
+                read = {name: value for name, value in row.items() if value is not None and name in text}
+                differences.append(f"{text}: {ours!r}, Spark has {wanted!r} for {read}")
+                break
+    return differences
+
+
+def same(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and isinstance(right, float):
+        return left == right or (math.isnan(left) and math.isnan(right))
+    return bool(left == right)
+
+
+@given(rows=st.lists(ROW, min_size=12, max_size=12))
+@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+def test_each_function_gives_what_spark_gives(ansi: SparkSession, rows: list[dict[str, Any]]) -> None:
+    assert compare(ansi, extended(batch_of(rows)), TEXTS) == []
+
+
+@given(rows=st.lists(ROW, min_size=12, max_size=12), texts=st.lists(ANY, min_size=60, max_size=60, unique=True))
+@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+def test_generated_expressions_give_what_spark_gives(
+    ansi: SparkSession, rows: list[dict[str, Any]], texts: list[str]
+) -> None:
+    assert compare(ansi, pa.Table.from_batches([batch_of(rows)]), texts) == []
+
+
+def test_every_letter_is_mapped_as_java_maps_it_or_refused(ansi: SparkSession) -> None:
+    """Letter by letter: a string with one that is refused is refused."""
+    letters = [chr(code) for code in range(1, 0x20000) if not 0xD800 <= code < 0xE000]
+    table = pa.table({"s": letters})
+    answers = spark_values(ansi, table, ["upper(s)", "lower(s)"])
+    schema = from_arrow(table.schema)
+    for text, answer in zip(("upper(s)", "lower(s)"), answers.columns, strict=True):
+        expression = parse(text, schema)
+        found: list[str | None] = []
+        for start in range(0, len(letters), 64):
+            found += mapped(expression, table.slice(start, 64))
+        known = sum(ours is not None for ours in found)
+        assert known > 0.95 * len(letters)
+        wrong = [
+            f"U+{ord(letter):04X}"
+            for letter, ours, theirs in zip(letters, found, answer.to_pylist(), strict=True)
+            if ours not in (None, theirs)
+        ]
+        assert wrong == [], text
+
+
+def mapped(expression: Any, rows: pa.Table) -> list[str | None]:
+    """What the letters are mapped to; None for one that is refused."""
+    try:
+        return list(expression.evaluate(rows).to_pylist())
+    except InvalidInputError:
+        if rows.num_rows == 1:
+            return [None]
+        half = rows.num_rows // 2
+        return mapped(expression, rows.slice(0, half)) + mapped(expression, rows.slice(half))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("2147483647 + CAST(1 AS INT)", "CAST(-128 AS TINYINT) - CAST(1 AS TINYINT)", "-CAST(-2147483648 AS INT)"),
+        *(
+            "1 / CAST(0 AS INT)",
+            "1.5e0 / CAST(0 AS DOUBLE)",
+            "7 % CAST(0 AS INT)",
+            "CAST(1 AS DECIMAL(5,2)) / CAST(0 AS DECIMAL(5,2))",
+        ),
+        *(
+            "CAST(CAST(1e10 AS DOUBLE) AS INT)",
+            "CAST(CAST('NaN' AS DOUBLE) AS BIGINT)",
+            "CAST('1.5' AS INT)",
+            "CAST('x' AS DATE)",
+        ),
+        *(
+            "CAST(999.99 AS DECIMAL(4,2))",
+            "CAST('maybe' AS BOOLEAN)",
+            "CAST(300 AS TINYINT)",
+            "(-9223372036854775807L - 1L) div -1L",
+        ),
+        "abs(CAST(-2147483648 AS INT))",
+    ],
+)
+def test_what_spark_has_no_answer_for_is_an_error_here_too(ansi: SparkSession, text: str) -> None:
+    with pytest.raises(PySparkException):
+        ansi.range(1).selectExpr(text).collect()
+    with pytest.raises(InvalidInputError):
+        parse(text, SCHEMA).evaluate(batch_of([{}]))
