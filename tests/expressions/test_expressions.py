@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from expression_texts import ANY, ARROW_SCHEMA, CONDITIONS, ROW, SCHEMA, TYPES, batch_of
 from hypothesis import given
@@ -26,7 +27,7 @@ from txlog.expressions.evaluate import can_fail
 from txlog.expressions.functions import ALIASES, FUNCTIONS
 from txlog.expressions.join import conjuncts, split_join
 from txlog.expressions.kernels import KERNELS
-from txlog.expressions.predicates import Anything, Comparison, prunable
+from txlog.expressions.predicates import Anything, Comparison, bind_predicate, prunable
 from txlog.expressions.sql import assign, bind_value, parse, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.protocol import schema as delta
@@ -419,6 +420,49 @@ def test_a_read_filters_by_expressions_and_by_the_date_of_today(tmp_path: Path) 
     with pytest.raises(InvalidInputError, match="divide by zero") as caught:
         snapshot.to_arrow(["n"], "n / m > 1")
     assert caught.value.version == 0
+
+
+# --- pyarrow's expressions ------------------------------------------------------------------------------------
+
+X, S = pc.field("i"), pc.field("s")
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ((X > 1) & (S == "a"), "i > 1 AND s = 'a'"),
+        ((pc.field("l") >= X + 1) | ~(X == 3), "l >= i + 1 OR NOT (i = 3)"),
+        (pc.field("n1", "x").is_null(), "n1.x IS NULL"),
+        (X.is_valid(), "i IS NOT NULL"),
+        (S.isin(["a", "b", None]), "s IN ('a', 'b', NULL)"),
+        (pc.field("dt") >= pc.scalar(datetime.date(2024, 2, 29)), "dt >= DATE '2024-02-29'"),
+        (pc.starts_with(S, "it's"), "startswith(s, 'it''s')"),
+        (pc.match_like(S, "%a_"), "s LIKE '%a_'"),
+        (pc.utf8_length(pc.utf8_upper(S)) > 2, "length(upper(s)) > 2"),
+        (pc.field("d") / 2 > pc.field("e"), "d / 2 > e"),
+        (pc.if_else(X > 1, X, pc.field("l")) == 5, "if(i > 1, i, l) = 5"),
+    ],
+)
+def test_an_expression_of_pyarrow_is_read_as_the_sql_that_says_the_same(expression: pc.Expression, text: str) -> None:
+    assert bind_predicate(expression, SCHEMA) == parse_predicate(text, SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        (pc.field(0) > 1, "not understood.*Write it as SQL text"),
+        (X / 2 == 1, "divides whole numbers to whole numbers"),
+        (pc.add(X, 1) > 1, r"function add\(int, int\) has no counterpart"),
+        (pc.field("nothing") > 1, "the table has no nothing"),
+        (X + 1, "a condition is true or false"),
+        (X.is_null(nan_is_null=True), "is_null"),
+    ],
+)
+def test_an_expression_of_pyarrow_that_sql_cannot_say_is_refused_by_name(
+    expression: pc.Expression, reason: str
+) -> None:
+    with pytest.raises(InvalidInputError, match=reason):
+        bind_predicate(expression, SCHEMA)
 
 
 # --- plain data -----------------------------------------------------------------------------------------------

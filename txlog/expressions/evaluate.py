@@ -79,10 +79,11 @@ def _fails(node: Call) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """The rows of each side, or some of them."""
+    """The rows of each side, or those of some numbers, which are taken column by column as they are needed."""
 
     sides: dict[Side, pa.RecordBatch | pa.Table | None]
     num_rows: int
+    numbers: Any = None
 
     def column(self, path: Path, data_type: DataType, side: Side) -> Any:
         rows = self.sides[side]
@@ -91,15 +92,17 @@ class _Rows:
         found = rows.column(path[0])
         if len(path) > 1:
             found = pc.struct_field(found, list(path[1:]))
+        if self.numbers is not None:
+            found = found.take(pa.array(self.numbers))
         arrow_type = type_to_arrow(data_type)
         return found if found.type == arrow_type else found.cast(arrow_type)
 
     def literal(self, scalar: pa.Scalar) -> Any:
         return scalar
 
-    def taken(self, numbers: pa.Array) -> _Rows:
-        kept = {side: None if rows is None else rows.take(numbers) for side, rows in self.sides.items()}
-        return _Rows(kept, len(numbers))
+    def taken(self, numbers: Any) -> _Rows:
+        chosen = numbers if self.numbers is None else self.numbers[numbers]
+        return _Rows(self.sides, len(chosen), chosen)
 
 
 class _Fields:
@@ -187,7 +190,7 @@ def _compute_lazily(node: Expression, rows: Any) -> Any:
     left = np.arange(rows.num_rows)
     branches = _branches(node)
     for condition, value in branches:
-        here = rows if len(left) == rows.num_rows else rows.taken(pa.array(left))
+        here = rows if len(left) == rows.num_rows else rows.taken(left)
         if node.name == "coalesce":
             found = _whole(_compute(value, here), here.num_rows)
             taken = _flags(found.is_valid())
@@ -196,7 +199,7 @@ def _compute_lazily(node: Expression, rows: Any) -> Any:
             taken = np.ones(len(left), bool) if condition is None else _truth(_compute(condition, here), here.num_rows)
             chosen = left[taken]
             if len(chosen):
-                part = here if taken.all() else rows.taken(pa.array(chosen))
+                part = here if taken.all() else rows.taken(chosen)
                 pieces.append((chosen, _whole(_compute(value, part), len(chosen))))
         left = left[~taken]
         if not len(left):
@@ -218,7 +221,7 @@ def _compute_connective(node: And | Or, rows: _Rows) -> Any:
     open_rows = np.flatnonzero(_flags(pc.fill_null(left, is_and)) == is_and)
     if not len(open_rows):
         return left
-    part = rows if len(open_rows) == rows.num_rows else rows.taken(pa.array(open_rows))
+    part = rows if len(open_rows) == rows.num_rows else rows.taken(open_rows)
     found = _whole(_compute(node.right, part), len(open_rows))
     return _joined(node, [left, _scattered([(open_rows, found)], rows.num_rows, pa.bool_())], rows)
 

@@ -181,10 +181,9 @@ def _lower(call: Call, values: Any) -> Any:
 
 def _mapped_alike(call: Call, values: Any, differs: str) -> Any:
     """The strings, where none has a letter that engines map each in its own way (one letter to two, or by context)."""
-    found = pc.any(pc.match_substring_regex(values, differs)) if not isinstance(values, pa.Scalar) else None
-    if isinstance(values, pa.Scalar):
-        found = pc.match_substring_regex(values, differs)
-    if found is not None and found.as_py():
+    column = pa.array([values.as_py()], pa.string()) if isinstance(values, pa.Scalar) else values
+    is_plain = pc.all(pc.string_is_ascii(column)).as_py() is not False
+    if not is_plain and pc.any(pc.match_substring_regex(column, differs)).as_py():
         raise pa.ArrowInvalid(f"engines differ in the {call.name} case of some letter in these strings, such as ß or Σ")
     return values
 

@@ -246,17 +246,24 @@ def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None 
     """A condition from a caller, bound to the table's schema.
 
     Args:
-        where: SQL text, ``txlog.expr(...)``, or what is built from `col`.
+        where: SQL text, ``txlog.expr(...)``, what is built from `col`, or a ``pyarrow.compute.Expression``.
         schema: The table's schema.
         now: What ``current_timestamp()`` and ``current_date()`` stand for; without it they are refused.
 
     Raises:
         InvalidInputError: Where it does not parse or does not fit.
     """
-    from txlog.expressions.sql import SqlText, parse_predicate
+    from txlog.expressions.arrow_input import is_arrow_expression
+    from txlog.expressions.build import as_condition
+    from txlog.expressions.sql import SqlText, bind_value, parse_predicate
 
     if isinstance(where, (str, SqlText)):
         return parse_predicate(str(where), schema, now=now)
+    if is_arrow_expression(where):
+        try:
+            return as_condition(bind_value(where, schema))
+        except ValueError as error:
+            raise InvalidInputError(str(error)) from None
     if not isinstance(where, Predicate):
         example = "\"day = '2026-11-20' and amount > 100\""
         raise InvalidInputError(f"a predicate is a condition in SQL, such as {example}, not {described(where)}")

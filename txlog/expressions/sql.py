@@ -25,6 +25,7 @@ from sqlglot import exp
 from sqlglot.dialects.databricks import Databricks
 
 from txlog.errors import InvalidInputError
+from txlog.expressions.arrow_input import is_arrow_expression, read_arrow_expression
 from txlog.expressions.build import assigned, literal
 from txlog.expressions.predicates import Column, Predicate, bind
 from txlog.expressions.sql_reader import Reader, Scope
@@ -140,7 +141,8 @@ def bind_value(
     are called. Every other Python value is a literal.
 
     Args:
-        value: SQL text, `expr`, `col`, a condition, a bound expression, or a Python value or ``pyarrow.Scalar``.
+        value: SQL text, `expr`, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` as far as SQL
+            can say it, or a Python value or ``pyarrow.Scalar``.
         schema: As for `parse`, as are the other arguments.
 
     Raises:
@@ -157,6 +159,8 @@ def bind_value(
             raise InvalidInputError(f'{error}. For the string {text}, write "{quoted}"') from None
     if isinstance(value, Column):
         return Scope(schema, source, target_alias, source_alias, now).find(value.path)
+    if is_arrow_expression(value):
+        return read_arrow_expression(value, Scope(schema, source, target_alias, source_alias, now).find)
     if isinstance(value, Predicate):
         return bind(value, schema)
     if isinstance(value, Expression):
