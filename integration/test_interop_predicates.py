@@ -179,15 +179,15 @@ SCANS: dict[str, Callable[[Path, str], tuple[list[int], list[int]]]] = {
 @SETTINGS
 @given(files=_files(), conditions=st.lists(_condition(), min_size=6, max_size=12), partitioned=st.booleans())
 def test_a_filtered_scan_finds_the_rows_that_judging_every_row_finds(
-    open_table: str, files: list[pa.Table], conditions: list[str], partitioned: bool
+    engine: str, files: list[pa.Table], conditions: list[str], partitioned: bool
 ) -> None:
     """NaN is for us alone: deltalake's engine skips it by the bounds in Parquet's footers, which never tell of it."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
-        for rows in files if open_table == "txlog" else map(_without_nan, files):
+        for rows in files if engine == "txlog" else map(_without_nan, files):
             txlog.write(path, rows, partition_by=["part"] if partitioned else [])
         for condition in conditions:
-            found, judged = SCANS[open_table](path, condition)
+            found, judged = SCANS[engine](path, condition)
             assert sorted(found) == sorted(judged), condition
 
 
