@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         UnsupportedFeatureError,
     )
     from txlog.expressions.predicates import col
-    from txlog.expressions.sql import expr
     from txlog.hooks import CommitHooks
     from txlog.result import WriteResult
     from txlog.sink.sink import Sink
@@ -63,7 +62,6 @@ _HOME = {
     "Transaction": "txlog.transaction",
     "WriteResult": "txlog.result",
     "col": "txlog.expressions.predicates",
-    "expr": "txlog.expressions.sql",
     "probe_store": "txlog.store.probe",
     "resolve": "txlog.table",
     "write": "txlog.table",
@@ -116,7 +114,6 @@ __all__ = [
     "UnsupportedFeatureError",
     "WriteResult",
     "col",
-    "expr",
     "probe_store",
     "resolve",
     "write",

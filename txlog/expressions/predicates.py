@@ -246,7 +246,7 @@ def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None 
     """A condition from a caller, bound to the table's schema.
 
     Args:
-        where: SQL text, ``txlog.expr(...)``, what is built from `col`, or a ``pyarrow.compute.Expression``.
+        where: SQL text, what is built from `col`, or a ``pyarrow.compute.Expression``.
         schema: The table's schema.
         now: What ``current_timestamp()`` and ``current_date()`` stand for; without it they are refused.
 
@@ -255,10 +255,10 @@ def bind_predicate(where: Any, schema: Struct, *, now: datetime.datetime | None 
     """
     from txlog.expressions.arrow_input import is_arrow_expression
     from txlog.expressions.build import as_condition
-    from txlog.expressions.sql import SqlText, bind_value, parse_predicate
+    from txlog.expressions.sql import bind_value, parse_predicate
 
-    if isinstance(where, (str, SqlText)):
-        return parse_predicate(str(where), schema, now=now)
+    if isinstance(where, str):
+        return parse_predicate(where, schema, now=now)
     if is_arrow_expression(where):
         try:
             return as_condition(bind_value(where, schema))

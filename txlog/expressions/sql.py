@@ -17,7 +17,6 @@ Backticks quote names. Double quotes are refused: Spark takes them for a string,
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
 from typing import Any, cast
 
 import sqlglot
@@ -33,7 +32,7 @@ from txlog.expressions.tree import Expression
 from txlog.protocol.schema import Field, Struct, type_name
 from txlog.util.arguments import described
 
-__all__ = ["SqlText", "assign", "bind_value", "expr", "parse", "parse_predicate"]
+__all__ = ["assign", "bind_value", "parse", "parse_predicate"]
 
 _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
 
@@ -54,30 +53,6 @@ class _Dialect(Databricks):
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: parser for name, parser in Databricks.Parser.FUNCTION_PARSERS.items() if name in _OWN_PARSERS
         }
-
-
-@dataclass(frozen=True, slots=True)
-class SqlText:
-    """SQL text that is an expression, where a string alone might be taken for a value. Made by `expr`."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-
-def expr(sql_text: str) -> SqlText:
-    """SQL text as an expression: ``table.update({"amount": txlog.expr("amount * 1.1")})``.
-
-    A plain string says the same wherever txlog takes an expression; a string that is a value stands in quotes of its
-    own, as in ``{"status": "'open'"}``.
-
-    Args:
-        sql_text: A value or a condition; see docs/expressions.md.
-    """
-    if not isinstance(sql_text, str):
-        raise InvalidInputError(f"expr() takes SQL text, not {described(sql_text)}")
-    return SqlText(sql_text)
 
 
 def parse(
@@ -141,22 +116,21 @@ def bind_value(
     are called. Every other Python value is a literal.
 
     Args:
-        value: SQL text, `expr`, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` as far as SQL
+        value: SQL text, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` as far as SQL
             can say it, or a Python value or ``pyarrow.Scalar``.
         schema: As for `parse`, as are the other arguments.
 
     Raises:
         InvalidInputError: As `parse` does; for a word that is no column, with how to write it as a string.
     """
-    if isinstance(value, (str, SqlText)):
-        text = str(value)
+    if isinstance(value, str):
         try:
-            return parse(text, schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now)
+            return parse(value, schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now)
         except InvalidInputError as error:
-            if not text.replace(" ", "").isalnum():
+            if not value.replace(" ", "").isalnum():
                 raise
-            quoted = "'" + text + "'"
-            raise InvalidInputError(f'{error}. For the string {text}, write "{quoted}"') from None
+            quoted = "'" + value + "'"
+            raise InvalidInputError(f'{error}. For the string {value}, write "{quoted}"') from None
     if isinstance(value, Column):
         return Scope(schema, source, target_alias, source_alias, now).find(value.path)
     if is_arrow_expression(value):
