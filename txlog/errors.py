@@ -1,7 +1,7 @@
 """The exception tree: every error that leaves txlog, grouped by what the caller can do about it.
 
 Each error carries ``table``, ``version`` and ``path`` where they are known; its message says what
-happened, why, and what to do next. Errors pickle whole, since Spark moves them between processes.
+happened, why, and what to do next. Errors can be pickled without loss, since Spark moves them between processes.
 
     TxlogError
     |- ConflictError                  re-plan on the newer version; nothing landed
@@ -14,7 +14,7 @@ happened, why, and what to do next. Errors pickle whole, since Spark moves them 
     |- TableExistsError
     |- UnsupportedFeatureError        upgrade or stop
     |- InvalidInputError (ValueError) fix the call: SchemaMismatchError, bad option, bad row
-    |- CorruptLogError                an operator must look: file and line
+    |- CorruptLogError                an operator must inspect the named file and line
 """
 
 from __future__ import annotations
@@ -46,9 +46,14 @@ __all__ = [
 
 
 class TxlogError(Exception):
-    """Base of every error txlog raises.
+    """Base class of every error that txlog raises. ``str(error)`` is the message with table and version in front.
 
-    ``message`` is the text without its location; ``str(error)`` puts the table and version first.
+    Args:
+        message: What happened, why, and what to do next, without the location.
+        table: The URI of the table, if known.
+        version: The table version, if known.
+        path: The file that the error is about, if known.
+        **details: Further attributes that a subclass declares.
     """
 
     def __init__(
@@ -70,12 +75,22 @@ class TxlogError(Exception):
 
     @staticmethod
     def located(table: str, version: int | None = None) -> _Located:
-        """What the block raises names its table: pure code decides without knowing where, and leaves that open."""
+        """Add the table and version to a TxlogError raised inside the ``with`` block.
+
+        Pure code does not know which table it works on and raises without a location.
+
+        Args:
+            table: The URI to set where the error names no table.
+            version: The version to set where the error names none.
+
+        Returns:
+            A context manager.
+        """
         return _Located(table, version)
 
     @property
     def kind(self) -> str:
-        """The class name: stable text for logs, JSON output and errors that crossed a process."""
+        """The class name: a stable string for logs, for JSON output and for errors from other processes."""
         return type(self).__name__
 
     def __str__(self) -> str:
@@ -114,7 +129,11 @@ def _rebuild(kind: type[TxlogError], message: str, attributes: dict[str, Any]) -
 class ConflictReason:
     """One way in which a winning commit invalidates what this transaction read or wrote.
 
-    ``rule`` is the name of the error class that this reason alone would raise.
+    Args:
+        rule: The name of the error class that this reason alone would raise.
+        winner_version: The version of the winning commit.
+        winner_operation: The operation that the winner recorded, such as ``"MERGE"``.
+        detail: What the winning commit did that conflicts.
     """
 
     rule: str
@@ -129,20 +148,20 @@ class ConflictReason:
 class ConflictError(TxlogError):
     """A concurrent commit won and this one is no longer valid on top of it. Nothing landed.
 
-    ``reasons`` lists every reason found, not just the first. Run the operation again: it will be
-    planned on the newer version.
+    ``reasons`` lists every conflict found, not only the first. Run the operation again: txlog then plans it on the
+    newer version.
     """
 
     reasons: tuple[ConflictReason, ...] = ()
 
     @property
     def winner_version(self) -> int | None:
-        """The version of the commit that the first reason names."""
+        """The version of the winning commit in the first reason, None without reasons."""
         return self.reasons[0].winner_version if self.reasons else None
 
     @property
     def winner_operation(self) -> str | None:
-        """What that commit did, in its writer's words: ``"MERGE"``."""
+        """The operation that the winning commit in the first reason recorded, such as ``"MERGE"``."""
         return self.reasons[0].winner_operation if self.reasons else None
 
 
@@ -171,28 +190,31 @@ class ProtocolChangedError(ConflictError):
 
 
 class CommitRetriesExhaustedError(TxlogError):
-    """The retry policy ended before a version could be won. Nothing landed: run it again, or later."""
+    """The commit lost every race until its retry policy ended. Nothing landed: run it again now or later.
+
+    ``attempts`` is the number of commits that were sent.
+    """
 
     attempts: int = 0
 
 
 class CommitStateUnknownError(TxlogError):
-    """A commit was sent and its answer was lost: it is in the log once, or not at all.
+    """A commit was sent and the answer was lost: the commit is in the log once, or not at all.
 
-    Do not rerun blindly. ``table.resolve(error.txn_id, error.version)`` tells which of the two;
-    ``txlog.resolve(error.table, error.txn_id, 0)`` does where the table was being created.
+    Do not rerun blindly. ``table.resolve(error.txn_id, error.version)`` reports which of the two is true;
+    ``txlog.resolve(error.table, error.txn_id, 0)`` reports it for a commit that creates the table.
     """
 
     txn_id: str = ""
-    version: int  # the one it was sent to
+    version: int  # the version that the commit was sent as
 
 
 class StorageError(TxlogError):
-    """The store refused or failed an operation in a way that left nothing behind. Retry later."""
+    """The store refused an operation, or the operation failed and left nothing behind. Retry later."""
 
 
 class NotFoundError(TxlogError, LookupError):
-    """A version, file or table that was asked for does not exist."""
+    """The requested version, file or table does not exist."""
 
 
 class TableNotFoundError(NotFoundError):
@@ -204,27 +226,27 @@ class TableExistsError(TxlogError):
 
 
 class UnsupportedFeatureError(TxlogError):
-    """The table, or the call, needs a feature that this release does not have; it is named."""
+    """The table or the call needs features that this release does not have. ``features`` names them."""
 
     features: tuple[str, ...] = ()
 
 
 class InvalidInputError(TxlogError, ValueError):
-    """The call or its data is wrong: the message says how to mend it. Nothing landed."""
+    """The call or its data is wrong: the message says how to fix it. Nothing landed."""
 
 
 class SchemaMismatchError(InvalidInputError):
-    """The data's columns do not fit the table's; every column that differs is listed."""
+    """The columns of the data do not fit those of the table. The message lists every column that differs."""
 
 
 ASK_VERIFY = "`txlog verify` names the commit and the line that say so"
-"""The ``repair`` of what is wrong in the log where only its content is known, not its place."""
+"""The ``repair`` of a CorruptLogError raised by code that sees the bad content but not its file and line."""
 
 
 class CorruptLogError(TxlogError):
-    """The log breaks the protocol: an operator must look at ``path`` (and ``line``, from 1).
+    """The log breaks the protocol: an operator must inspect ``path`` (and ``line``, counted from 1).
 
-    ``repair`` says what can be done about it, where that is known; it stands at the end of ``str(error)``.
+    ``repair`` says how to repair the log, where that is known. ``str(error)`` ends with it.
     """
 
     line: int | None = None

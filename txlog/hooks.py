@@ -1,7 +1,7 @@
-"""Hooks: what a program may be told of each commit as it happens. Observers, never participants.
+"""Hooks: callbacks that observe each commit as it happens. A hook cannot influence a commit.
 
-In: an object of the user's with any of the methods of `CommitHooks`, given to a table handle. Out: calls, on the
-thread that commits. What a hook raises is logged and dropped, so that it can neither lose a commit nor double one.
+In: the user's `CommitHooks` object, given to a table handle. Out: calls on the thread that commits. An exception from
+a hook is logged and dropped, so that it can neither lose a commit nor cause a second one.
 """
 
 from __future__ import annotations
@@ -18,9 +18,14 @@ __all__ = ["CommitHooks", "LostRace", "call"]
 
 @dataclass(frozen=True, slots=True)
 class LostRace:
-    """A version that another writer took first; the commit goes on above it, after a wait.
+    """A version that another writer took first. The commit continues with a later version, after a wait.
 
-    ``attempts`` are the puts so far, ``waited_s`` the seconds spent waiting before this race.
+    Args:
+        txn_id: The id of the commit that lost the race.
+        version: The version that the other writer took.
+        winner_operation: The operation that the winner recorded, such as ``"OPTIMIZE"``.
+        attempts: The number of commits sent so far.
+        waited_s: The time spent waiting before this race, in seconds.
     """
 
     txn_id: str
@@ -31,24 +36,40 @@ class LostRace:
 
 
 class CommitHooks:
-    """Derive from it and override what is of interest: ``Table.open(uri, hooks=MyHooks())``.
+    """Base class for hooks. Override the methods you need: ``Table.open(uri, hooks=MyHooks())``.
 
-    Called on the committing thread, so be quick. A pickled handle takes no hooks along: they belong to a process.
+    txlog calls the methods on the committing thread, so they should return quickly. Hooks belong to one process:
+    pickling a table handle drops them.
     """
 
     def on_commit(self, table: str, result: WriteResult) -> None:
-        """After a commit is in the log, durable; also where an equal replay was found in it (``result.outcome``)."""
+        """Called after a commit is durable in the log, and after a replay was found in it (see ``result.outcome``).
+
+        Args:
+            table: The URI of the table.
+            result: What the write call is about to return.
+        """
 
     def on_retry(self, table: str, lost: LostRace) -> None:
-        """After a lost race that does not conflict, before the wait and the next attempt."""
+        """Called after a lost race without a conflict, before the wait and the next attempt.
+
+        Args:
+            table: The URI of the table.
+            lost: The version that was lost, and to what.
+        """
 
     def on_conflict(self, table: str, error: ConflictError) -> None:
-        """Before a conflict is raised: nothing landed; ``error.reasons`` name each winner and what it did."""
+        """Called before a conflict is raised. Nothing landed.
+
+        Args:
+            table: The URI of the table.
+            error: The error that is about to be raised. ``error.reasons`` names each winner and what it did.
+        """
 
 
-def call(told: Callable[..., None], *arguments: object) -> None:
-    """Call one method of a hook; an exception in it is a warning."""
+def call(hook: Callable[..., None], *arguments: object) -> None:
+    """Call one method of a hook. An exception from it is logged as a warning."""
     try:
-        told(*arguments)
+        hook(*arguments)
     except Exception:
-        logger.warning("a hook failed, which changes nothing for the commit: %r", told, exc_info=True)
+        logger.warning("a hook failed, which changes nothing for the commit: %r", hook, exc_info=True)

@@ -1,4 +1,4 @@
-"""What a write hands back, as data and as one readable line."""
+"""The results that writes and log maintenance return, as data and as one readable line."""
 
 from __future__ import annotations
 
@@ -13,16 +13,25 @@ Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored
 
 @dataclass(frozen=True, slots=True)
 class WriteMetrics:
-    """What one write did. Sizes in bytes, times in seconds.
+    """What one write did.
 
-    ``lost_races`` counts foreign commits that took a version this write tried for and that it was
-    rebased over, and ``lost_to`` the same by the winners' operations (``{"WRITE": 2, "OPTIMIZE": 1}``);
-    ``waited_s`` is the time spent backing off.
-
-    A change of rows says besides how many it inserted, updated and deleted; ``rows_copied`` are those that stayed as
-    they were in files that were rewritten, ``vectors`` the deletion vectors written, ``dead_fraction`` the largest
-    part of a file's rows that one of them marks, and ``reexecutions`` how often it was executed again on a newer
-    version. A file whose rows are not counted in the log, and that went as a whole, adds nothing to ``rows_deleted``.
+    Args:
+        rows: Rows written.
+        files: Data files added.
+        bytes: Total size of the added files, in bytes.
+        files_removed: Data files removed from the table.
+        lost_races: Commits of other writers that took a version this write tried for, and on top of which this write
+            was then rebased.
+        waited_s: Time spent waiting between attempts, in seconds.
+        lost_to: ``lost_races`` by the winners' operations, such as ``{"WRITE": 2, "OPTIMIZE": 1}``.
+        rows_inserted: Rows that a row-level change inserted.
+        rows_updated: Rows that a row-level change updated.
+        rows_deleted: Rows that a row-level change deleted. A file that was removed as a whole adds nothing if the log
+            does not record its number of rows.
+        rows_copied: Rows that were copied unchanged because their file was rewritten.
+        vectors: Deletion vectors written.
+        dead_fraction: The largest fraction of a file's rows that one of these deletion vectors marks.
+        reexecutions: How often the change was executed again on a newer version.
     """
 
     rows: int = 0
@@ -41,7 +50,7 @@ class WriteMetrics:
     reexecutions: int = 0
 
     def operation_metrics(self) -> dict[str, str]:
-        """``commitInfo.operationMetrics`` of a WRITE as Spark names them: every value a string."""
+        """``commitInfo.operationMetrics`` of a WRITE, with Spark's names. Every value is a string."""
         metrics = {"numFiles": self.files, "numOutputRows": self.rows, "numOutputBytes": self.bytes}
         if self.files_removed:
             metrics["numRemovedFiles"] = self.files_removed
@@ -50,15 +59,17 @@ class WriteMetrics:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """The acknowledgement of a write: it is in the log at ``version``, durable, once.
+    """The acknowledgement of a write: it is in the log at ``version``, durably and exactly once.
 
-    ``outcome`` is ``"committed"``, or ``"already_committed"`` where an equal replay of an
-    ``app_id`` and ``checkpoint_id`` was found to be in the table (``version`` is then the version
-    that holds it, or None where the commit is no longer retained). ``"empty"`` is a sink's checkpoint without
-    rows, which made no version; ``"ignored"`` what ``txlog.write(mode="ignore")`` found a table for.
-
-    ``attempts`` counts the commits that were sent, ``txn_id`` is in the commit's ``commitInfo.txnId``; ``metrics``
-    tell what was written and waited for.
+    Args:
+        version: The version that holds the write. None where no version was made, or where the commit of a replay is
+            no longer retained.
+        outcome: ``"committed"``; ``"already_committed"`` if the table already holds this ``app_id`` and
+            ``checkpoint_id`` (a replay: nothing was written again); ``"empty"`` for a sink's checkpoint without rows,
+            which makes no version; ``"ignored"`` if ``txlog.write(mode="ignore")`` found an existing table.
+        attempts: The number of commits that were sent.
+        txn_id: The commit's ``commitInfo.txnId``.
+        metrics: What was written, and how long the write waited.
     """
 
     version: int | None
@@ -93,10 +104,13 @@ class WriteResult:
 
 @dataclass(frozen=True, slots=True)
 class LogCleanUp:
-    """What a log cleanup deleted; with ``dry_run`` what it would delete now.
+    """What a log cleanup deleted, or with ``dry_run`` what it would delete now.
 
-    ``names`` are relative to ``_delta_log/``, in the order of deletion. ``first_version`` is the earliest version that
-    can be read afterwards, None where no version was old enough to go.
+    Args:
+        names: The deleted files relative to ``_delta_log/``, in the order of deletion.
+        size_bytes: Their total size.
+        first_version: The earliest version that can be read afterwards. None if no version was old enough to delete.
+        dry_run: Whether nothing was deleted.
     """
 
     names: tuple[str, ...]
@@ -127,9 +141,15 @@ class LogCleanUp:
 
 @dataclass(frozen=True, slots=True)
 class LogCompaction:
-    """The file that now stands in for the commits of a range; ``replaced_bytes`` is the size of those, which stay.
+    """The log compaction file that readers may now use in place of a range of commits. The commit files stay.
 
-    ``name`` is relative to ``_delta_log/``.
+    Args:
+        name: The compaction file, relative to ``_delta_log/``.
+        first_version: The first version of the range.
+        last_version: The last version of the range.
+        actions: The number of actions in the file.
+        size_bytes: Its size.
+        replaced_bytes: The total size of the commit files of the range.
     """
 
     name: str

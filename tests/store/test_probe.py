@@ -78,13 +78,15 @@ def test_a_store_that_ignores_the_condition_is_refused_by_name() -> None:
     report = probe_store(table_store(log))
     assert report.winners == 16
     assert "it accepted a second create of the same name" in report.problems
-    with pytest.raises(UnsupportedFeatureError, match="memory://probed: this store does not keep two writers apart"):
+    with pytest.raises(
+        UnsupportedFeatureError, match="memory://probed: this store lets two writers overwrite each other"
+    ):
         report.require_safe()
     assert log.objects == {}
 
 
 def test_a_store_that_refuses_and_replaces_is_not_safe() -> None:
-    assert "a create replaced what was there" in probe_store(table_store(LyingLogStore())).problems
+    assert "a create replaced an existing object" in probe_store(table_store(LyingLogStore())).problems
 
 
 def test_a_store_that_checks_before_it_acts_is_caught_by_the_race() -> None:

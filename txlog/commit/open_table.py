@@ -147,7 +147,7 @@ class OpenTable:
         except ConflictError as error:
             self.tell_conflict(error)
             raise
-        result = outcome.told(proposal.txn_id, metrics if plan is None else plan.metrics)
+        result = outcome.to_result(proposal.txn_id, metrics if plan is None else plan.metrics)
         self._log(proposal, result)
         if outcome.state is not None:
             self.post_commit.after(outcome.state, proposal.txn_id)

@@ -1,6 +1,6 @@
-"""What a commit came to: `CommitOutcome`, from the commit loop to the acknowledgement of a caller, or a conflict.
+"""How a commit ended: `CommitOutcome`, which becomes the caller's `WriteResult`, or a conflict error.
 
-In: what a run of the loop counted, or why it lost. Out: a ``WriteResult``, or the exception.
+In: what a run of the commit loop counted, or why it lost. Out: a ``WriteResult``, or the exception.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class CommitOutcome:
     state: TableState | None
     reexecutions: int = 0
 
-    def told(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
-        """The acknowledgement of a write that did ``metrics``; a replay that was dropped did nothing."""
+    def to_result(self, txn_id: str, metrics: WriteMetrics | None = None) -> WriteResult:
+        """The acknowledgement of a write that did ``metrics``. A dropped replay has empty metrics."""
         did = metrics if metrics is not None and self.outcome == "committed" else WriteMetrics()
         did = replace(
             did,

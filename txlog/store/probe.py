@@ -1,7 +1,7 @@
-"""Does this store refuse to create what is there already? Everything txlog promises rests on that.
+"""Probes whether a store refuses to create an object that exists. Every guarantee of txlog relies on that.
 
-Some S3-compatible servers take a conditional PUT and ignore the condition; one of them would let two writers
-overwrite each other in silence. In: a table's stores. Out: a `ProbeReport`, or the refusal to go on.
+Some S3-compatible servers accept a conditional PUT and ignore the condition. On such a server two writers would
+silently overwrite each other's commits. In: a table's stores. Out: a `ProbeReport`, or UnsupportedFeatureError.
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ _LANDED = (PutOutcome.WRITTEN, PutOutcome.NOT_DURABLE)
 
 @dataclass(frozen=True, slots=True)
 class ProbeReport:
-    """What a probe saw. ``problems`` is empty for a store that two writers can share; the round trip is in seconds."""
+    """What a probe observed.
+
+    Args:
+        uri: The table that the probe ran beside.
+        racers: The number of threads that raced to create one key.
+        winners: How many of them the store told that they had created it.
+        round_trip_s: The median time of a put, in seconds.
+        problems: What the store does wrong; empty for a store that two writers can share.
+    """
 
     uri: str
     racers: int
@@ -38,14 +46,19 @@ class ProbeReport:
 
     @property
     def is_safe(self) -> bool:
+        """Whether two writers can share the store."""
         return not self.problems
 
     def require_safe(self) -> None:
-        """Raise UnsupportedFeatureError, naming every problem, unless the store is safe."""
+        """Return if the store is safe for two writers.
+
+        Raises:
+            UnsupportedFeatureError: The store is not safe. The message names every problem.
+        """
         if self.problems:
             raise UnsupportedFeatureError(
-                f"this store does not keep two writers apart: {'; '.join(self.problems)}. No table can be written "
-                "here safely: upgrade the server, or use one with conditional writes (If-None-Match).",
+                f"this store lets two writers overwrite each other's commits: {'; '.join(self.problems)}. No table can "
+                "be written here safely: upgrade the server, or use one with conditional writes (If-None-Match).",
                 table=self.uri,
                 features=("conditional put",),
             )
@@ -54,12 +67,20 @@ class ProbeReport:
 def probe_store(
     store: TableStore | str | os.PathLike[str], storage_options: Mapping[str, Any] | None = None
 ) -> ProbeReport:
-    """Find out whether two writers can share a store: does it refuse to create what is there already?
+    """Find out whether two writers can share a store: whether it refuses to create an object that exists.
 
-    Creates one key three times and lets 16 threads race for another, beside the table's log, then removes both, on a
-    disk also the folders that were made for it. ``store`` may be the URI of a table, which need not exist. The report
-    names every problem; ``report.require_safe()`` raises them. Raises ``StorageError`` where the store cannot be
-    written to at all.
+    The probe creates one key three times and lets 16 threads race to create another one, both beside the table's log.
+    It then removes both keys and, on a local disk, the folders it made for them.
+
+    Args:
+        store: The URI of a table, which need not exist, or its stores.
+        storage_options: Credentials and settings for a URI, as for ``Table.open``.
+
+    Returns:
+        A report that names every problem. Its ``require_safe()`` raises if there is one.
+
+    Raises:
+        StorageError: The store cannot be written to at all.
     """
     if not isinstance(store, TableStore):
         from txlog.store.open import open_store
@@ -71,7 +92,7 @@ def probe_store(
         winners, race_problems = _race(store.log, f"{name}.race")
     finally:
         for suffix in ("again", "race"):
-            # A probe that stays is ignored by every reader; what was learnt matters more.
+            # Readers ignore a leftover probe, and the result matters more.
             with contextlib.suppress(TxlogError):
                 store.log.delete(f"{name}.{suffix}")
         if isinstance(store.log, LocalLogStore):
@@ -86,10 +107,10 @@ def probe_store(
 
 
 def probe_newest_commit(log: LogStore, name: str, body: bytes) -> bool:
-    """Put the head's own bytes onto the head: harmless even where the condition is ignored.
+    """Put the newest commit's own bytes under its own name: harmless even where the store ignores the condition.
 
-    True: refused, as it must be. False: the answer was lost, so nothing was learnt. Raises UnsupportedFeatureError
-    where the put went through, StorageError where it was not allowed.
+    Returns True if the store refused the put, as it must, and False if the answer was lost. Raises
+    UnsupportedFeatureError if the store accepted the put, and StorageError if it did not permit puts.
     """
     outcome = log.put_if_absent(name, body)
     if outcome in _LANDED:
@@ -108,13 +129,13 @@ def _create_again(store: TableStore, name: str) -> list[str]:
     if first is PutOutcome.UNKNOWN and not _exists(store.log, name):
         raise StorageError("the store could not be probed: the answer to a first put was lost", table=store.uri)
     if first is PutOutcome.ALREADY_EXISTS:
-        return ["it says that a name that was never used exists already"]
+        return ["it reports that a name that was never used exists already"]
     problems = []
     for body in (b"second", b"third"):
         if store.log.put_if_absent(name, body) in _LANDED:
             problems.append(f"it accepted a {body.decode()} create of the same name")
     if store.log.read(name) != b"first":
-        problems.append("a create replaced what was there")
+        problems.append("a create replaced an existing object")
     return problems
 
 
@@ -129,14 +150,14 @@ def _race(log: LogStore, name: str) -> tuple[int, list[str]]:
     with ThreadPoolExecutor(_RACERS) as pool:
         racers = [pool.submit(contextvars.copy_context().run, run, body) for body in bodies]
         outcomes = [racer.result() for racer in racers]
-    told = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome in _LANDED]
+    landed = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome in _LANDED]
     unanswered = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome is PutOutcome.UNKNOWN]
-    winners = len(told)
+    winners = len(landed)
     if winners > 1:
         return winners, [f"{winners} of {_RACERS} racers were told that they had created the same name"]
     if not _exists(log, name):
         return winners, ["a race left nothing behind"] if winners else []
-    if log.read(name) not in (told or unanswered):
+    if log.read(name) not in (landed or unanswered):
         return winners, ["a race left bytes behind that are not the winner's"]
     return winners, []
 

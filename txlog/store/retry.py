@@ -1,9 +1,9 @@
-"""When to try again, and after how long: the policy of a table handle, and the one for reads.
+"""When to retry, and after how long: the policy of a table handle, and the one for reads.
 
 In: `RetryPolicy` and the store's measured round trip. Out: `Pacing`, which sleeps between the attempts of one
-commit and says when to give up; `read_again`, which repeats one read. tenacity does the looping, on the ambient
-clock, and is imported by the first attempt that fails, so that a commit without contention does not pay for it.
-A put is never repeated here: only the committer knows whether a second one is safe.
+commit and decides when to give up; `read_again`, which repeats one read. tenacity runs the retry loop on the ambient
+clock. The first failed attempt imports it, so that a commit without contention does not pay for the import.
+Nothing here repeats a put: only the committer knows whether a second put is safe.
 """
 
 from __future__ import annotations
@@ -34,12 +34,21 @@ T = TypeVar("T")
 @explains_calls
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long a commit keeps trying. All times are in seconds.
+    """How long a commit keeps trying.
 
-    ``max_attempts``: None for no limit but time. ``min_wait`` and ``max_wait``: the first and the longest window a
-    wait is drawn from (full jitter), on a store whose put takes 100 ms; on a faster store both shrink with its
-    measured round trip, on a slower one the first grows. ``total_timeout``: from the first attempt; the last wait is
-    cut to end there. Raises InvalidInputError for values that cannot work.
+    Each wait is drawn at random from a window that starts at ``min_wait``, doubles with each attempt and ends at
+    ``max_wait`` (full jitter). Both are for a store whose put takes 100 ms: on a faster store both shrink with the
+    measured round trip, on a slower store ``min_wait`` grows.
+
+    Args:
+        max_attempts: The largest number of attempts. None means that only time limits them.
+        min_wait: The first window, in seconds.
+        max_wait: The longest window, in seconds.
+        total_timeout: Time from the first attempt until the commit gives up, in seconds. The last wait is shortened
+            to end then.
+
+    Raises:
+        InvalidInputError: A value is not a number of the right kind, or ``min_wait`` exceeds ``max_wait``.
     """
 
     max_attempts: int | None = None
@@ -53,25 +62,40 @@ class RetryPolicy:
         for name in ("min_wait", "max_wait", "total_timeout"):
             value = getattr(self, name)
             if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
-                raise InvalidInputError(f"{name} must be a number of seconds from 0, is {described(value)}")
+                raise InvalidInputError(f"{name} must be a number of seconds of at least 0, is {described(value)}")
             object.__setattr__(self, name, float(value))
         if self.min_wait > self.max_wait:
             raise InvalidInputError(f"min_wait ({self.min_wait} s) must not exceed max_wait ({self.max_wait} s)")
 
     def window_s(self, attempt: int, round_trip_s: float) -> float:
-        """The longest wait after attempt number ``attempt`` (from 1); a ``round_trip_s`` of 0.0 means unmeasured."""
+        """The longest wait in seconds after an attempt.
+
+        Args:
+            attempt: The number of the attempt, counted from 1.
+            round_trip_s: The measured time of a put in seconds, 0.0 if not measured yet.
+
+        Returns:
+            The window that the wait is drawn from, in seconds.
+        """
         scale = round_trip_s / _REFERENCE_ROUND_TRIP_S or 1.0
         longest = min(self.max_wait, self.max_wait * scale)
         # Doubling stops mattering long before 2**64.
         return min(longest, self.min_wait * scale * 2.0 ** min(attempt - 1, 64))
 
     def pacing(self, round_trip_s: Callable[[], float]) -> Pacing:
-        """Start the clock of one commit. ``round_trip_s`` is asked before each wait."""
+        """Start the clock of one commit.
+
+        Args:
+            round_trip_s: Returns the measured time of a put in seconds. Called before each wait.
+
+        Returns:
+            The pacing of this commit.
+        """
         return Pacing(self, round_trip_s)
 
 
 class Pacing:
-    """One commit's run of a `RetryPolicy`. ``attempts`` is the number begun, the first included."""
+    """A `RetryPolicy` applied to one commit. ``attempts`` counts the attempts begun, including the first."""
 
     def __init__(self, policy: RetryPolicy, round_trip_s: Callable[[], float]) -> None:
         self.attempts = 1
@@ -86,9 +110,9 @@ class Pacing:
         return ambient.monotonic_s() - self._started_s
 
     def pause(self, *, bounded_by_count: bool = True) -> bool:
-        """Wait before the next attempt; False, at once, when the policy has ended.
+        """Wait before the next attempt. Returns False at once if the policy has ended.
 
-        ``bounded_by_count=False`` lets time alone end it: a blind append that loses races is making no mistake.
+        With ``bounded_by_count=False`` only time ends the policy: a blind append that loses races does nothing wrong.
         """
         import tenacity
 
@@ -129,7 +153,7 @@ class Pacing:
 
 
 def read_again(read: Callable[[], T], is_transient: Callable[[BaseException], bool]) -> T:
-    """The answer of ``read``, asked a few times while its error is transient; the last error is raised as it is."""
+    """Call ``read`` and return its result. A transient error is retried a few times; the last error is raised as is."""
     try:
         return read()
     except Exception as error:
