@@ -307,3 +307,9 @@ def test_a_commit_that_removes_a_file_of_unknown_size_does_not_say_how_the_table
     assert propose(add(), remove()).net_files == (0, 0)
     assert propose(add(), unsized).net_files is None
     assert "net" not in commit_info_of(propose(add(), unsized))["txlog"]
+
+
+def test_a_commit_whose_files_may_be_in_the_table_already_does_not_say_how_it_grows() -> None:
+    assert propose(add()).net_files == (1, 1)
+    assert propose(add(), adds_are_new=False).net_files is None
+    assert propose(remove(), adds_are_new=False).net_files == (-1, -1)

@@ -106,6 +106,18 @@ def test_a_listing_that_shows_a_seal_and_misses_the_one_before_it_is_made_again(
     assert [each.checkpoint_id for each in staging.checkpoints("app")] == [1, 2, 4]
 
 
+def test_a_manifest_is_deleted_before_what_it_names(scripted: TableStore, scripted_log: Any) -> None:
+    """A removal that is cut short must not leave a seal of what is gone."""
+    staging = staging_of(scripted)
+    staging.stage(committable(task_id=0), committable(task_id=1))
+    staging.seal(sealed(committable(task_id=0), committable(task_id=1)))
+    (staged,) = staging.checkpoints("app")
+    staging.remove(reversed(staged.names))
+    first, *rest = scripted_log.names("delete")
+    assert first.endswith(".manifest")
+    assert sorted([first, *rest]) == sorted(staged.names)
+
+
 def test_a_staged_object_under_the_name_of_another_is_not_taken_for_it() -> None:
     """As a copy or a rename by hand leaves it: the name says one checkpoint or task, the bytes another."""
     store = memory_table_store()
