@@ -13,8 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError
+from txlog.expressions.predicates import bind_predicate
 from txlog.log.checkpoint.hint import last_checkpoint_bytes
 from txlog.log.state import TableState
+from txlog.log_files import delta_log
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_name, multipart_names
@@ -571,6 +573,25 @@ def test_the_hint_counts_what_the_checkpoint_holds(world: World) -> None:
     assert hint["size"] == table.num_rows == 1 + 1 + 1 + 5 + 1
     assert hint["numOfAddFiles"] == len(table) - table["add"].null_count == 5
     assert hint["sizeInBytes"] == len(written)
+
+
+@pytest.mark.parametrize("many", [1, 100])
+def test_a_list_in_memory_is_filtered_whether_or_not_the_checkpoint_is_still_there(
+    world: World, many: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A long list asks the checkpoint for typed statistics; where that is gone, the list answers by itself."""
+    monkeypatch.setattr(delta_log, "_MANY_FILES", many)
+    long_table(world, 4).write_checkpoint(world.open().newest_state())
+    log = world.open()
+    state = log.newest_state()
+    held = log.files(state)
+    for where, found in (("id = 1", held.num_rows), ("id < 1", 0)):
+        predicate = bind_predicate(where, state.schema)
+        assert log.matching_files(state, predicate).num_rows == found
+    for name in [*world.log.objects]:
+        if name not in ("_last_checkpoint", commit_name(state.version)):
+            world.log.delete(name)
+    assert log.matching_files(state, bind_predicate("id = 1", state.schema)).num_rows == held.num_rows
 
 
 def test_a_checkpoint_with_statistics_now_as_text_now_typed_loses_none(world: World) -> None:

@@ -44,6 +44,8 @@ _FRESH_MAX_S = 60.0
 """Where a look at the log costs a request, a state confirmed this recently is taken as it is."""
 _LONG_TAIL_COMMITS = 10
 """Reading so many commits costs more than to read the hint, which may name a newer checkpoint."""
+_MANY_FILES = 100_000
+"""The statistics of so many listed files take longer to parse than a checkpoint takes to give them typed."""
 _FAR_COMMITS = 64
 """Reading so many commits costs more than a listing, which shows a checkpoint that the hint does not name."""
 
@@ -247,12 +249,12 @@ class DeltaLog:
 
         judged_by = (predicate, state.schema, state.partition_columns)
         pruner, held = FilePruner(*judged_by), self._held_files(state)[1]
-        # A checkpoint has statistics typed, which a list in memory would have to parse.
-        if held is None or (pruner.needs_statistics and state.segment.checkpoint is not None):
+        has_many = held is not None and pruner.needs_statistics and held.num_rows >= _MANY_FILES
+        if held is None or (has_many and state.segment.checkpoint is not None):
             try:
                 with TxlogError.located(self.uri, state.version):
                     return self._files.files(self._on_short_tail(state), pruner)
-            except NotFoundError:
+            except (CorruptLogError, NotFoundError):
                 if held is None:
                     raise
         live = self.files(state)
