@@ -250,7 +250,7 @@ class CommitRun:
         if found == body:
             return _Seen.MINE
         try:
-            commit = parse_commit(found, self.target, table=self.log.uri, files=False)
+            commit = parse_commit(found, self.target, table=self.log.uri, limits=self.log.limits, files=False)
         except CorruptLogError as error:
             if body.startswith(found):
                 raise self._unknown("its version holds a torn commit that may be ours") from error
@@ -438,7 +438,8 @@ class CommitRun:
             logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)
             return
         try:
-            found = parse_commit(self.store.read(commit_name(self.sent)), self.sent, files=False).txn_id
+            body = self.store.read(commit_name(self.sent))
+            found = parse_commit(body, self.sent, limits=self.log.limits, files=False).txn_id
         except TxlogError:
             found = None
         landed = "is in the log" if found == self.proposal.txn_id else "was not seen in the log"

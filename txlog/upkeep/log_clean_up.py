@@ -17,7 +17,6 @@ from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Metadata, Protocol, Sidecar
-from txlog.protocol.commit_file import DEFAULT_LIMITS
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, parse_log_name
 from txlog.result import LogCleanUp
@@ -58,7 +57,7 @@ class _CleanUp:
         self._store = log.store.log
         self._state = state
         self._now_ms = ambient.now_ms()
-        self._reader = CheckpointReader(log.store, DEFAULT_LIMITS)
+        self._reader = CheckpointReader(log.store, log.limits)
 
     def run(self, dry_run: bool, most: int | None, on_progress: OnDeleted | None) -> LogCleanUp:
         files, is_settled = _settled_listing(self._store)

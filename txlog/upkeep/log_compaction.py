@@ -13,7 +13,7 @@ from txlog.log.compaction import compacted_bytes
 from txlog.log.state import TableState
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit
+from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import compacted_name
 from txlog.result import LogCompaction
@@ -39,7 +39,7 @@ def compact_log(log: DeltaLog, state: TableState, *, on_progress: OnRead | None 
     if last <= first:
         return None
     commits: list[Commit] = []
-    for commit in CommitReader(log.store, DEFAULT_LIMITS).read_range(first, last, files=True):
+    for commit in CommitReader(log.store, log.limits).read_range(first, last, files=True):
         commits.append(commit)
         if on_progress is not None:
             on_progress(len(commits), last + 1 - first)

@@ -13,7 +13,6 @@ from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, Totals
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.commit_file import DEFAULT_LIMITS
 from txlog.protocol.log_names import checksum_name
 from txlog.util.logs import logger
 
@@ -55,7 +54,7 @@ def _counted(log: DeltaLog, checkpoint: CheckpointFiles) -> Totals:
     import pyarrow.compute as pc
 
     num_files = size_bytes = 0
-    for batch in CheckpointReader(log.store, DEFAULT_LIMITS).adds(checkpoint, statistics=False):
+    for batch in CheckpointReader(log.store, log.limits).adds(checkpoint, statistics=False):
         num_files += batch.num_rows
         size_bytes += pc.sum(batch.column("size")).as_py() or 0
     return Totals(num_files, size_bytes)
