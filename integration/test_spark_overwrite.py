@@ -95,6 +95,23 @@ def test_the_session_may_say_that_overwrites_are_dynamic(
     assert own_rows(pair[0]) == [{"id": 7, "day": "tue"}]
 
 
+def test_rows_are_marked_as_deleted_where_the_table_has_deletion_vectors(
+    delta: SparkSession, read_delta: Callable[..., DataFrame], tmp_path: Path
+) -> None:
+    path = tmp_path / "t"
+    save(rows_of(delta, START), path, **{"delta.enableDeletionVectors": "true"})
+    save(rows_of(delta, [(1, "new")]), path, "overwrite", replaceWhere="id = 1")
+    kinds = [next(iter(line)) for line in commits(path)[-1]]
+    assert sorted(kinds) == ["add", "add", "commitInfo", "remove"]
+    assert sorted(row["id"] for row in own_rows(path)) == [1, 2, 3, 4]
+    read = {row["id"]: row["day"] for row in read_delta(path).collect()}
+    assert read == {1: "new", 2: "mon", 3: "tue", 4: None}
+    delta.sql(f"DELETE FROM delta.`{path}` WHERE id = 2")
+    save(rows_of(delta, [(3, "again")]), path, "overwrite", replaceWhere="id >= 2 AND id < 4")
+    assert {row["id"]: row["day"] for row in own_rows(path)} == {1: "new", 3: "again", 4: None}
+    assert sorted(row["id"] for row in read_delta(path).collect()) == [1, 3, 4]
+
+
 def test_a_row_outside_of_the_predicate_is_refused_in_its_task(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "t"
     save(rows_of(spark, START), path, partitionBy="day")

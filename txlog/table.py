@@ -364,8 +364,9 @@ class Table:
         """Replace rows of the table by ``data``, as one new version: every row, or those that satisfy ``where``.
 
         With ``where``, such as ``"day = '2026-11-20'"``, rows of ``data`` that do not satisfy it are refused, and every
-        other row of the table stays (Spark's ``replaceWhere``). Files of which all rows go are removed; of a file with
-        others besides, those are copied. A concurrent commit that touches what is replaced is a conflict, except for a
+        other row of the table stays (Spark's ``replaceWhere``). Files of which all rows go are removed. Of a file with
+        others besides, rows are marked as deleted where ``delta.enableDeletionVectors`` is set; else the others are
+        copied. A concurrent commit that touches what is replaced is a conflict, except for a
         blind append under the table's default isolation level, which counts as having come later.
 
         Args:

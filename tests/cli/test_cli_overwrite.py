@@ -68,12 +68,23 @@ def test_a_dry_run_says_how_many_rows_and_files_and_writes_nothing(
         "rows_deleted": gone,
         "rows_copied": copied,
         "files_removed": files,
+        "files_marked": 0,
     }
     shown = run("overwrite", table, rows, *condition, "--dry-run").stdout
     assert "1 row would take the place of" in shown
     assert sorted(table.rglob("*")) == before
     done = json.loads(run("overwrite", table, rows, *condition, "--json").stdout)
     assert [done[name] for name in ("rows_deleted", "rows_copied", "files_removed")] == [gone, copied, files]
+
+
+def test_a_dry_run_counts_files_that_would_only_be_marked(table: Path, rows: Path) -> None:
+    txlog.Table.open(table).set_properties({"delta.enableDeletionVectors": "true"})
+    rows.write_text("id,day\n2,mon\n")
+    told = json.loads(run("overwrite", table, rows, "--where", "id = 2", "--dry-run", "--json").stdout)
+    assert (told["files_marked"], told["files_removed"], told["rows_copied"], told["rows_deleted"]) == (1, 0, 0, 1)
+    done = run("overwrite", table, rows, "--where", "id = 2")
+    assert "1 row in place of 1 row in 1 file" in done.stdout
+    assert found(table) == [(1, "mon"), (2, "mon"), (3, "tue")]
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])

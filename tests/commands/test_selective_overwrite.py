@@ -102,7 +102,8 @@ def test_any_overwrite_is_a_delete_and_an_append(data: st.DataObject, tmp_path_f
     ids, days = st.none() | st.integers(0, 4), st.none() | st.sampled_from(["a", "b"])
     pairs = st.lists(st.tuples(ids, days), max_size=6)
     partition_by = data.draw(st.sampled_from([[], ["day"], ["id"]]))
-    table = Table.create(tmp_path_factory.mktemp("t") / "t", SCHEMA, partition_by)
+    properties = {"delta.enableDeletionVectors": data.draw(st.sampled_from(["true", "false"]))}
+    table = Table.create(tmp_path_factory.mktemp("t") / "t", SCHEMA, partition_by, properties)
     rows: list[tuple[Any, Any]] = []
     keeps: dict[str, Callable[[Any, Any], bool]] = {
         "id = 1": lambda id, day: id == 1,
@@ -169,7 +170,7 @@ def test_a_copy_takes_the_place_of_each_file_that_matched_in_part(tmp_path: Path
     assert found(table) == in_order([(n, "x") for n in range(15)] + [(15, "new")])
 
 
-def test_files_with_deleted_rows_are_copied_without_them(tmp_path: Path) -> None:
+def test_deletion_vectors_mark_what_goes_where_the_table_has_them_and_are_left_out_of_copies(tmp_path: Path) -> None:
     table = Table.create(tmp_path / "t", SCHEMA, (), {"delta.enableDeletionVectors": "true"})
     table.append(rows_of(*((n, "x") for n in range(6))))
     opened = table._open_table
@@ -180,16 +181,26 @@ def test_files_with_deleted_rows_are_copied_without_them(tmp_path: Path) -> None
     isolation = Isolation.SERIALIZABLE
     opened.commit(builder.build(txn_id="t", now_ms=1, isolation=isolation, operation="DELETE"), state)
     assert found(table) == [(n, "x") for n in (0, 2, 3, 5)]
-    assert table.overwrite(rows_of(), "id = 4").metrics.files_removed == 0
+    assert table.overwrite(rows_of(), "id = 4").metrics.vectors == 0
     result = table.overwrite(rows_of((3, "new")), "id >= 1 AND id < 4")
-    assert (result.metrics.rows_deleted, result.metrics.rows_copied) == (2, 2)
+    metrics = result.metrics
+    assert (metrics.rows_deleted, metrics.rows_copied, metrics.vectors, metrics.files_removed) == (2, 0, 1, 0)
     assert found(table) == [(0, "x"), (3, "new"), (5, "x")]
+    file = next(row for row in table.snapshot().files().to_pylist() if row["deletionVector"])
+    assert file["deletionVector"]["cardinality"] == 4
+    assert json.loads(file["stats"])["tightBounds"] is False
+    assert json.loads(file["stats"])["numRecords"] == 6
+    assert polars.read_delta(table.uri).height == 3
+    table.set_properties({"delta.enableDeletionVectors": "false"})
+    copied = table.overwrite(rows_of((0, "zero")), "id = 0").metrics
+    assert (copied.rows_copied, copied.vectors, copied.files_removed) == (1, 0, 1)
+    assert found(table) == [(0, "zero"), (3, "new"), (5, "x")]
 
 
 @pytest.mark.parametrize("key", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
 def test_a_copy_that_would_lose_what_the_table_records_is_refused(tmp_path: Path, key: str) -> None:
     table = made(tmp_path, ["day"], **{key: "true"})
-    with pytest.raises(txlog.UnsupportedFeatureError, match="would have to be copied") as caught:
+    with pytest.raises(txlog.UnsupportedFeatureError, match="only some rows of") as caught:
         table.overwrite(rows_of((1, "mon")), "id = 1")
     assert caught.value.features == (key,)
     assert found(table) == in_order(START)
@@ -471,9 +482,22 @@ def fail_after_an_overwrite(table: Table) -> None:
         raise ZeroDivisionError
 
 
-def test_a_transaction_that_fails_leaves_no_copy_behind(tmp_path: Path) -> None:
-    table = made(tmp_path, [])
+@pytest.mark.parametrize("vectors", ["true", "false"])
+def test_a_transaction_that_fails_leaves_no_copy_and_no_vector_behind(tmp_path: Path, vectors: str) -> None:
+    table = made(tmp_path, [], **{"delta.enableDeletionVectors": vectors})
     with pytest.raises(ZeroDivisionError):
         fail_after_an_overwrite(table)
     assert len([*Path(table.uri).rglob("*.parquet")]) == 1
+    assert not [*Path(table.uri).rglob("*.bin")]
     assert found(table) == in_order(START)
+
+
+def test_a_transaction_may_mark_rows_of_files_that_it_marked_or_added_before(tmp_path: Path) -> None:
+    table = made(tmp_path, [], **{"delta.enableDeletionVectors": "true"})
+    with table.transaction() as txn:
+        txn.append(rows_of((10, "a"), (11, "b"), (12, "c")))
+        txn.overwrite(rows_of((1, "new")), "id = 1")
+        txn.overwrite(rows_of((12, "new"), (2, "new")), "id = 2 OR id = 12")
+    assert found(table) == in_order([*START[2:], (10, "a"), (11, "b"), (1, "new"), (12, "new"), (2, "new")])
+    assert sum(file["deletionVector"] is not None for file in table.snapshot().files().to_pylist()) == 2
+    assert polars.read_delta(table.uri).height == 8

@@ -70,7 +70,7 @@ def overwrite_shown(uri: str, result: WriteResult) -> str:
         return append_shown(uri, result)
     metrics = result.metrics
     copied = f", {counted(metrics.rows_copied, 'row')} copied" if metrics.rows_copied else ""
-    gone = f"{counted(metrics.rows_deleted, 'row')} in {counted(metrics.files_removed, 'file')}"
+    gone = f"{counted(metrics.rows_deleted, 'row')} in {counted(metrics.files_removed + metrics.vectors, 'file')}"
     return f"{counted(metrics.rows, 'row')} in place of {gone}{copied}: {uri} is at version {result.version}"
 
 
@@ -81,7 +81,7 @@ def preview_facts(uri: str, preview: OverwritePreview) -> Facts:
 
 def preview_shown(uri: str, preview: OverwritePreview) -> str:
     copied = f", {counted(preview.rows_copied, 'row')} would be copied" if preview.rows_copied else ""
-    gone = f"{counted(preview.rows_deleted, 'row')} in {counted(preview.files_removed, 'file')}"
+    gone = f"{counted(preview.rows_deleted, 'row')} in {counted(preview.files_removed + preview.files_marked, 'file')}"
     at = f"{uri} stays at version {preview.version}"
     return f"{counted(preview.rows, 'row')} would take the place of {gone}{copied}: dry run, {at}"
 

@@ -30,6 +30,7 @@ class OverwritePreview:
         rows_deleted: How many rows would go; of files whose rows the log does not count, none are counted.
         rows_copied: How many rows would be copied, since they share a file with rows that go.
         files_removed: How many files would be removed.
+        files_marked: How many files would stay with some of their rows marked as deleted.
     """
 
     version: int
@@ -37,6 +38,7 @@ class OverwritePreview:
     rows_deleted: int
     rows_copied: int
     files_removed: int
+    files_marked: int
 
 
 def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -> OverwritePreview:
@@ -59,4 +61,11 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
     else:
         files = open_table.log.matching_files(state, predicate)
         replaced = replaced_by_predicate(open_table, state, predicate, files, None)
-    return OverwritePreview(state.version, rows, replaced.rows_deleted, replaced.rows_copied, len(replaced.removed))
+    return OverwritePreview(
+        state.version,
+        rows,
+        replaced.rows_deleted,
+        replaced.rows_copied,
+        len(replaced.removed),
+        replaced.files_marked,
+    )

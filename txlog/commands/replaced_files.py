@@ -1,18 +1,21 @@
 """What a selective overwrite takes out of a table version: whole files, and files whose other rows are copied.
 
 In: a table version and the region that is replaced: the rows of a predicate, or some partitions. Out: a `Replaced`: the
-live files that go, and new files with those of their rows that stay (copy-on-write, a copy for each file). Files that
-partition values decide are never opened; of the others the predicate's columns are read first, and the rest only where
-some rows match and some do not. PROTOCOL.md, "Add File and Remove File".
+live files that go. A file of which some rows stay gets a deletion vector where the table's property allows it; else
+its other rows are copied to a new file. Files that partition values decide are never opened; of the others the
+predicate's columns are read first, and the rest only to be copied.
+PROTOCOL.md, "Add File and Remove File", "Deletion Vectors".
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.arrow.arrays import flags_of
 from txlog.arrow.maps import partition_texts
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
@@ -22,11 +25,14 @@ from txlog.log.files import add_files_of
 from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
 from txlog.protocol.column_mapping import physical_fields
+from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.partition_values import canonical_text, decode, partition_key
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.protocol.statistics_read import num_records
+from txlog.protocol.wide_statistics import wide_statistics
+from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.read.scan_task import ScanTask, TaskReader
 from txlog.result import WriteMetrics
@@ -35,11 +41,18 @@ from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.row_guard import false_or_unknown
 from txlog.writer.task_committer import write_task
+from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_intent import WriteIntent
 from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 __all__ = [
+    "CopyPlan",
+    "MarkedFile",
     "Replaced",
     "decided_by_partitions",
     "live_rows",
@@ -57,6 +70,15 @@ class CopyPlan:
     unsent: UnsentFiles
 
 
+@dataclass(frozen=True, slots=True)
+class MarkedFile:
+    """A live file some of whose rows go: ``vector`` marks them, and those that were marked before; ``stats`` fit it."""
+
+    file: AddFile
+    vector: DeletionVectorDescriptor
+    stats: str
+
+
 @dataclass(slots=True)
 class Replaced:
     """Files that an overwrite takes out, and where their other rows go.
@@ -64,6 +86,8 @@ class Replaced:
     Attributes:
         looked_into: The files that may hold a row of the region, as the log names them: what the overwrite read.
         removed: The live files that go, those that are copied in part among them.
+        marked: The live files that stay with another deletion vector; empty where nothing is written.
+        files_marked: How many these are, or would be.
         copies: New files, with the rows of removed files that lie outside of the region.
         rows_deleted: How many rows of the region go; files that went as a whole, and whose rows the log does not count,
             add nothing.
@@ -72,9 +96,11 @@ class Replaced:
 
     looked_into: list[str] = field(default_factory=list)
     removed: list[AddFile] = field(default_factory=list)
+    marked: list[MarkedFile] = field(default_factory=list)
     copies: list[PendingFile] = field(default_factory=list)
     rows_deleted: int = 0
     rows_copied: int = 0
+    files_marked: int = 0
 
     def remove_whole(self, *files: AddFile) -> None:
         """Files all of whose rows go."""
@@ -91,6 +117,7 @@ class Replaced:
             files_removed=len(self.removed),
             rows_deleted=self.rows_deleted,
             rows_copied=self.rows_copied,
+            vectors=self.files_marked,
         )
 
     def operation_metrics(self, intent: WriteIntent, metrics: WriteMetrics) -> dict[str, str]:
@@ -150,6 +177,8 @@ def replace_region(
         replaced.remove_whole(*add_files_of(builder.live(open_table.log.files(state))))
         builder.read_table()
     builder.remove(*replaced.removed)
+    for marked in replaced.marked:
+        builder.replace_vector(marked.file, marked.vector, stats=marked.stats)
     return replaced
 
 
@@ -170,39 +199,105 @@ def replaced_by_predicate(
         found.remove_whole(*_whole_matches(open_table.uri, files, state, predicate))
         return found
     columns = sorted(predicate.columns())
-    some = TaskReader(open_table.store, select(open_table.uri, state, columns))
+    some = TaskReader(open_table.store, select(open_table.uri, state, columns, position_column=_POSITION))
+    vectors = _takes_vectors(state)
+    marks: list[tuple[AddFile, NDArray[np.uint64]]] = []
     tasks = ScanPlan(select(open_table.uri, state), files).tasks()
     for add, task in zip(add_files_of(files), tasks, strict=True):
-        rows = staying = 0
-        for batch in some.batches(task):
-            rows += batch.num_rows
-            staying += false_or_unknown(predicate, batch).true_count
-        if staying == rows:
+        matched, staying = _matched(some, task, predicate)
+        if not len(matched):
+            continue
+        found.rows_deleted += len(matched)
+        if staying and vectors and num_records(add.stats) is not None:
+            _check_unrecorded(state, add.path, predicate)
+            marks.append((add, matched))
             continue
         found.removed.append(add)
-        found.rows_deleted += rows - staying
         found.rows_copied += staying
         if staying:
+            _check_unrecorded(state, add.path, predicate)
             _check_copying(state, add.path, predicate)
             if copies is not None:
                 found.copies += _copied(open_table, task, predicate, copies, len(found.copies))
+    found.files_marked = len(marks)
+    if copies is not None and marks:
+        found.marked += _marked(open_table, state, marks, copies)
     return found
+
+
+_POSITION = "row\0position"
+
+
+def _matched(reader: TaskReader, task: ScanTask, predicate: Predicate) -> tuple[NDArray[np.uint64], int]:
+    """The positions of a file's live rows that satisfy the predicate, ascending, and how many live rows do not."""
+    import numpy as np
+
+    staying = 0
+    matched = [np.empty(0, np.uint64)]
+    for batch in reader.batches(task):
+        outside = flags_of(false_or_unknown(predicate, batch))
+        staying += int(outside.sum())
+        matched.append(batch.column(_POSITION).to_numpy()[~outside].astype(np.uint64))
+    return np.concatenate(matched), staying
+
+
+def _takes_vectors(state: TableState) -> bool:
+    features = state.protocol.writer_features or ()
+    return state.properties.enable_deletion_vectors and "deletionVectors" in features
+
+
+def _marked(
+    open_table: OpenTable,
+    state: TableState,
+    marks: Sequence[tuple[AddFile, NDArray[np.uint64]]],
+    copies: CopyPlan,
+) -> list[MarkedFile]:
+    """Write the deletion vectors of all files: what was dead before, and the rows that go now."""
+    import numpy as np
+
+    known = DeletionVectorReader(open_table.store, state.version)
+    dead = []
+    for add, matched in marks:
+        rows = num_records(add.stats) or 0
+        before = None if add.deletion_vector is None else known.dead_rows(add.deletion_vector, rows)
+        dead.append(matched if before is None else np.union1d(before, matched))
+    length = copies.plan.random_prefix_length
+    descriptors, _ = write_vectors(open_table.store.files, dead, random_prefix_length=length)
+    copies.unsent.own(path.path for path in {vector_path(each) for each in descriptors} if path is not None)
+    return [
+        MarkedFile(
+            add,
+            vector,
+            wide_statistics(
+                add.stats,
+                num_records=num_records(add.stats) or 0,
+                dead_before=add.deletion_vector.cardinality if add.deletion_vector else 0,
+            ),
+        )
+        for (add, _), vector in zip(marks, descriptors, strict=True)
+    ]
+
+
+def _check_unrecorded(state: TableState, path: str, predicate: Predicate) -> None:
+    """A version that changes a part of a file's rows must hold the changes, where the table records them."""
+    if state.properties.enable_change_data_feed:
+        raise UnsupportedFeatureError(
+            f"only some rows of {path} satisfy {predicate}, and the table records every changed row"
+            " (delta.enableChangeDataFeed), which this release does not do for a part of a file. Replace whole"
+            " partitions or files, or unset the property first",
+            features=("delta.enableChangeDataFeed",),
+        )
 
 
 def _check_copying(state: TableState, path: str, predicate: Predicate) -> None:
     """What a copy would have to carry along, and this release does not write."""
-    properties = state.properties
-    for is_set, key, what in (
-        (properties.enable_change_data_feed, "delta.enableChangeDataFeed", "records every changed row"),
-        (properties.enable_row_tracking, "delta.enableRowTracking", "keeps the ids of its rows"),
-    ):
-        if is_set:
-            raise UnsupportedFeatureError(
-                f"only some rows of {path} satisfy {predicate}, so the others would have to be copied; but the table"
-                f" {what} ({key}), which this release does not do for copies. Replace whole partitions or files, or"
-                " unset the property first",
-                features=(key,),
-            )
+    if state.properties.enable_row_tracking:
+        raise UnsupportedFeatureError(
+            f"only some rows of {path} satisfy {predicate}, so the others would have to be copied; but the table"
+            " keeps the ids of its rows (delta.enableRowTracking), which this release does not do for copies. Replace"
+            " whole partitions or files, or set delta.enableDeletionVectors",
+            features=("delta.enableRowTracking",),
+        )
 
 
 def _copied(
