@@ -19,7 +19,6 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     CommitRetriesExhaustedError,
     CommitStateUnknownError,
-    ConcurrentDeleteReadError,
     ConflictError,
     CorruptLogError,
     MetadataChangedError,
@@ -265,6 +264,41 @@ def test_resolve_fences_a_version_that_nobody_took(table: OpenTable, scripted_lo
     assert append(table).version == 3
 
 
+def test_a_failure_after_another_writer_took_the_unknown_version_is_no_longer_unknown(
+    table: OpenTable, open_handle: Any, scripted_log: Any
+) -> None:
+    """A put was lost, somebody else took the version: what fails at the next one has failed for certain."""
+
+    def lost(real: Any, name: str, body: bytes) -> PutOutcome:
+        return PutOutcome.UNKNOWN
+
+    def somebody_else_was_first(real: Any, name: str, body: bytes) -> PutOutcome:
+        append(open_handle())
+        return real(name, body)  # type: ignore[no-any-return]
+
+    def refused(real: Any, name: str, body: bytes) -> PutOutcome:
+        raise StorageError("no space left on device")
+
+    scripted_log.script["put_if_absent"] = [lost, somebody_else_was_first, None, refused]
+    with pytest.raises(StorageError, match="no space left") as raised:
+        append(table)
+    assert not isinstance(raised.value, CommitStateUnknownError)
+    assert raised.value.version == 3
+
+
+def test_a_commit_found_by_reading_on_top_of_a_version_that_is_gone_is_not_acknowledged(
+    table: OpenTable, scripted_log: Any
+) -> None:
+    def clean_up_land_and_lose_the_answer(real: Any, name: str, body: bytes) -> PutOutcome:
+        del scripted_log.inner.objects[commit_name(1)]
+        real(name, body)
+        return PutOutcome.UNKNOWN
+
+    scripted_log.script["put_if_absent"] = [clean_up_land_and_lose_the_answer]
+    with pytest.raises(CommitStateUnknownError, match="version 1"):
+        append(table)
+
+
 # --- 4: absence means "never taken" only near the head ------------------------------------------------------
 
 
@@ -384,49 +418,6 @@ def test_a_checkpoint_that_is_gone_is_nothing_to_build_on(
         append(table)
     assert sorted(scripted_log.inner.objects) == [commit_name(0)]
     assert Table(open_handle()).snapshot().version == 0
-
-
-def clean_up_the_winners(scripted_log: Any, open_table: OpenTable) -> Any:
-    """A step: other writers commit twice, checkpoint, and clean up; then our put is sent."""
-
-    def step(real: Any, name: str, body: bytes) -> PutOutcome:
-        append(open_table)
-        append(open_table)
-        open_table.log.write_checkpoint(open_table.log.newest_state())
-        outcome = real(name, body)
-        del scripted_log.inner.objects[commit_name(2)]
-        return outcome  # type: ignore[no-any-return]
-
-    return step
-
-
-def test_a_blind_append_steps_over_winners_that_were_cleaned_up(
-    table: OpenTable, open_handle: Any, scripted_log: Any
-) -> None:
-    other = open_handle()
-    append(other)
-    scripted_log.script["put_if_absent"] = [clean_up_the_winners(scripted_log, other)]
-    result = append(table)
-    assert result.outcome == "committed"
-    assert result.version == 5
-
-
-def test_an_overwrite_conflicts_with_winners_that_were_cleaned_up(
-    table: OpenTable, open_handle: Any, scripted_log: Any
-) -> None:
-    other = open_handle()
-
-    def win_and_clean_up(real: Any, name: str, body: bytes) -> PutOutcome:
-        for _ in range(3):
-            append(other)
-        other.log.write_checkpoint(other.log.newest_state())
-        outcome = real(name, body)
-        del scripted_log.inner.objects[commit_name(3)]
-        return outcome  # type: ignore[no-any-return]
-
-    scripted_log.script["put_if_absent"] = [win_and_clean_up]
-    with pytest.raises(ConcurrentDeleteReadError):
-        append(table, mode="overwrite")
 
 
 # --- 5: a list is a hint ------------------------------------------------------------------------------------
@@ -573,57 +564,7 @@ def test_an_append_makes_the_same_calls_at_version_two_hundred(table: OpenTable,
     assert asked(scripted_log) == early
 
 
-# --- 8: durable before acknowledged -------------------------------------------------------------------------
-
-
-def test_a_commit_whose_directory_cannot_be_synced_is_never_acknowledged(table: OpenTable, scripted_log: Any) -> None:
-    def visible_but_not_durable(real: Any, name: str, body: bytes) -> PutOutcome:
-        real(name, body)
-        return PutOutcome.NOT_DURABLE
-
-    scripted_log.script["put_if_absent"] = [visible_but_not_durable]
-    with pytest.raises(CommitStateUnknownError, match="synced"):
-        append(table)
-    assert scripted_log.names("put_if_absent") == [commit_name(2)]
-
-
-def test_our_commit_found_by_reading_is_made_durable_before_it_is_acknowledged(
-    table: OpenTable, scripted_log: Any
-) -> None:
-    scripted_log.script["put_if_absent"] = [land_and_lose_the_answer]
-    append(table)
-    assert commit_name(2) in scripted_log.names("make_durable")
-
-
-def test_our_commit_found_by_reading_that_cannot_be_synced_is_unknown(table: OpenTable, scripted_log: Any) -> None:
-    def failing(real: Any, name: str) -> None:
-        raise StorageError("EIO")
-
-    scripted_log.script["put_if_absent"] = [land_and_lose_the_answer]
-    scripted_log.script["make_durable"] = [failing]
-    with pytest.raises(CommitStateUnknownError):
-        append(table)
-
-
-def test_a_replay_after_a_crash_between_link_and_sync_makes_the_commit_durable(
-    table: OpenTable, open_handle: Any, scripted_log: Any
-) -> None:
-    append(table, app_id="ingest", checkpoint_id=1)
-    restarted = open_handle()
-    scripted_log.calls.clear()
-    result = append(restarted, app_id="ingest", checkpoint_id=1)
-    assert result.outcome == "already_committed"
-    assert commit_name(2) in scripted_log.names("make_durable")
-
-
-def test_a_foreign_version_is_made_durable_before_the_next_is_linked(
-    table: OpenTable, open_handle: Any, scripted_log: Any
-) -> None:
-    append(open_handle())
-    scripted_log.calls.clear()
-    append(table)
-    synced = scripted_log.calls.index(("make_durable", commit_name(2)))
-    assert synced < scripted_log.calls.index(("put_if_absent", commit_name(3)))
+# --- 8: durable before acknowledged: test_durability.py; a store that cannot tell who was first -----------
 
 
 def test_a_store_that_ignores_the_condition_is_refused_before_the_first_write(
@@ -641,6 +582,21 @@ def test_a_store_that_ignores_the_condition_is_refused_before_the_first_write(
     assert {name: body for name, (body, _) in scripted_log.inner.objects.items()} == {
         name: body for name, (body, _) in before.items()
     }
+
+
+def test_a_store_that_could_not_be_probed_at_the_first_commit_is_probed_at_the_second(
+    table: OpenTable, open_handle: Any, scripted_log: Any
+) -> None:
+    """In a copy that has its head as a checkpoint alone there is no commit to try it with."""
+    scripted_log.inner.capabilities = OBJECT_STORE
+    table.log.write_checkpoint(table.log.newest_state())
+    del scripted_log.inner.objects[commit_name(1)]
+    copy = open_handle()
+    scripted_log.calls.clear()
+    append(copy)
+    assert scripted_log.names("put_if_absent") == [commit_name(2)]
+    append(copy)
+    assert scripted_log.names("put_if_absent") == [commit_name(2), commit_name(2), commit_name(3)]
 
 
 # --- 9: after the commit ------------------------------------------------------------------------------------

@@ -1,14 +1,19 @@
-"""What follows a commit when several writers share a table: one checkpoint an interval, not one of each."""
+"""What follows a commit: one checkpoint an interval for all writers of a table, and one at a time in a process."""
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
 
 import txlog
+from txlog.commit.open_table import OpenTable
 from txlog.log.checkpoint.due import checkpoint_is_due
+from txlog.store.base import PutOutcome
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 EVERY_TEN = {"delta.checkpointInterval": "10"}
@@ -53,3 +58,42 @@ def test_a_hint_at_a_checkpoint_that_is_gone_keeps_nobody_from_writing_the_next_
     hint.write_bytes(orjson.dumps({"version": 9, "size": 3}))
     append_and_drain(table)
     assert checkpoints_of(table) == [10]
+
+
+def checkpoints_in_memory(scripted_log: Any) -> list[str]:
+    return sorted(name for name in scripted_log.inner.objects if name.endswith(".checkpoint.parquet"))
+
+
+def test_while_one_checkpoint_is_being_written_no_other_begins(table: OpenTable, scripted_log: Any) -> None:
+    """A busy writer does not queue checkpoints behind a slow one: the next begins when it is done."""
+    go_on, begun = threading.Event(), threading.Event()
+
+    def slow_checkpoint(real: Any, name: str, body: bytes) -> PutOutcome:
+        if "checkpoint" in name:
+            begun.set()
+            assert go_on.wait(60)
+        return real(name, body)  # type: ignore[no-any-return]
+
+    txlog.Table(table).set_properties({"delta.checkpointInterval": "1"})
+    table.post_commit.drain()
+    before = checkpoints_in_memory(scripted_log)
+    scripted_log.script["put_if_absent"] = [slow_checkpoint] * 10
+    txlog.Table(table).append(ROW)
+    assert begun.wait(60)
+    for _ in range(3):
+        txlog.Table(table).append(ROW)
+    go_on.set()
+    table.post_commit.drain()
+    assert len(checkpoints_in_memory(scripted_log)) == len(before) + 1
+
+
+def test_a_forked_process_does_not_wait_for_the_checkpoint_of_its_parent(table: OpenTable, scripted_log: Any) -> None:
+    """It inherited the object, but not the thread that does the work."""
+    txlog.Table(table).set_properties({"delta.checkpointInterval": "1"})
+    table.post_commit.drain()
+    before = checkpoints_in_memory(scripted_log)
+    table.post_commit._running = Future()
+    table.post_commit._process_id -= 1
+    txlog.Table(table).append(ROW)
+    table.post_commit.drain()
+    assert len(checkpoints_in_memory(scripted_log)) == len(before) + 1

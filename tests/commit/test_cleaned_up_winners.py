@@ -1,0 +1,125 @@
+"""A put that lost to commits which were cleaned up before they could be read: what is safe, and what is a conflict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from txlog.commands.batch_write import write_batch
+from txlog.commands.write_planning import WriteOptions
+from txlog.commit.open_table import OpenTable
+from txlog.errors import (
+    ConcurrentDeleteReadError,
+    ConcurrentTransactionError,
+    MetadataChangedError,
+    ProtocolChangedError,
+)
+from txlog.protocol.log_names import commit_name
+from txlog.result import WriteResult
+from txlog.store.base import PutOutcome
+from txlog.table import Table
+
+ROWS = pa.table({"id": pa.array([1], pa.int64())})
+
+
+def append(open_table: OpenTable, **options: Any) -> WriteResult:
+    return write_batch(open_table, ROWS, WriteOptions(create=True, **options))
+
+
+def lose_to_what_is_cleaned_up(scripted_log: Any, other: OpenTable, step: Callable[[], object]) -> Any:
+    """A put that loses version 2; ``step`` is version 3, of which only a checkpoint of version 4 is left."""
+
+    def put(real: Any, name: str, body: bytes) -> PutOutcome:
+        append(other)
+        step()
+        append(other)
+        other.log.write_checkpoint(other.log.newest_state())
+        del scripted_log.inner.objects[commit_name(3)]
+        return real(name, body)  # type: ignore[no-any-return]
+
+    return put
+
+
+def clean_up_the_winners(scripted_log: Any, open_table: OpenTable) -> Any:
+    """A step: other writers commit twice, checkpoint, and clean up; then our put is sent."""
+
+    def step(real: Any, name: str, body: bytes) -> PutOutcome:
+        append(open_table)
+        append(open_table)
+        open_table.log.write_checkpoint(open_table.log.newest_state())
+        outcome = real(name, body)
+        del scripted_log.inner.objects[commit_name(2)]
+        return outcome  # type: ignore[no-any-return]
+
+    return step
+
+
+def test_a_blind_append_steps_over_winners_that_were_cleaned_up(
+    table: OpenTable, open_handle: Any, scripted_log: Any
+) -> None:
+    other = open_handle()
+    append(other)
+    scripted_log.script["put_if_absent"] = [clean_up_the_winners(scripted_log, other)]
+    result = append(table)
+    assert result.outcome == "committed"
+    assert result.version == 5
+
+
+def test_an_overwrite_conflicts_with_winners_that_were_cleaned_up(
+    table: OpenTable, open_handle: Any, scripted_log: Any
+) -> None:
+    other = open_handle()
+    scripted_log.script["put_if_absent"] = [lose_to_what_is_cleaned_up(scripted_log, other, lambda: append(other))]
+    with pytest.raises(ConcurrentDeleteReadError):
+        append(table, mode="overwrite")
+
+
+@pytest.mark.parametrize(
+    ("properties", "error"),
+    [
+        ({"owner": "else"}, MetadataChangedError),
+        ({"delta.enableDeletionVectors": "true"}, ProtocolChangedError),
+    ],
+)
+def test_a_change_of_metadata_or_protocol_in_a_cleaned_up_commit_is_a_conflict(
+    table: OpenTable, open_handle: Any, scripted_log: Any, properties: dict[str, str], error: type[Exception]
+) -> None:
+    other = open_handle()
+    change = lose_to_what_is_cleaned_up(scripted_log, other, lambda: Table(other).set_properties(properties))
+    scripted_log.script["put_if_absent"] = [change]
+    with pytest.raises(error):
+        append(table)
+
+
+@pytest.mark.parametrize("where", [None, "id = 1"])
+def test_an_append_that_read_the_table_conflicts_with_commits_that_were_cleaned_up(
+    table: OpenTable, open_handle: Any, scripted_log: Any, where: str | None
+) -> None:
+    """It removes nothing, but the rows that it was computed from may have been deleted meanwhile."""
+    other = open_handle()
+    emptied = lose_to_what_is_cleaned_up(scripted_log, other, lambda: append(other, mode="overwrite"))
+    scripted_log.script["put_if_absent"] = [emptied]
+    transaction = Table(table).transaction()
+    with pytest.raises(ConcurrentDeleteReadError, match="cleaned up"), transaction:
+        transaction.append(pa.table(transaction.read(where)))
+    assert Table(open_handle()).snapshot().version == 4
+
+
+@pytest.mark.parametrize(("theirs", "outcome"), [(7, "already_committed"), (8, "ConcurrentTransactionError")])
+def test_a_cleaned_up_commit_of_the_same_application_is_a_replay_or_a_conflict(
+    table: OpenTable, open_handle: Any, scripted_log: Any, theirs: int, outcome: str
+) -> None:
+    """The same checkpoint: ours is a replay. A later one: nothing proves that ours landed."""
+    other = open_handle()
+    twin = lose_to_what_is_cleaned_up(scripted_log, other, lambda: append(other, app_id="orders", checkpoint_id=theirs))
+    scripted_log.script["put_if_absent"] = [twin]
+    if outcome == "already_committed":
+        result = append(table, app_id="orders", checkpoint_id=7)
+        assert (result.outcome, result.version) == (outcome, None)
+    else:
+        with pytest.raises(ConcurrentTransactionError):
+            append(table, app_id="orders", checkpoint_id=7)
+    assert Table(open_handle()).snapshot().transaction_version("orders") == theirs
