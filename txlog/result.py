@@ -91,11 +91,10 @@ class WriteResult:
     def __str__(self) -> str:
         parts = [f"version={self.version}", self.outcome.replace("_", " ")]
         if self.outcome == "committed":
-            parts += [
-                counted(self.metrics.rows, "row"),
-                counted(self.metrics.files, "file"),
-                human_size(self.metrics.bytes),
-            ]
+            did = self.metrics
+            changes = {"inserted": did.rows_inserted, "updated": did.rows_updated, "deleted": did.rows_deleted}
+            told = [f"{counted(number, 'row')} {what}" for what, number in changes.items() if number]
+            parts += [*(told or [counted(did.rows, "row")]), counted(did.files, "file"), human_size(did.bytes)]
         parts.append(counted(self.attempts, "attempt"))
         return f"WriteResult({', '.join(parts)})"
 

@@ -46,6 +46,10 @@ from txlog.util.api_hints import MADE_BY, explains_call, explains_calls, no_attr
 from txlog.util.arguments import described, names_in, type_name_of, whole_number
 
 if TYPE_CHECKING:
+    from txlog.commands.merge_builder import MergeBuilder
+    from txlog.commands.row_change.options import OnConflict, OnFiles, RowMode
+    from txlog.commands.upsert.source import OnDuplicate
+    from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
     from txlog.expressions.predicates import Predicate
 
 __all__ = ["Table", "write"]
@@ -425,6 +429,169 @@ class Table:
             target_file_size_bytes=target_file_size,
         )
         return write_batch(self._open_table, data, options, on_progress)
+
+    def delete(
+        self,
+        where: str | Predicate | None = None,
+        *,
+        mode: RowMode | None = None,
+        on_conflict: OnConflict = "rerun",
+        read_version: int | None = None,
+        app_id: str | None = None,
+        checkpoint_id: int | None = None,
+        fingerprint: str | None = None,
+        user_metadata: str | None = None,
+        on_progress: OnFiles | None = None,
+    ) -> WriteResult:
+        """Delete the rows for which ``where`` (a condition in SQL) is true; None deletes all.
+
+        A delete never fails because of rows that others write meanwhile: after a lost race it is executed again on the
+        newest version, and looks only into files that are new. The result is as if it had run alone, in the order of
+        the commits. One that matches nothing commits nothing.
+
+        Args:
+            where: A condition in SQL, or one built from `txlog.col`. Rows for which it is unknown (null) stay.
+            mode: "merge-on-read" marks rows dead by deletion vectors, "copy-on-write" writes their files again. None:
+                vectors where the table enables them (``delta.enableDeletionVectors``), else copies. Files whose
+                partition values or statistics prove that every row matches are never opened.
+            on_conflict: "rerun", or "fail": conflict with commits that touch what was read, by Delta's rules.
+            read_version: Delete as of this version, and conflict with later commits that touch what was read.
+            app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`: the delete happens at most once.
+            on_progress: Called with the files looked into so far, and all that will be.
+
+        Raises ``InvalidInputError`` for a condition that does not fit and for an append-only table,
+        ``UnsupportedFeatureError`` for a table whose change data feed is on, ``ConflictError`` (nothing landed),
+        ``CommitStateUnknownError`` (it may have; see `resolve`).
+        """
+        from txlog.commands.delete import delete_rows
+        from txlog.commands.row_change.options import RowOptions
+
+        options = RowOptions(
+            mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
+        )
+        return delete_rows(self._open_table, where, options)
+
+    def update(
+        self,
+        values: Mapping[str, Any],
+        where: str | Predicate | None = None,
+        *,
+        mode: RowMode | None = None,
+        on_conflict: OnConflict = "rerun",
+        read_version: int | None = None,
+        app_id: str | None = None,
+        checkpoint_id: int | None = None,
+        fingerprint: str | None = None,
+        user_metadata: str | None = None,
+        on_progress: OnFiles | None = None,
+    ) -> WriteResult:
+        """Set columns of the rows for which ``where`` is true; None means all rows.
+
+        Args:
+            values: The columns to set. A string is an SQL expression over the row's old values (``"amount * 1.1"``; a
+                text stands in quotes: ``"'paid'"``), any other value is itself, None is null, and a function gets rows
+                as a ``pyarrow.RecordBatch`` and returns an array; it must return the same for the same rows.
+                ``current_timestamp()`` is read once. Rows may move to other partitions.
+            where: As for `delete`, as are the other arguments, the behaviour beside other writers and the errors.
+
+        Besides, ``InvalidInputError`` for a value that does not fit its column, and for null where it is NOT NULL.
+        """
+        from txlog.commands.row_change.options import RowOptions
+        from txlog.commands.update import update_rows
+
+        options = RowOptions(
+            mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
+        )
+        return update_rows(self._open_table, values, where, options)
+
+    def upsert(
+        self,
+        rows: Any,
+        keys: Iterable[str],
+        *,
+        when_matched: WhenMatched = "update",
+        when_not_matched: WhenNotMatched = "insert",
+        update_columns: Sequence[str] | None = None,
+        on_duplicate: OnDuplicate = "error",
+        sequence_by: str | None = None,
+        mode: RowMode | None = None,
+        on_conflict: OnConflict = "rerun",
+        read_version: int | None = None,
+        app_id: str | None = None,
+        checkpoint_id: int | None = None,
+        fingerprint: str | None = None,
+        user_metadata: str | None = None,
+        on_progress: OnFiles | None = None,
+    ) -> WriteResult:
+        """Update the rows whose keys ``rows`` have, and insert the others, as one new version.
+
+        An upsert never fails because of rows that others write meanwhile, of the same keys too: after a lost race it
+        is executed again on the newest version, and the result is as if it had run alone, in the order of the commits.
+        That is no protection for values that were computed from an earlier read: give ``read_version`` for those.
+
+        Args:
+            rows: Anything `append` takes, with every column of the table; read once, and put into a temporary file
+                where it is large.
+            keys: The columns that identify a row, or paths into structs ("address.zip"): integer, string, binary,
+                boolean, date, timestamp or decimal. A null key in ``rows`` is an error; in the table it matches
+                nothing. Several rows of the table with one key are all replaced by the one of ``rows``.
+            when_matched: "update", or "ignore": rows whose keys the table has change nothing.
+            when_not_matched: "insert", or "ignore": rows whose keys the table lacks change nothing.
+            update_columns: The columns that matched rows get from ``rows``; all others keep their values. Then each
+                row of the table with the key is updated. None: matched rows are replaced whole.
+            on_duplicate: A key that two of ``rows`` have is an "error", or the "last" one counts.
+            sequence_by: A column whose greatest value says which is the last; equal ones by arrival.
+
+        The other arguments are those of `delete`, and so are the errors; besides, ``SchemaMismatchError`` for columns
+        that are absent or do not fit, and ``InvalidInputError`` naming a null or repeated key.
+        """
+        from txlog.commands.row_change.options import RowOptions
+        from txlog.commands.upsert.upsert import UpsertOptions, upsert_rows
+
+        options = RowOptions(
+            mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
+        )
+        how = UpsertOptions(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
+        return upsert_rows(self._open_table, rows, how, options)
+
+    def merge(
+        self,
+        source: Any,
+        on: str | Iterable[str],
+        *,
+        source_alias: str = "source",
+        target_alias: str = "target",
+        mode: RowMode | None = None,
+        on_conflict: OnConflict = "rerun",
+        read_version: int | None = None,
+        app_id: str | None = None,
+        checkpoint_id: int | None = None,
+        fingerprint: str | None = None,
+        user_metadata: str | None = None,
+        on_progress: OnFiles | None = None,
+    ) -> MergeBuilder:
+        """Begin a merge of ``source`` into the table; clauses and ``execute()`` follow (see `MergeBuilder`).
+
+        ``table.merge(rows, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()``
+        is what `upsert` does by keys, row by row of the table.
+
+        Args:
+            source: Anything `append` takes; columns that the table lacks may be used in conditions and values.
+            on: Which rows match: equalities of a column of each side joined by AND, and terms on the table alone; or
+                the names of key columns. A null matches nothing. Any other join is refused by name.
+            source_alias: The name of the source in conditions and values.
+            target_alias: The name of the table there.
+
+        The other arguments, and the behaviour beside other writers, are those of `delete`.
+        """
+        from txlog.commands.merge import MergeOptions
+        from txlog.commands.merge_builder import MergeBuilder
+        from txlog.commands.row_change.options import RowOptions
+
+        options = RowOptions(
+            mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
+        )
+        return MergeBuilder(self._open_table, source, MergeOptions(on, source_alias, target_alias), options)
 
     def add_files(
         self, paths: Sequence[str], *, user_metadata: str | None = None, on_progress: OnProgress | None = None

@@ -228,6 +228,7 @@ def test_races_are_bounded_by_time_not_by_their_number(
         clock.elapsed_s += 10
         append(table)
 
+    append(table)
     plan = RemoveEverything(few, before=never_done, work_s=1.0)
     with pytest.raises(CommitRetriesExhaustedError, match="Nothing landed"):
         few.commit_plan(plan, few.writable_state())

@@ -158,8 +158,8 @@ class OpenTable:
     def commit_plan(self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None) -> WriteResult:
         """Execute ``plan`` on ``state`` and commit it, executed again as often as others change files first.
 
-        Raises what ``Plan.execute`` and `commit` raise. ``unsent`` is told of the first put: after that no file of the
-        plan may be deleted.
+        A plan that finds nothing to do at once commits nothing. Raises what ``Plan.execute`` and `commit` raise.
+        ``unsent`` is told of the first put: after that no file of the plan may be deleted.
         """
         try:
             proposal = plan.execute(state)
@@ -169,6 +169,8 @@ class OpenTable:
             if newest.version == state.version or (newest.protocol, newest.metadata) != definition:
                 raise
             state, proposal = newest, plan.execute(newest)
+        if not proposal.actions:  # it found nothing to do, so no commit could make it wrong or right
+            return WriteResult(state.version, "committed", 0, "")
         return self.commit(proposal, state, plan=plan, unsent=unsent)
 
     def make_version_durable(self, version: int) -> None:

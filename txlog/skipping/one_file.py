@@ -86,11 +86,15 @@ class Pruner:
         bounds = self._statistics.read(stats)
         if bounds.num_records == 0:
             return False
-        facts = self.partition_facts(partition_values)
-        for path in self.paths:
-            if path not in facts:
-                facts[path] = _facts_of(bounds, path, self.schema)
-        return possible(self.predicate, facts)[0]
+        return possible(self.predicate, self._facts(bounds) | self.partition_facts(partition_values))[0]
+
+    def statistics_facts(self, stats: str | None) -> dict[Path, Facts]:
+        """What these statistics tell of the columns that the predicate names and that are no partition columns."""
+        return self._facts(self._statistics.read(stats))
+
+    def _facts(self, bounds: FileBounds) -> dict[Path, Facts]:
+        paths = (path for path in self.paths if path[0] not in self._partition_types)
+        return {path: _facts_of(bounds, path, self.schema) for path in paths}
 
     def partition_may_match(self, partition_values: Mapping[str, str | None]) -> bool:
         """The same by the partition values alone. A column without an entry is unknown, which is not null."""

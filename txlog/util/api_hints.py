@@ -26,14 +26,9 @@ MADE_BY = {
 }
 """What makes the objects of classes that nobody calls."""
 
-_DELETE = "to delete whole partitions, in one table.transaction() as txn: txn.remove_partitions(where)"
 _OTHER_WRITER = "deltalake does it, also while txlog appends; Spark's Delta does it, in turns with other writers"
 
 NOT_BUILT = {
-    "delete": f"{_DELETE}; for single rows, {_OTHER_WRITER}",
-    "update": _OTHER_WRITER,
-    "upsert": _OTHER_WRITER,
-    "merge": _OTHER_WRITER,
     "optimize": _OTHER_WRITER,
     "compact": _OTHER_WRITER,
     "vacuum": _OTHER_WRITER,
@@ -108,7 +103,7 @@ ELSEWHERE = {
         "abort": _WITH_BLOCK,
         "begin": "with table.transaction() as txn, which begins it",
         "commit": _WITH_BLOCK,
-        "delete": _DELETE,
+        "delete": "table.delete(where), a version of its own; txn.remove_partitions(where) deletes whole partitions",
         "files": "txn.snapshot.files(where)",
         "rollback": _WITH_BLOCK,
         "schema": "txn.snapshot.schema",
@@ -159,14 +154,19 @@ SAME_AS = {
     "numretries": "max_attempts",
     "partitionfilters": "where",
     "path": "uri",
+    "joincols": "keys",
+    "keycolumns": "keys",
     "predicate": "where",
     "replacewhere": "where",
     "retries": "max_attempts",
     "savemode": "mode",
     "tableoruri": "uri",
     "tableuri": "uri",
+    "newvalues": "values",
+    "set": "values",
     "txnappid": "app_id",
     "txnversion": "checkpoint_id",
+    "updates": "values",
 }
 """Arguments as other libraries call them, small and without underscores."""
 

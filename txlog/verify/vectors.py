@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from txlog.errors import CorruptLogError, TxlogError, UnsupportedFeatureError
 from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.store.base import TableStore
@@ -58,7 +59,7 @@ def _problem(reader: DeletionVectorReader, row: dict[str, Any]) -> VectorProblem
         message = f"has a deletion vector ({at}), and no numRecords in its statistics, which writers must keep"
         return VectorProblem("uncounted-vector", message, row["path"])
     try:
-        reader.dead_rows(vector, rows)
+        reader.dead_rows(DeletionVectorDescriptor.from_json(vector), rows)
     except CorruptLogError as error:
         return VectorProblem("bad-vector", f"{error.message}, {at}, for {row['path']}", error.path or row["path"])
     except UnsupportedFeatureError as error:

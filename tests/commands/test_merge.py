@@ -1,0 +1,195 @@
+"""`Table.merge`: clauses in order, joins by keys, and what a plain Python model of MERGE makes of the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlog
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.table import Table
+from txlog.testing.memory_store import memory_table_store
+from txlog.verify.verify import verify_table
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("v", pa.int64())])
+
+
+def rows(*given: tuple[Any, Any, Any]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in given], SCHEMA)
+
+
+def made(properties: dict[str, str] | None = None, *given: tuple[Any, Any, Any]) -> Table:
+    open_table = OpenTable(memory_table_store())
+    commit_definition(open_table, None, Definition(*new_table(SCHEMA, ["day"], properties or {})), "CREATE TABLE", {})
+    table = Table(open_table)
+    table.append(rows(*(given or ((1, "a", 10), (2, "a", 20), (3, "b", 30), (None, "b", 40)))))
+    return table
+
+
+def found(table: Table) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in table.snapshot().to_arrow().to_pylist()), key=repr)
+
+
+@MODES
+def test_matched_rows_are_updated_or_deleted_and_others_inserted(properties: dict[str, str]) -> None:
+    table = made(properties)
+    changes = pa.table(
+        {"id": [1, 2, 9, None], "day": ["z", "a", "c", "n"], "v": [11, 22, 99, 0], "op": ["u", "d", "u", "u"]}
+    )
+    result = (
+        table.merge(changes, "t.id = s.id", source_alias="s", target_alias="t")
+        .when_matched_delete("s.op = 'd'")
+        .when_matched_update({"v": "t.v + s.v", "day": "s.day"})
+        .when_not_matched_insert({"id": "s.id", "v": "s.v * 10"}, "s.id is not null")
+        .execute()
+    )
+    assert found(table) == [(1, "z", 21), (3, "b", 30), (9, None, 990), (None, "b", 40)]
+    did = result.metrics
+    assert (did.rows_inserted, did.rows_updated, did.rows_deleted) == (1, 1, 1)
+    assert verify_table(table._open_table.store).is_sound
+    said = table.history(1)[0]
+    assert said["operation"] == "MERGE"
+    assert orjson.loads(said["operationParameters"]["matchedPredicates"]) == [
+        {"predicate": "s.op = 'd'", "actionType": "delete"},
+        {"actionType": "update"},
+    ]
+
+
+@MODES
+def test_rows_that_no_source_row_matches_are_updated_or_deleted(properties: dict[str, str]) -> None:
+    table = made(properties)
+    (
+        table.merge(rows((1, "a", 11)), ["id"])
+        .when_matched_update_all()
+        .when_not_matched_by_source_delete("target.v >= 30 and target.id is not null")
+        .when_not_matched_by_source_update({"v": "target.v + 1"})
+        .execute()
+    )
+    assert found(table) == [(1, "a", 11), (2, "a", 21), (None, "b", 41)]
+
+
+@MODES
+def test_each_row_of_a_key_is_changed_by_itself(properties: dict[str, str]) -> None:
+    table = made(properties, (1, "a", 1), (1, "b", 2), (1, "b", 3))
+    table.merge(rows((1, "x", 100)), "target.id = source.id").when_matched_update(
+        {"v": "target.v + source.v"}
+    ).execute()
+    assert found(table) == [(1, "a", 101), (1, "b", 102), (1, "b", 103)]
+
+
+def test_terms_on_the_table_alone_narrow_the_match() -> None:
+    table = made()
+    merge = table.merge(rows((1, "a", 11), (3, "b", 33)), "target.id = source.id and target.day = 'a'")
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    assert found(table) == [(1, "a", 11), (2, "a", 20), (3, "b", 30), (3, "b", 33), (None, "b", 40)]
+
+
+def test_two_source_rows_for_one_row_of_the_table_are_an_error_and_else_none() -> None:
+    table = made()
+    twice = rows((1, "a", 1), (7, "a", 7), (1, "a", 2), (7, "b", 8))
+    with pytest.raises(InvalidInputError, match="id=1"):
+        table.merge(twice, ["id"]).when_matched_update_all().execute()
+    table.merge(twice, ["id"]).when_not_matched_insert_all().execute()
+    assert [row for row in found(table) if row[0] in (1, 7)] == [(1, "a", 10), (7, "a", 7), (7, "b", 8)]
+
+
+@pytest.mark.parametrize(
+    ("on", "match"),
+    [
+        ("target.v < source.v", "otherwise"),
+        ("target.id = source.id and target.v < source.v", "otherwise"),
+        ("target.id = source.id or target.v = source.v", "otherwise"),
+        ("target.id = source.id and source.v > 1", "source alone"),
+        ("target.day = 'a'", "no equality"),
+        ("target.nope = source.id", "nope"),
+        ([], "empty"),
+    ],
+)
+def test_other_joins_are_refused_by_name(on: Any, match: str) -> None:
+    with pytest.raises(InvalidInputError, match=match):
+        made().merge(rows((1, "a", 1)), on).when_matched_delete().execute()
+
+
+def test_clauses_that_cannot_be_are_refused() -> None:
+    table, source = made(), rows((1, "a", 1))
+    lacking = source.drop_columns(["v"])
+    with pytest.raises(InvalidInputError, match="without a clause"):
+        table.merge(source, ["id"]).execute()
+    with pytest.raises(SchemaMismatchError, match="lacks v"):
+        table.merge(lacking, ["id"]).when_matched_update_all().execute()
+    with pytest.raises(InvalidInputError, match="columns of the target"):
+        table.merge(source, ["id"]).when_not_matched_insert_all("target.v > 1").execute()
+    with pytest.raises(InvalidInputError, match="columns of the source"):
+        table.merge(source, ["id"]).when_not_matched_by_source_update({"v": "source.v"}).execute()
+    with pytest.raises(InvalidInputError, match="no column"):
+        table.merge(source, ["id"]).when_matched_update({"nope": 1}).execute()
+    assert table.snapshot().version == 1
+
+
+def test_a_key_of_another_width_joins(tmp_path: Path) -> None:
+    table = made()
+    source = pa.table({"key": pa.array([1, 2**40], pa.int64()), "w": [5, 6]})
+    small = txlog.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int32()), ("v", pa.int64())]))
+    small.append(pa.table({"id": pa.array([1, 2], pa.int32()), "v": [1, 2]}))
+    small.merge(source, "target.id = source.key").when_matched_update({"v": "source.w"}).execute()
+    assert sorted(small.snapshot().to_arrow().column("v").to_pylist()) == [2, 5]
+    narrow = pa.table({"key": pa.array([3], pa.int8())})
+    table.merge(narrow, "source.key = target.id").when_matched_delete().execute()
+    assert 3 not in [row[0] for row in found(table)]
+
+
+keys = st.one_of(st.integers(0, 4), st.none())
+numbers = st.one_of(st.integers(0, 9), st.none())
+table_rows = st.lists(st.tuples(keys, st.sampled_from("ab"), numbers), max_size=6)
+source_rows = st.lists(
+    st.tuples(keys, st.sampled_from("ab"), numbers),
+    max_size=4,
+    unique_by=lambda row: object() if row[0] is None else row[0],
+)
+
+
+def model(old: list[Any], new: list[Any], with_source: bool) -> list[Any]:
+    """Row by row: delete where s.v < 3, else update v; insert where s.v is known; count up what has no source row."""
+    by_key = {row[0]: row for row in new if row[0] is not None}
+    result, matched = [], set()
+    for key, day, value in old:
+        mine = by_key.get(key)
+        if mine is None:
+            result.append(
+                (key, day, None if value is None else value + 1) if with_source and day == "a" else (key, day, value)
+            )
+            continue
+        matched.add(key)
+        if mine[2] is None or mine[2] >= 3:
+            result.append((key, mine[1], None if value is None or mine[2] is None else value + mine[2]))
+    return result + [row for row in new if row[0] not in matched and row[2] is not None]
+
+
+@MODES
+@given(table_rows, source_rows, st.booleans())
+def test_a_merge_makes_what_the_model_makes(
+    properties: dict[str, str], old: list[Any], new: list[Any], with_source: bool
+) -> None:
+    table = made(properties, *(old or [(None, "a", None)]))
+    if not old:
+        table.delete()
+    merge = (
+        table.merge(rows(*new), "t.id = s.id", source_alias="s", target_alias="t")
+        .when_matched_delete("s.v < 3")
+        .when_matched_update({"v": "t.v + s.v", "day": "s.day"})
+        .when_not_matched_insert_all("s.v is not null")
+    )
+    if with_source:
+        merge.when_not_matched_by_source_update({"v": "t.v + 1"}, "t.day = 'a'")
+    merge.execute()
+    assert found(table) == sorted(model(old, new, with_source), key=repr)

@@ -1,0 +1,372 @@
+"""Row changes beside other writers: whatever lands first, the table is what the operations make one after the other.
+
+Every example is a tree of operations: each one's first put is held back until those below it have landed, so that it
+loses to them, with the files it looked into changed or gone. The oracle runs them one by one, in the order of commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlog
+from txlog.commands.row_change.change import RowChange
+from txlog.commands.row_change.rewrite import FileRewriter
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit import run as commit_run
+from txlog.commit.open_table import OpenTable
+from txlog.log.conflicts import Rebase, Reexecute, decide
+from txlog.result import WriteMetrics
+from txlog.store.base import PutOutcome, TableStore
+from txlog.store.retry import RetryPolicy
+from txlog.table import Table
+from txlog.testing.faults import FaultyLogStore
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.verify.verify import verify_table
+
+Row: TypeAlias = tuple[int | None, str, int | None]
+SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("v", pa.int64())])
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+keys = st.one_of(st.integers(0, 7), st.none())
+days = st.sampled_from("ab")
+values = st.one_of(st.integers(0, 50), st.none())
+table_rows = st.lists(st.tuples(keys, days, values), min_size=1, max_size=5)
+source_rows = st.lists(st.tuples(st.integers(0, 7), days, values), min_size=1, max_size=4, unique_by=lambda row: row[0])
+CONDITIONS: dict[str, Callable[[Row], bool]] = {
+    "v > 25": lambda row: row[2] is not None and row[2] > 25,
+    "k in (1, 2, 3)": lambda row: row[0] in (1, 2, 3),
+    "day = 'a'": lambda row: row[1] == "a",
+    "v is null": lambda row: row[2] is None,
+    "not (v > 10 or day = 'b')": lambda row: row[2] is not None and not (row[2] > 10 or row[1] == "b"),
+    "k >= 0": lambda row: row[0] is not None,
+}
+
+
+@dataclass
+class Operation:
+    """``act`` on a table; ``on`` rows as the oracle has them. ``before`` are those that it loses to."""
+
+    name: str
+    act: Callable[[Table], Any]
+    on: Callable[[list[Row]], list[Row]]
+    before: list[Operation] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"{self.name}{f' after {self.before}' if self.before else ''}"
+
+
+def table_of(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+
+
+def append(rows: list[Row]) -> Operation:
+    return Operation(f"append {rows}", lambda table: table.append(table_of(rows)), lambda old: old + rows)
+
+
+def delete(condition: str, mode: str | None) -> Operation:
+    matches = CONDITIONS[condition]
+    return Operation(
+        f"delete {condition} {mode}",
+        lambda table: table.delete(condition, mode=mode),
+        lambda old: [row for row in old if not matches(row)],
+    )
+
+
+def delete_all() -> Operation:
+    return Operation("delete all", lambda table: table.delete(), lambda old: [])
+
+
+def upsert(rows: list[Row], matched: str, other: str, mode: str | None) -> Operation:
+    def on(old: list[Row]) -> list[Row]:
+        there, mine = {row[0] for row in old}, {row[0] for row in rows}
+        kept = [row for row in old if row[0] not in mine or matched == "ignore"]
+        return kept + [row for row in rows if (matched == "update" if row[0] in there else other == "insert")]
+
+    def act(table: Table) -> Any:
+        return table.upsert(table_of(rows), ["k"], when_matched=matched, when_not_matched=other, mode=mode)
+
+    return Operation(f"upsert {rows} {matched} {other} {mode}", act, on)
+
+
+def upsert_value(rows: list[Row], mode: str | None) -> Operation:
+    """Of matched rows only v is set, in each of them."""
+
+    def on(old: list[Row]) -> list[Row]:
+        mine = {row[0]: row[2] for row in rows}
+        there = {row[0] for row in old}
+        changed = [(row[0], row[1], mine[row[0]] if row[0] in mine else row[2]) for row in old]
+        return changed + [row for row in rows if row[0] not in there]
+
+    def act(table: Table) -> Any:
+        return table.upsert(table_of(rows), ["k"], update_columns=["v"], mode=mode)
+
+    return Operation(f"upsert v of {rows} {mode}", act, on)
+
+
+def update(condition: str, mode: str | None) -> Operation:
+    """Counts v up, and moves the rows to the other partition."""
+    matches = CONDITIONS[condition]
+
+    def changed(row: Row) -> Row:
+        return (row[0], "b" if row[1] == "a" else "a", None if row[2] is None else row[2] + 1)
+
+    return Operation(
+        f"update {condition} {mode}",
+        lambda table: table.update({"v": "v + 1", "day": "if(day = 'a', 'b', 'a')"}, condition, mode=mode),
+        lambda old: [changed(row) if matches(row) else row for row in old],
+    )
+
+
+def merge(rows: list[Row], mode: str | None) -> Operation:
+    """Deletes matched rows of small values, adds to others, and inserts what is new."""
+
+    def on(old: list[Row]) -> list[Row]:
+        mine = {row[0]: row for row in rows}
+        there = {row[0] for row in old}
+        result: list[Row] = []
+        for key, day, value in old:
+            if key not in mine:
+                result.append((key, day, value))
+            elif value is None or value >= 10:
+                added = mine[key][2]
+                result.append((key, mine[key][1], None if value is None or added is None else value + added))
+        return result + [row for row in rows if row[0] not in there]
+
+    def act(table: Table) -> Any:
+        begun = table.merge(table_of(rows), ["k"], mode=mode).when_matched_delete("target.v < 10")
+        begun.when_matched_update({"v": "target.v + source.v", "day": "source.day"})
+        return begun.when_not_matched_insert_all().execute()
+
+    return Operation(f"merge {rows} {mode}", act, on)
+
+
+def compact() -> Operation:
+    """Moves all live rows into one file, as an optimizer does; where it loses it gives up, which changes no row."""
+
+    def act(table: Table) -> None:
+        try:
+            with table.transaction(operation="OPTIMIZE", data_change=False, isolation="SnapshotIsolation") as txn:
+                files = txn.snapshot.files()
+                if files.num_rows:
+                    txn.append(txn.snapshot.to_arrow())
+                    txn.remove(files.column("path"))
+        except txlog.ConflictError:
+            pass
+
+    return Operation("compact", act, lambda old: old)
+
+
+modes = st.sampled_from([None, "copy-on-write"])
+leaves = st.one_of(
+    table_rows.map(append),
+    st.builds(delete, st.sampled_from(sorted(CONDITIONS)), modes),
+    st.builds(
+        lambda rows, how, mode: upsert(rows, *how, mode),
+        source_rows,
+        st.sampled_from([("update", "insert"), ("update", "insert"), ("ignore", "insert"), ("update", "ignore")]),
+        modes,
+    ),
+    st.builds(upsert_value, source_rows, modes),
+    st.builds(merge, source_rows, modes),
+    st.builds(update, st.sampled_from(sorted(CONDITIONS)), modes),
+    st.just(None).map(lambda _: compact()),
+    st.just(None).map(lambda _: delete_all()),
+)
+
+
+@st.composite
+def operations(draw: Any, depth: int = 2) -> Operation:
+    operation: Operation = draw(leaves)
+    if depth:
+        operation.before = draw(st.lists(operations(depth - 1), max_size=2))
+    return operation
+
+
+class World:
+    """One table in memory, a handle for each operation, and the rows that the oracle has."""
+
+    def __init__(self, properties: dict[str, str], *, is_disk: bool = True) -> None:
+        self.log = FaultyLogStore(MemoryLogStore())
+        self.log.inner.checks_predecessor = is_disk  # type: ignore[attr-defined]
+        self.files = MemoryFileStore()
+        self.rows: list[Row] = []
+        definition = Definition(*new_table(SCHEMA, ["day"], properties))
+        commit_definition(self.handle()._open_table, None, definition, "CREATE TABLE", {})
+
+    def handle(self) -> Table:
+        store = TableStore("memory://table", self.log, self.files)
+        return Table(OpenTable(store, RetryPolicy(min_wait=0.0, max_wait=0.0, total_timeout=600)))
+
+    def run(self, operation: Operation) -> None:
+        """The operations before it land while its first commit is on its way; then it lands."""
+
+        def first_the_others(real: Any, name: str, body: bytes) -> PutOutcome:
+            for each in operation.before:
+                self.run(each)
+            return real(name, body)  # type: ignore[no-any-return]
+
+        script = self.log.script.setdefault("put_if_absent", [])
+        assert not script
+        if operation.before:
+            script.append(first_the_others)
+        operation.act(self.handle())
+        if script:  # it found nothing to do, so nothing was put
+            script.clear()
+            for each in operation.before:
+                self.run(each)
+            return self._check(operation)
+        self.rows = operation.on(self.rows)
+        return self._check(operation)
+
+    def _check(self, operation: Operation) -> None:
+        found = self.handle().snapshot().to_arrow().to_pylist()
+        assert sorted(map(repr, (tuple(row.values()) for row in found))) == sorted(map(repr, self.rows)), operation
+
+
+@pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+@given(st.lists(operations(), min_size=1, max_size=4))
+def test_every_history_equals_its_operations_one_by_one(properties: dict[str, str], given: list[Operation]) -> None:
+    world = World(properties)
+    for operation in given:
+        world.run(operation)
+    store = TableStore("memory://table", world.log, world.files)
+    assert verify_table(store).findings == ()
+    for name, (body, _) in world.log.inner.objects.items():  # type: ignore[attr-defined]
+        for line in body.splitlines() if name.endswith(".json") else ():
+            add = orjson.loads(line).get("add")
+            if add and add.get("deletionVector"):
+                vector, stats = add["deletionVector"], orjson.loads(add["stats"])
+                assert vector["storageType"] == "u"
+                assert 0 < vector["cardinality"] < stats["numRecords"]
+                assert stats["tightBounds"] is False
+    durable = {name for name in world.files.objects if name.endswith(".bin")}
+    assert durable <= world.files.durable, "a vector that a commit may name was not made durable"
+
+
+# --- the check can fail ---------------------------------------------------------------------------------------
+
+ROWS: list[Row] = [(1, "a", 1), (2, "a", 2), (3, "b", 30)]
+
+
+def losing(operation: Operation, *winners: Operation) -> Operation:
+    operation.before = list(winners)
+    return operation
+
+
+def scenarios() -> list[list[Operation]]:
+    """Each loses a race whose winner matters to what it does."""
+    mine: list[Row] = [(1, "a", 9)]
+    theirs: list[Row] = [(1, "b", 8), (2, "b", 8)]
+    both, insert = ("update", "insert"), ("ignore", "insert")
+    return [
+        [append(ROWS), losing(upsert(mine, *both, None), upsert(theirs, *both, None))],
+        [append(ROWS), losing(upsert(mine, *both, None), append(theirs))],
+        [append(ROWS), losing(upsert(mine, *insert, None), delete("k in (1, 2, 3)", None))],
+        [append(ROWS[1:]), losing(upsert(mine, *insert, None), append(theirs))],
+        [append(ROWS), losing(upsert_value(mine, None), delete("day = 'a'", None))],
+        [append(ROWS), losing(delete("v > 25", None), compact())],
+        [append(ROWS), losing(update("k >= 0", None), update("day = 'a'", None))],
+        [append(ROWS), losing(merge([(3, "a", 5)], None), update("k >= 0", None))],
+        [append(ROWS), losing(delete("k in (1, 2, 3)", None), delete("day = 'a'", None), append(ROWS))],
+        [
+            append([(1, "a", 1), (2, "a", 30), (4, "a", 4)]),
+            losing(delete("v > 25", None), upsert([(1, "b", 1)], *both, None)),
+        ],
+    ]
+
+
+def never_again(proposal: Any, winners: Any) -> Any:
+    decision = decide(proposal, winners)
+    return Rebase(decision.version) if isinstance(decision, Reexecute) else decision
+
+
+def mutate_first_look_only(patch: pytest.MonkeyPatch) -> None:
+    look_into = RowChange._look_into
+
+    def once(self: RowChange, adds: Any) -> None:
+        if self._hits or self._metrics != WriteMetrics():
+            self._excluded.update(add.key for add in adds)
+            return
+        look_into(self, adds)
+
+    patch.setattr(RowChange, "_look_into", once)
+
+
+def mutate_old_vectors(patch: pytest.MonkeyPatch) -> None:
+    """What is dead is remembered by the path alone."""
+    dead_rows = RowChange._dead_rows
+    known: dict[Any, Any] = {}
+
+    def by_path(self: RowChange, add: Any, *rest: Any) -> Any:
+        return known.setdefault((id(self), add.path), dead_rows(self, add, *rest))
+
+    patch.setattr(RowChange, "_dead_rows", by_path)
+
+
+def mutate_old_images(patch: pytest.MonkeyPatch) -> None:
+    images = FileRewriter._images
+
+    def kept(self: FileRewriter, touched: Any) -> Any:
+        return self._written.images or images(self, touched)
+
+    patch.setattr(FileRewriter, "_images", kept)
+
+
+def mutate_old_source_rows(patch: pytest.MonkeyPatch) -> None:
+    source = FileRewriter._source
+
+    def kept(self: FileRewriter, is_written: Any) -> Any:
+        return source(self, is_written) if self._written.source is None else self._written.source[1]
+
+    patch.setattr(FileRewriter, "_source", kept)
+
+
+def mutate_cardinality(patch: pytest.MonkeyPatch) -> None:
+    """The vector marks only what is new."""
+    marked = FileRewriter._marked
+
+    def without_old(self: FileRewriter, touched: Any) -> Any:
+        return marked(self, [replace(each, dead=each.dead[:0]) for each in touched])
+
+    patch.setattr(FileRewriter, "_marked", without_old)
+
+
+def mutate_decision(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(commit_run, "decide", never_again)
+
+
+MUTANTS = [
+    mutate_decision,
+    mutate_first_look_only,
+    mutate_old_vectors,
+    mutate_old_images,
+    mutate_old_source_rows,
+    mutate_cardinality,
+]
+
+
+def run_all() -> None:
+    for each in scenarios():
+        world = World(VECTORS)
+        for operation in each:
+            world.run(operation)
+
+
+def test_each_scenario_holds() -> None:
+    run_all()
+
+
+@pytest.mark.parametrize("mutate", MUTANTS, ids=lambda mutate: mutate.__name__)
+def test_a_mutant_of_re_execution_is_found(mutate: Any) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(patch)
+        with pytest.raises((AssertionError, txlog.TxlogError)):
+            run_all()

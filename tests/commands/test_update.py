@@ -1,0 +1,104 @@
+"""`Table.update`: values of every form, rows that move, and values that no column takes."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import txlog
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import INTEGER, STRING, Field, Struct
+from txlog.verify.verify import verify_table
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("x", pa.float64()), ("n", pa.int32())])
+
+
+def made(tmp_path: Path, properties: dict[str, str] | None = None) -> txlog.Table:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, ["day"], properties or {})
+    for day in "ab":
+        table.append(pa.table({"id": range(4), "day": [day] * 4, "x": [0.5, 1.5, None, 3.5], "n": [1] * 4}, SCHEMA))
+    return table
+
+
+def found(table: txlog.Table, *columns: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in table.snapshot().to_arrow(columns).to_pylist()), key=repr)
+
+
+@MODES
+def test_matched_rows_get_the_values_and_all_else_stays(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties)
+    result = table.update({"x": "x * 2 + id", "N": 7}, "x > 1 and day = 'a'")
+    assert found(table, "day", "id", "x", "n") == [
+        ("a", 0, 0.5, 1), ("a", 1, 4.0, 7), ("a", 2, None, 1), ("a", 3, 10.0, 7),
+        ("b", 0, 0.5, 1), ("b", 1, 1.5, 1), ("b", 2, None, 1), ("b", 3, 3.5, 1),
+    ]  # fmt: skip
+    did = result.metrics
+    assert (did.rows_updated, did.rows_deleted, did.rows_inserted, did.rows_copied) == (2, 0, 0, 0 if properties else 2)
+    assert verify_table(table._open_table.store).is_sound
+    said = table.history(1)[0]
+    assert (said["operation"], said["operationMetrics"]["numUpdatedRows"]) == ("UPDATE", "2")
+    assert orjson.loads(said["operationParameters"]["predicate"]) == ["(x > 1.0 AND day = 'a')"]
+
+
+@MODES
+def test_rows_may_move_to_another_partition_and_all_rows_may_match(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties)
+    table.update({"day": "upper(day)"})
+    assert table.snapshot().files("day = 'A'").num_rows == 1
+    assert found(table, "day", "id") == [(day, id) for day in "AB" for id in range(4)]
+    table.update({"day": None}, "id = 0")
+    assert (None, 0) in found(table, "day", "id")
+
+
+def test_values_are_sql_themselves_or_what_a_function_returns(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.update({"day": "'it''s'", "x": decimal.Decimal("2.5"), "n": None}, "id = 0")
+    assert found(table, "id", "day", "x", "n")[0] == (0, "it's", 2.5, None)
+    table.update({"n": lambda rows: pc.add(rows.column("n"), rows.column("id"))}, "id > 0")
+    assert [row[1] for row in found(table, "id", "n") if row[0] > 0] == [2, 2, 3, 3, 4, 4]
+    for bad in (lambda rows: 5, lambda rows: pa.array([1]), lambda rows: pa.array(["x"] * rows.num_rows)):
+        with pytest.raises(InvalidInputError, match="function for column n"):
+            table.update({"n": bad}, "id >= 0")
+
+
+def test_current_timestamp_is_one_moment(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.timestamp("us", "UTC"))])
+    table = txlog.Table.create(str(tmp_path / "t"), schema)
+    for number in range(3):
+        table.append(pa.table({"id": [number], "at": [None]}, schema))
+    table.update({"at": "current_timestamp()"})
+    [moment] = set(table.snapshot().to_arrow(["at"]).column(0).to_pylist())
+    assert abs(moment - datetime.datetime.now(datetime.timezone.utc)) < datetime.timedelta(minutes=10)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{}, None, "x = 1", {"nope": 1}, {"x": "y + 1"}, {"x": 1, "X": 2}, {"n": "'text'"}, {"n": object()},
+     {"x": "rand()"}, {1: 2}],
+)  # fmt: skip
+def test_values_that_mean_nothing_are_refused_before_a_row_is_read(tmp_path: Path, values: Any) -> None:
+    table = made(tmp_path)
+    with pytest.raises(InvalidInputError):
+        table.update(values, "id = 1")
+    assert table.snapshot().version == 2
+
+
+def test_a_value_that_does_not_fit_leaves_the_table_as_it_was(tmp_path: Path) -> None:
+    schema = Struct((Field("id", INTEGER), Field("s", STRING, nullable=False)))
+    table = txlog.Table.create(str(tmp_path / "t"), schema)
+    table.append(pa.table({"id": pa.array([1, 2**30], pa.int32()), "s": ["a", "b"]}))
+    with pytest.raises(InvalidInputError, match="s"):
+        table.update({"s": None}, "id = 1")
+    with pytest.raises(InvalidInputError):
+        table.update({"id": "id * 1000000"})
+    assert found(table, "id", "s") == [(1, "a"), (2**30, "b")]
+    assert table.snapshot().version == 1

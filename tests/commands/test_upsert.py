@@ -1,0 +1,277 @@
+"""`Table.upsert`: which rows take which places, keys of every kind, and sources that are refused."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlog
+from txlog.commands.upsert import source as upsert_source
+from txlog.commands.upsert.keys import KeyColumn, KeyIndex
+from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
+from txlog.protocol.schema import LONG, STRING
+from txlog.verify.verify import verify_table
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("v", pa.int64())])
+
+
+def rows(*given: tuple[Any, Any, Any]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in given], SCHEMA)
+
+
+def made(tmp_path: Path, properties: dict[str, str] | None = None) -> txlog.Table:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, ["day"], properties or {})
+    table.append(rows((1, "a", 10), (2, "a", 20), (3, "b", 30), (None, "b", 40)))
+    return table
+
+
+def found(table: txlog.Table) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row.values()) for row in table.snapshot().to_arrow().to_pylist()), key=repr)
+
+
+@MODES
+def test_known_keys_are_replaced_also_in_other_partitions_and_new_ones_inserted(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    table = made(tmp_path, properties)
+    result = table.upsert(rows((1, "c", 11), (4, "a", 44)), ["id"])
+    assert found(table) == [(1, "c", 11), (2, "a", 20), (3, "b", 30), (4, "a", 44), (None, "b", 40)]
+    did = result.metrics
+    assert (did.rows_inserted, did.rows_updated, did.rows_deleted, did.rows) == (1, 1, 0, 2)
+    assert did.vectors == (1 if properties else 0)
+    assert did.rows_copied == (0 if properties else 1)
+    assert verify_table(table._open_table.store).is_sound
+
+
+@MODES
+def test_all_rows_of_a_key_are_replaced_by_one(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties)
+    table.append(rows((1, "b", 12), (1, "a", 13)))
+    result = table.upsert(rows((1, "a", 99)), ["id"])
+    assert found(table) == [(1, "a", 99), (2, "a", 20), (3, "b", 30), (None, "b", 40)]
+    assert (result.metrics.rows_updated, result.metrics.rows_deleted) == (1, 2)
+
+
+@MODES
+def test_matched_or_other_rows_can_be_ignored(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties)
+    table.upsert(rows((1, "a", 11), (5, "a", 55)), ["id"], when_matched="ignore")
+    assert found(table) == [(1, "a", 10), (2, "a", 20), (3, "b", 30), (5, "a", 55), (None, "b", 40)]
+    table.upsert(rows((1, "a", 11), (6, "a", 66)), ["id"], when_not_matched="ignore")
+    assert found(table) == [(1, "a", 11), (2, "a", 20), (3, "b", 30), (5, "a", 55), (None, "b", 40)]
+    assert table.upsert(rows((1, "a", 0)), ["id"], when_matched="ignore").version == 3, "nothing to do, no commit"
+
+
+@MODES
+def test_update_columns_leaves_the_others_as_they_are_in_each_row_of_the_key(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    table = made(tmp_path, properties)
+    table.append(rows((1, "b", 12)))
+    source = pa.table({"id": [1, 9], "v": [7, 8]})
+    table.upsert(source, ["id"], update_columns=["v"], when_not_matched="ignore")
+    assert found(table) == [(1, "a", 7), (1, "b", 7), (2, "a", 20), (3, "b", 30), (None, "b", 40)]
+    with pytest.raises(SchemaMismatchError, match="lacks day"):
+        table.upsert(source, ["id"], update_columns=["v"])
+
+
+def test_a_null_key_matches_nothing_in_the_table_and_is_refused_in_the_source(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    with pytest.raises(InvalidInputError, match=r"key id is null in row 1 of the source .* and in 1 more"):
+        table.upsert(rows((1, "a", 1), (None, "a", 2), (None, "b", 2)), ["id"])
+    assert table.snapshot().version == 1
+
+
+def test_a_key_twice_in_the_source_is_named_or_the_last_row_counts(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    twice = rows((1, "a", 5), (2, "a", 9), (1, "b", 4))
+    with pytest.raises(InvalidInputError, match=r"rows 0 and 2 of the source .* one key, id=1"):
+        table.upsert(twice, ["id"])
+    table.upsert(twice, ["id"], on_duplicate="last")
+    assert (1, "b", 4) in found(table)
+    table.upsert(twice, ["id"], on_duplicate="last", sequence_by="v")
+    assert (1, "a", 5) in found(table)
+    assert table.history(1)[0]["operationMetrics"]["numSourceRows"] == "3"
+    with pytest.raises(InvalidInputError, match='on_duplicate="last"'):
+        table.upsert(twice, ["id"], sequence_by="v")
+    with pytest.raises(InvalidInputError, match="lacks"):
+        table.upsert(twice, ["id"], on_duplicate="last", sequence_by="w")
+
+
+@pytest.mark.parametrize(
+    ("data", "match"),
+    [
+        (pa.table({"id": [1], "day": ["a"]}), "lacks v"),
+        (pa.table({"id": [1], "day": ["a"], "v": [1], "w": [1]}), "w"),
+        (pa.table({"id": ["x"], "day": ["a"], "v": [1]}), "id"),
+    ],
+)
+def test_a_source_with_other_columns_is_refused(tmp_path: Path, data: pa.Table, match: str) -> None:
+    table = made(tmp_path)
+    with pytest.raises(SchemaMismatchError, match=match):
+        table.upsert(data, ["id"])
+
+
+@pytest.mark.parametrize(
+    ("keys", "match"),
+    [
+        ("id", "list of column names"),
+        ([], "at least one"),
+        (["nope"], "no column 'nope'"),
+        (["id", "ID"], "twice"),
+        (["f"], "NaN"),
+        (["m"], "cannot be a key"),
+        (["l"], "cannot be a key"),
+        (["s"], "cannot be a key"),
+        ([1], "name of a column"),
+        (5, "list of column names"),
+    ],
+)
+def test_what_cannot_be_a_key_is_refused(tmp_path: Path, keys: Any, match: str) -> None:
+    members = [("id", pa.int64()), ("f", pa.float64()), ("m", pa.map_(pa.string(), pa.int64()))]
+    members += [("l", pa.list_(pa.int64())), ("s", pa.struct([("z", pa.int64())]))]
+    schema = pa.schema(members)
+    table = txlog.Table.create(str(tmp_path / "t"), schema)
+    with pytest.raises(InvalidInputError, match=match):
+        table.upsert(pa.table({"id": [1]}), keys)
+
+
+DAY, MOMENT = datetime.date(2026, 1, 2), datetime.datetime(2026, 1, 2, 3, 4, 5, 6)
+KINDS = [
+    (pa.int8(), [1, -128, 127]),
+    (pa.int64(), [-(2**63), 2**63 - 1, 0]),
+    (pa.string(), ["", "a" * 50, "a" * 49 + "b"]),
+    (pa.binary(), [b"", b"\x00", b"\xff" * 40]),
+    (pa.bool_(), [True, False]),
+    (pa.date32(), [DAY, datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]),
+    (pa.timestamp("us"), [MOMENT, MOMENT + datetime.timedelta(microseconds=1)]),
+    (pa.timestamp("us", "UTC"), [MOMENT, MOMENT + datetime.timedelta(microseconds=1)]),
+    (pa.decimal128(30, 10), [decimal.Decimal("12345678901234567890.1234567891"), decimal.Decimal("-1.5")]),
+]
+
+
+@MODES
+@pytest.mark.parametrize(("kind", "values"), KINDS, ids=lambda each: str(each) if isinstance(each, pa.DataType) else "")
+@pytest.mark.parametrize("is_partition", [False, True])
+def test_keys_of_every_kind_find_their_rows(
+    tmp_path: Path, kind: pa.DataType, values: list[Any], is_partition: bool, properties: dict[str, str]
+) -> None:
+    if is_partition and (pa.types.is_binary(kind) or "" in values):
+        values = ["z"] if pa.types.is_string(kind) else [b"z"]
+    schema = pa.schema([("k", kind), ("v", pa.int64())])
+    table = txlog.Table.create(str(tmp_path / "t"), schema, ["k"] if is_partition else [], properties)
+    for value in values:
+        table.append(pa.table({"k": pa.array([value], kind), "v": [0]}))
+    result = table.upsert(pa.table({"k": pa.array(values, kind), "v": [*range(1, len(values) + 1)]}), ["k"])
+    assert (result.metrics.rows_updated, result.metrics.rows_inserted) == (len(values), 0)
+    assert sorted(table.snapshot().to_arrow().column("v").to_pylist()) == [*range(1, len(values) + 1)]
+
+
+@MODES
+def test_composite_keys_and_members_of_structs(tmp_path: Path, properties: dict[str, str]) -> None:
+    place = pa.struct([("zip", pa.string()), ("n", pa.int32())])
+    schema = pa.schema([("who", pa.string()), ("at", place), ("v", pa.int64())])
+
+    def people(*given: tuple[str, Any, int]) -> pa.Table:
+        return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in given], schema)
+
+    table = txlog.Table.create(str(tmp_path / "t"), schema, (), properties)
+    first, second = {"zip": "10115", "n": 1}, {"zip": "10115", "n": 2}
+    table.append(people(("x", first, 1), ("y", first, 2), ("x", second, 3), ("x", None, 4), ("x", {"n": 1}, 5)))
+    table.upsert(people(("x", first, 10), ("y", second, 20)), ["who", "AT.zip", "at.n"])
+    values = table.snapshot().to_arrow().column("v").to_pylist()
+    assert sorted(values) == [2, 3, 4, 5, 10, 20]
+
+
+def test_the_source_may_be_the_table_itself_and_larger_than_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        upsert_source.read_source,
+        "__kwdefaults__",
+        {**(upsert_source.read_source.__kwdefaults__ or {}), "memory_max_bytes": 1000},
+    )
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA)
+    table.append(pa.table({"id": range(5000), "day": ["a"] * 5000, "v": [0] * 5000}, SCHEMA))
+    batches = pa.table({"id": range(2500, 7500), "day": ["b"] * 5000, "v": [1] * 5000}, SCHEMA).to_batches(700)
+    result = table.upsert(iter(batches), ["id"])
+    assert (result.metrics.rows_updated, result.metrics.rows_inserted) == (2500, 2500)
+    assert table.upsert(table.snapshot(), ["id"]).metrics.rows_updated == 7500
+    assert table.snapshot().to_arrow(["id"]).num_rows == 7500
+
+
+def test_an_empty_source_changes_nothing(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    assert table.upsert(rows(), ["id"]).version == 1
+    assert table.upsert(iter(()), ["id"]).version == 1
+    table.upsert(rows(), ["id"], app_id="feed", checkpoint_id=1)
+    assert table.snapshot().transaction_version("feed") == 1
+
+
+def test_an_upsert_as_of_a_version_is_no_lost_update(tmp_path: Path) -> None:
+    """Two users read v = 10 and both write 11: with the version that they read, one of them is told."""
+    table, other = made(tmp_path), txlog.Table.open(str(tmp_path / "t"))
+    version = table.snapshot().version
+    other.upsert(rows((1, "a", 11)), ["id"], read_version=version)
+    with pytest.raises(txlog.ConflictError):
+        table.upsert(rows((1, "a", 11)), ["id"], read_version=version)
+    other.append(rows((50, "z", 1)))
+    table.upsert(rows((3, "b", 31)), ["id"], read_version=table.snapshot().version - 1)
+    with pytest.raises(ConcurrentAppendError):
+        table.upsert(rows((50, "z", 2)), ["id"], read_version=version)
+
+
+def test_history_says_what_an_upsert_did_in_spark_s_words(tmp_path: Path) -> None:
+    table = made(tmp_path, VECTORS)
+    table.upsert(rows((1, "a", 11), (9, "a", 9)), ["id", "day"])
+    said = table.history(1)[0]
+    assert said["operation"] == "MERGE"
+    assert said["operationParameters"]["predicate"] == '["(t.id = s.id) AND (t.day = s.day)"]'
+    assert said["operationParameters"]["matchedPredicates"] == '[{"actionType":"update"}]'
+    counts = said["operationMetrics"]
+    assert (counts["numTargetRowsInserted"], counts["numTargetRowsUpdated"]) == ("1", "1")
+    assert said["isBlindAppend"] is False
+
+
+# --- keys -------------------------------------------------------------------------------------------------------
+
+small = st.integers(-3, 3)
+words = st.sampled_from(["", "a", "b", "ab"])
+pairs = st.tuples(small, words)
+
+
+@given(st.lists(pairs, max_size=12), st.lists(st.tuples(st.one_of(small, st.none()), st.one_of(words, st.none()))))
+def test_an_index_of_keys_finds_what_a_dictionary_finds(mine: list[Any], theirs: list[Any]) -> None:
+    keys = (KeyColumn(("n",), LONG), KeyColumn(("w",), STRING))
+
+    def columns(given: list[Any]) -> list[pa.Array]:
+        return [pa.array([row[0] for row in given], pa.int64()), pa.array([row[1] for row in given], pa.string())]
+
+    index = KeyIndex(keys, columns(mine))
+    last = {row: at for at, row in enumerate(mine)}
+    assert index.source_rows(columns(theirs)).tolist() == [last.get(row, -1) for row in theirs]
+    assert index.last_rows().tolist() == [last[row] == at for at, row in enumerate(mine)]
+    repeated = index.first_repeated()
+    assert (repeated is None) == (len(last) == len(mine))
+    if repeated is not None:
+        assert mine[repeated[0]] == mine[repeated[1]]
+    single = KeyIndex(keys[:1], columns(mine)[:1])
+    last_number = {row[0]: at for at, row in enumerate(mine)}
+    assert single.source_rows(columns(theirs)[:1]).tolist() == [last_number.get(row[0], -1) for row in theirs]
+
+
+def test_keys_at_the_ends_of_the_range_are_told_apart() -> None:
+    ends = pa.array([-(2**63), 2**63 - 1, 5], pa.int64())
+    for mine in ([-(2**63)], [2**63 - 1], [5], [5, 6, 7]):
+        index = KeyIndex([KeyColumn(("n",), LONG)], [pa.array(mine, pa.int64())])
+        expected = [mine.index(value) if value in mine else -1 for value in ends.to_pylist()]
+        assert index.source_rows([ends]).tolist() == expected

@@ -1,0 +1,117 @@
+"""Proofs that every row matches, and conditions that may exclude files: held against the rows themselves."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txlog.expressions.predicates import And, Constant, Not, Or, Predicate, bind, col
+from txlog.protocol.schema import DOUBLE, LONG, STRING, Field, Struct, to_arrow
+from txlog.skipping.one_file import may_match
+from txlog.skipping.proof import MatchProver, without_nan_doubts
+
+SCHEMA = Struct((Field("n", LONG), Field("s", STRING), Field("p", STRING), Field("x", DOUBLE)))
+PARTITIONS = ("p",)
+
+numbers = st.integers(-3, 3)
+floats = st.sampled_from([-1.0, 0.0, 1.0, math.nan, math.inf])
+operators = st.sampled_from([operator.eq, operator.ne, operator.lt, operator.gt, operator.le, operator.ge])
+atoms = st.one_of(
+    st.builds(
+        lambda op, value: getattr(col("n"), op)(value),
+        st.sampled_from(["__eq__", "__ne__", "__lt__", "__ge__"]),
+        numbers,
+    ),
+    st.builds(
+        lambda op, value: getattr(col("x"), op)(value),
+        st.sampled_from(["__eq__", "__ne__", "__lt__", "__gt__"]),
+        floats,
+    ),
+    st.builds(lambda values: col("n").isin(values), st.lists(st.one_of(numbers, st.none()), max_size=3)),
+    st.builds(lambda values: col("x").isin(values), st.lists(floats, max_size=3)),
+    st.builds(lambda value: col("p") == value, st.sampled_from("ab")),
+    st.builds(lambda value: col("s") >= value, st.sampled_from("ab")),
+    st.sampled_from(["n", "s", "p", "x"]).map(lambda name: col(name).is_null()),
+    st.sampled_from([True, False, None]).map(Constant),
+)
+predicates = st.recursive(
+    atoms,
+    lambda inner: st.one_of(st.builds(And, inner, inner), st.builds(Or, inner, inner), inner.map(Not)),
+    max_leaves=6,
+)
+rows = st.lists(
+    st.fixed_dictionaries(
+        {
+            "n": st.one_of(numbers, st.none()),
+            "s": st.one_of(st.sampled_from("ab"), st.none()),
+            "x": st.one_of(floats, st.none()),
+        }
+    ),
+    min_size=1,
+    max_size=4,
+)
+
+
+def statistics(given: list[dict[str, Any]], slack: int) -> str:
+    """Bounds that are ``slack`` too wide, as beside a vector; of floats without NaN, as some writers have them."""
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
+    nulls: dict[str, int] = {}
+    for name in ("n", "s", "x"):
+        held = [row[name] for row in given if row[name] is not None]
+        found = [value for value in held if value == value and value != math.inf]
+        nulls[name] = sum(row[name] is None for row in given)
+        if found and (name != "x" or math.inf not in held):
+            low[name] = min(found) - slack if name == "n" else min(found)
+            high[name] = max(found) + slack if name == "n" else max(found)
+    counts = {"numRecords": len(given), "minValues": low, "maxValues": high, "nullCount": nulls}
+    return orjson.dumps(counts | ({"tightBounds": False} if slack else {})).decode()
+
+
+def matching(predicate: Predicate, given: list[dict[str, Any]], partition: str | None) -> int:
+    table = pa.Table.from_pylist([{**row, "p": partition} for row in given], to_arrow(SCHEMA))
+    return int(table.filter(predicate.to_arrow()).num_rows)
+
+
+@given(predicates, rows, st.sampled_from(["a", "b", None]), st.sampled_from([0, 1]))
+def test_what_is_proven_holds_for_every_row_and_what_is_excluded_for_none(
+    predicate: Predicate, given: list[dict[str, Any]], partition: str | None, slack: int
+) -> None:
+    bound = bind(predicate, SCHEMA)
+    found = matching(bound, given, partition)
+    stats = statistics(given, slack)
+    if MatchProver(bound, SCHEMA, PARTITIONS).every_row_matches({"p": partition}, stats):
+        assert found == len(given)
+    necessary = without_nan_doubts(bound, SCHEMA)
+    assert matching(necessary, given, partition) >= found
+    if not may_match(necessary, {"p": partition}, stats, SCHEMA, PARTITIONS):
+        assert found == 0
+
+
+@pytest.mark.parametrize(
+    ("predicate", "is_proven"),
+    [
+        (col("p") == "a", True),
+        (col("n") >= 1, True),
+        (col("n") > 1, False),
+        (~(col("n") < 1), True),
+        (col("n").is_not_null(), True),
+        (col("s") >= "a", False),  # writers cut strings
+        (col("x") >= 0.0, False),  # NaN
+        (col("p").isin(["a", None]), False),
+        ((col("n") >= 1) & (col("x") >= 0.0), False),
+        ((col("n") >= 1) | (col("x") >= 0.0), True),
+    ],
+)
+def test_only_exact_bounds_prove(predicate: Predicate, is_proven: bool) -> None:
+    stats = statistics([{"n": 1, "s": "a", "x": 1.0}, {"n": 3, "s": "b", "x": 2.0}], 0)
+    prover = MatchProver(predicate, SCHEMA, PARTITIONS)
+    assert prover.every_row_matches({"p": "a"}, stats) is is_proven
+    assert prover.every_row_matches({}, None) is False

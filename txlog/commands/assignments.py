@@ -1,0 +1,135 @@
+"""What an UPDATE or MERGE sets: columns of the table, each with the value that it gets.
+
+In: a mapping from column names to SQL text, values or functions. Out: `Assignments`, which make new versions of rows.
+SQL text is an expression; a string value stands in quotes inside of it.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError
+from txlog.expressions.build import literal
+from txlog.expressions.sql import assign
+from txlog.expressions.tree import Expression, columns_of
+from txlog.protocol.schema import Field, Struct, type_to_arrow
+from txlog.util import ambient
+from txlog.util.arguments import described
+
+__all__ = ["Assignments", "Compute", "bound_now"]
+
+Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
+"""From rows of the table to the new values of one column, an Arrow array of as many."""
+
+
+def bound_now() -> datetime.datetime:
+    """What ``current_timestamp()`` stands for: read once for each operation, so that each execution says the same."""
+    return datetime.datetime.fromtimestamp(ambient.now_ms() / 1000, datetime.timezone.utc)
+
+
+class Assignments:
+    """Values for some columns of a table, bound to its schema. Thread-safe.
+
+    ``source`` and the aliases are given where rows of two sides meet. Raises ``InvalidInputError`` for a column that
+    does not exist, and for a value that cannot be stored in it.
+    """
+
+    def __init__(
+        self,
+        given: Mapping[str, Any],
+        schema: Struct,
+        now: datetime.datetime,
+        *,
+        source: Struct | None = None,
+        target_alias: str | None = None,
+        source_alias: str | None = None,
+    ) -> None:
+        if not isinstance(given, Mapping) or not given:
+            raise InvalidInputError(
+                f"give the columns to set and their values, such as {{'n': 'n + 1'}}, not {described(given)}"
+            )
+        self._schema = schema
+        self._values: dict[str, Expression | Compute] = {}
+        for name, value in given.items():
+            field = schema.find(name) if isinstance(name, str) else None
+            if field is None:
+                raise InvalidInputError(
+                    f"there is no column {described(name)} to set; the table has {', '.join(schema.names)}"
+                )
+            if field.name in self._values:
+                raise InvalidInputError(f"column {field.name} is set twice")
+            if callable(value) and not isinstance(value, Expression) and source is None:
+                self._values[field.name] = value
+                continue
+            expression = value if isinstance(value, str | Expression) else _literal(value, field)
+            self._values[field.name] = assign(
+                expression,
+                field,
+                schema,
+                source=source,
+                target_alias=target_alias,
+                source_alias=source_alias,
+                now=now,
+            )
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The columns that are set."""
+        return frozenset(self._values)
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """The columns of the table that new versions of rows are made of: those kept, and those that values read."""
+        read = {name for name in self._schema.names if name not in self._values}
+        for value in self._values.values():
+            if not isinstance(value, Expression):
+                return frozenset(self._schema.names)
+            read |= {path[0] for side, path in columns_of(value) if side == "target"}
+        return frozenset(read)
+
+    @property
+    def sides(self) -> frozenset[str]:
+        """The sides whose columns the values read."""
+        values = [value for value in self._values.values() if isinstance(value, Expression)]
+        return frozenset(side for value in values for side, _ in columns_of(value))
+
+    def apply(self, rows: pa.RecordBatch | None, source: pa.RecordBatch | None, num_rows: int) -> pa.RecordBatch:
+        """The new version of each row. ``rows`` has at least the columns of `needed`, None where there are none."""
+        columns = [
+            self._column(field, rows, source, num_rows) if field.name in self._values else rows.column(field.name)  # type: ignore[union-attr]
+            for field in self._schema.fields
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=list(self._schema.names))
+
+    def _column(
+        self, field: Field, rows: pa.RecordBatch | None, source: pa.RecordBatch | None, num_rows: int
+    ) -> pa.Array:
+        value = self._values[field.name]
+        if isinstance(value, Expression):
+            if rows is None and source is None:
+                rows = pa.RecordBatch.from_arrays([pa.nulls(num_rows)], names=[""])
+            return value.evaluate(rows, source)
+        assert rows is not None
+        found = value(rows)
+        if isinstance(found, pa.ChunkedArray):
+            found = found.combine_chunks()
+        if not isinstance(found, pa.Array) or len(found) != num_rows:
+            raise InvalidInputError(
+                f"the function for column {field.name} must return an Arrow array of {num_rows} values, not"
+                f" {described(found)}"
+            )
+        try:
+            return found.cast(type_to_arrow(field.type))
+        except pa.ArrowException as error:
+            raise InvalidInputError(f"the function for column {field.name} returned {found.type}: {error}") from None
+
+
+def _literal(value: Any, field: Field) -> Expression:
+    try:
+        return literal(value)
+    except (InvalidInputError, TypeError, ValueError) as error:
+        raise InvalidInputError(f"column {field.name} cannot be set to {described(value)}: {error}") from None

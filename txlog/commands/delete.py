@@ -1,0 +1,143 @@
+"""DELETE: the rows that a condition names are gone.
+
+In: a condition bound to the table's schema. Out: a `RowOperation`: which files may hold such rows, which hold nothing
+else, and where in the others they are.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.commands.assignments import bound_now
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.operation import Hits, Touched
+from txlog.commands.row_change.options import RowOptions
+from txlog.commands.row_change.run import run_row_change
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError
+from txlog.expressions.predicates import Constant, Predicate, bind_predicate
+from txlog.expressions.sql import parse_predicate
+from txlog.log.proposal import operation_parameters
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile
+from txlog.protocol.schema import Field
+from txlog.result import WriteMetrics, WriteResult
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Condition", "DeleteRows", "delete_rows"]
+
+
+def delete_rows(open_table: OpenTable, where: str | Predicate | None, options: RowOptions) -> WriteResult:
+    """Delete the rows for which ``where`` is true; None means all. Raises as `run_row_change`."""
+    now = bound_now()
+    return run_row_change(open_table, options, "a delete", lambda state: DeleteRows(Condition(where, state, now)))
+
+
+class Condition:
+    """A condition on rows of a table, asked of files, of proofs and of rows. Thread-safe."""
+
+    def __init__(self, where: str | Predicate | None, state: TableState, now: datetime.datetime) -> None:
+        from txlog.skipping.many_files import FilePruner
+        from txlog.skipping.proof import MatchProver, without_nan_doubts
+
+        self.is_everything = where is None
+        self.predicate = _bound(where, state, now)
+        judged_by = (state.schema, state.partition_columns)
+        necessary = without_nan_doubts(self.predicate, state.schema)
+        self._pruner = FilePruner(necessary, *judged_by)
+        self._prover = MatchProver(self.predicate, *judged_by)
+
+    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
+        """The rows for which it is true, among them none."""
+        if self.is_everything:
+            builder.read_table()
+        else:
+            builder.read_where(self.predicate, files)
+
+    @property
+    def text(self) -> str:
+        """As Spark's history shows it: a JSON list of conditions."""
+        return operation_parameters(predicate=[] if self.is_everything else [f"({self.predicate})"])["predicate"]
+
+    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
+        """Which files may hold a row for which it is true; every doubt is True."""
+        import numpy as np
+
+        batches = files.select(["partitionValues", "stats"]).to_batches()
+        return np.concatenate([np.zeros(0, bool), *(self._pruner.mask(batch) for batch in batches)])
+
+    def holds_for_every_row(self, add: AddFile) -> bool:
+        """Whether partition values or statistics prove it of the whole file."""
+        return self._prover.every_row_matches(add.partition_values, add.stats)
+
+    def positions(self, rows: FileRows, add: AddFile) -> NDArray[np.uint64]:
+        """The rows of one file for which it is true, dead ones included."""
+        import numpy as np
+
+        found = [positions for positions, _ in rows.reader((), self.predicate).batches(add, with_dead_rows=True)]
+        return np.concatenate([np.empty(0, np.int64), *found]).astype(np.uint64)
+
+
+def _bound(where: str | Predicate | None, state: TableState, now: datetime.datetime) -> Predicate:
+    if where is None:
+        return Constant(True)
+    return (
+        parse_predicate(where, state.schema, now=now) if isinstance(where, str) else bind_predicate(where, state.schema)
+    )
+
+
+class DeleteRows:
+    """The `RowOperation` of a delete."""
+
+    name = "DELETE"
+    makes_images = False
+    image_fields: tuple[Field, ...] = ()
+
+    def __init__(self, condition: Condition) -> None:
+        self._condition = condition
+
+    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
+        self._condition.declare_reads(builder, files)
+
+    def parameters(self) -> dict[str, str]:
+        return {"predicate": self._condition.text}
+
+    def metrics(self, done: WriteMetrics) -> dict[str, str]:
+        counts = {
+            "numRemovedFiles": done.files_removed,
+            "numAddedFiles": done.files,
+            "numDeletedRows": done.rows_deleted,
+            "numCopiedRows": done.rows_copied,
+            "numDeletionVectorsAdded": done.vectors,
+            "numAddedBytes": done.bytes,
+        }
+        return {name: str(count) for name, count in counts.items()}
+
+    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
+        return self._condition.candidates(files)
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        return self._condition.holds_for_every_row(add)
+
+    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+        return Hits(self._condition.positions(rows, add))
+
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
+        raise InvalidInputError("a delete has no new versions of rows")
+
+    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+        return None
+
+    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+        return 0, 0, sum(len(each.replaced) for each in touched)

@@ -1,0 +1,354 @@
+"""MERGE: clauses for rows that match a source, for rows that only the source has, and for rows that only the table has.
+
+In: a source, a join by equal keys, and clauses. Out: a `RowOperation`. Which clause applies to a row of the table is a
+function of its file and of the source, so it is decided once for each file; which rows of the source match nothing is
+decided anew from all live files at each execution.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.commands.assignments import Assignments, bound_now
+from txlog.commands.merge_source import MergeSource, read_merge_source
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.operation import Hits, Touched
+from txlog.commands.row_change.options import RowOptions
+from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
+from txlog.expressions.predicates import Predicate
+from txlog.expressions.sql import parse_predicate
+from txlog.expressions.tree import columns_of
+from txlog.log.proposal import operation_parameters
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile
+from txlog.result import WriteMetrics, WriteResult
+from txlog.skipping.key_pruning import KeyPruner, key_range
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Clause", "MergeOptions", "MergeRows", "merge_rows"]
+
+When: TypeAlias = Literal["matched", "not matched", "not matched by source"]
+Then: TypeAlias = Literal["update", "delete", "insert"]
+
+_NONE = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """What becomes of rows; ``values`` None means all columns of the source (or nothing, for a delete)."""
+
+    when: When
+    then: Then
+    values: Mapping[str, Any] | None
+    predicate: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeOptions:
+    """``on`` is a condition, or the names of columns that both sides have and that must be equal."""
+
+    on: str | Iterable[str]
+    source_alias: str
+    target_alias: str
+
+    @property
+    def condition(self) -> str:
+        if isinstance(self.on, str):
+            return self.on
+        names = [f"`{str(name).replace('`', '``')}`" for name in self.on]
+        if not names:
+            raise InvalidInputError('on is empty: give a condition, such as "target.id = source.id", or column names')
+        return " AND ".join(f"{self.target_alias}.{name} = {self.source_alias}.{name}" for name in names)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """A clause bound to the two schemas. ``number`` tells it apart from all others."""
+
+    number: int
+    then: Then
+    predicate: Predicate | None
+    assignments: Assignments | None
+
+
+def merge_rows(
+    open_table: OpenTable, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...], options: RowOptions
+) -> WriteResult:
+    """Merge ``data`` by ``clauses``. Raises as `run_row_change`, and what `MergeBuilder.execute` documents."""
+    if not clauses:
+        raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
+    state = state_to_change(open_table, options, "a merge")
+    found = replayed(open_table, state, options)
+    if found is not None:
+        return found
+    with TxlogError.located(open_table.uri, state.version):
+        now = bound_now()
+        source = read_merge_source(
+            data, merge.condition, state, now, merge.source_alias, merge.target_alias, table=open_table.uri
+        )
+        operation = MergeRows(source, merge, clauses, state, now)
+    return run_prepared(open_table, state, options, "a merge", operation)
+
+
+class MergeRows:
+    """The `RowOperation` of a merge."""
+
+    name = "MERGE"
+
+    def __init__(
+        self,
+        source: MergeSource,
+        merge: MergeOptions,
+        clauses: Sequence[Clause],
+        state: TableState,
+        now: datetime.datetime,
+    ) -> None:
+        self._source = source
+        self._clauses = clauses
+        self._condition = merge.condition
+        self._schema = state.schema
+        bound = [self._bound(number, clause, merge, now) for number, clause in enumerate(clauses)]
+        self._of = {when: [b for b, c in zip(bound, clauses, strict=True) if c.when == when] for when in _WHENS}
+        self._by_number = bound
+        updates = [b.assignments for b in bound if b.then == "update" and b.assignments is not None]
+        needed = {name for each in updates for name in each.needed}
+        self.makes_images = bool(updates)
+        self.image_fields = tuple(field for field in state.schema.fields if field.name in needed)
+        paths = [key.path for key in source.keys]
+        self._pruner = KeyPruner(paths, source.index.columns, state.schema, state.partition_columns)
+        self._range = key_range(paths, source.index.columns, state.schema)
+        self._fields = self._looked_at()
+
+    def _bound(self, number: int, clause: Clause, merge: MergeOptions, now: datetime.datetime) -> _Bound:
+        sides = {"source": self._source.schema, "target_alias": merge.target_alias, "source_alias": merge.source_alias}
+        predicate = None
+        if clause.predicate is not None:
+            predicate = parse_predicate(clause.predicate, self._schema, now=now, **sides)  # type: ignore[arg-type]
+        values = clause.values
+        if clause.then == "delete":
+            values = None
+        elif values is None:
+            values = self._all_columns(merge.source_alias)
+        if values is not None and clause.then == "insert":
+            given = {self._column(name) for name in values}
+            values = {**{name: None for name in self._schema.names if name not in given}, **values}
+        assignments = None
+        if values is not None:
+            assignments = Assignments(values, self._schema, now, **sides)  # type: ignore[arg-type]
+        bound = _Bound(number, clause.then, predicate, assignments)
+        _check_sides(clause, bound)
+        return bound
+
+    def _column(self, name: Any) -> Any:
+        field = self._schema.find(name) if isinstance(name, str) else None
+        return name if field is None else field.name
+
+    def _all_columns(self, alias: str) -> dict[str, str]:
+        absent = [name for name in self._schema.names if self._source.schema.find(name) is None]
+        if absent:
+            raise SchemaMismatchError(
+                f"the source lacks {', '.join(absent)}, which a clause for all columns needs: name the columns and"
+                " their values instead"
+            )
+        return {name: f"{alias}.`{name.replace('`', '``')}`" for name in self._schema.names}
+
+    def _looked_at(self) -> Any:
+        """The columns that decide which clause applies to a row of the table."""
+        names = {key.path[0] for key in self._source.keys}
+        conditions = [self._source.target_term]
+        conditions += [b.predicate for when in ("matched", "not matched by source") for b in self._of[when]]
+        for condition in conditions:
+            if condition is not None:
+                names |= {path[0] for side, path in columns_of(condition) if side == "target"}
+        return tuple(field for field in self._schema.fields if field.name in names)
+
+    # --- for history ----------------------------------------------------------------------------------------
+
+    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
+        if self._range is None or self._of["not matched by source"]:
+            builder.read_table()
+        else:
+            builder.read_where(self._range, files)
+
+    def parameters(self) -> dict[str, str]:
+        def told(when: When) -> list[dict[str, str]]:
+            clauses = [clause for clause in self._clauses if clause.when == when]
+            return [
+                {**({} if c.predicate is None else {"predicate": c.predicate}), "actionType": c.then} for c in clauses
+            ]
+
+        return operation_parameters(
+            predicate=[f"({self._condition})"],
+            matchedPredicates=told("matched"),
+            notMatchedPredicates=told("not matched"),
+            notMatchedBySourcePredicates=told("not matched by source"),
+        )
+
+    def metrics(self, done: WriteMetrics) -> dict[str, str]:
+        counts = {
+            "numSourceRows": self._source.rows.num_rows,
+            "numTargetRowsInserted": done.rows_inserted,
+            "numTargetRowsUpdated": done.rows_updated,
+            "numTargetRowsDeleted": done.rows_deleted,
+            "numTargetRowsCopied": done.rows_copied,
+            "numOutputRows": done.rows + done.rows_copied,
+            "numTargetFilesAdded": done.files,
+            "numTargetFilesRemoved": done.files_removed,
+            "numTargetDeletionVectorsAdded": done.vectors,
+            "numTargetBytesAdded": done.bytes,
+        }
+        return {name: str(count) for name, count in counts.items()}
+
+    # --- look-up --------------------------------------------------------------------------------------------
+
+    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
+        import numpy as np
+
+        if self._of["not matched by source"]:
+            return np.ones(files.num_rows, dtype=bool)
+        values, stats = files.column("partitionValues").to_pylist(), files.column("stats").to_pylist()
+        may_hold = (self._pruner.may_hold(dict(each), text) for each, text in zip(values, stats, strict=True))
+        return np.fromiter(may_hold, dtype=bool, count=files.num_rows)
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        return False
+
+    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+        import numpy as np
+
+        is_narrow = not self._of["not matched by source"] and self._pruner.holds_others(add.partition_values, add.stats)
+        reader = rows.reader(self._fields, self._range if is_narrow else None)
+        found = [self._hits(positions, batch) for positions, batch in reader.batches(add, with_dead_rows=True)]
+        empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int8))
+        columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
+        return Hits(*(np.concatenate(each) for each in columns))
+
+    def _hits(self, positions: NDArray[np.int64], batch: pa.RecordBatch) -> Hits:
+        import numpy as np
+
+        source_rows = self._source.rows_of(batch)
+        clauses = np.full(len(positions), _NONE, dtype=np.int8)
+        self._decide(self._of["matched"], clauses, np.flatnonzero(source_rows >= 0), batch, source_rows)
+        self._decide(self._of["not matched by source"], clauses, np.flatnonzero(source_rows < 0), batch, None)
+        at = np.flatnonzero((source_rows >= 0) | (clauses != _NONE))
+        return Hits(positions[at].astype(np.uint64), source_rows[at], clauses[at] != _NONE, clauses[at])
+
+    def _decide(
+        self,
+        of: Sequence[_Bound],
+        clauses: NDArray[np.int8],
+        left: NDArray[np.int64],
+        batch: pa.RecordBatch,
+        source_rows: NDArray[np.int64] | None,
+    ) -> None:
+        """The first clause that applies to each of the rows at ``left``."""
+        for bound in of:
+            if not len(left):
+                return
+            if bound.predicate is None:
+                clauses[left] = bound.number
+                return
+            source = None if source_rows is None else self._source.take(source_rows[left])
+            applies = _is_true(bound.predicate.evaluate(batch.take(pa.array(left)), source))
+            clauses[left[applies]] = bound.number
+            left = left[~applies]
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
+        import numpy as np
+
+        assert hits.clauses is not None
+        assert hits.source_rows is not None
+        made = []
+        for bound in self._by_number:
+            at = np.flatnonzero(hits.clauses == bound.number)
+            if bound.then != "update" or not len(at):
+                continue
+            assert bound.assignments is not None
+            source_rows = hits.source_rows[at]
+            source = self._source.take(source_rows) if (source_rows >= 0).all() else None
+            made.append(bound.assignments.apply(None if rows is None else rows.take(pa.array(at)), source, len(at)))
+        if len(made) == 1:
+            return made[0]
+        if not made:
+            return pa.RecordBatch.from_arrays([[] for _ in self._schema.names], names=list(self._schema.names))
+        return pa.Table.from_batches(made).combine_chunks().to_batches()[0]
+
+    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+        matched = [rows[rows >= 0] for rows in (each.live_source_rows for each in touched)]
+        if self._of["matched"]:
+            self._source.refuse_repeated(matched)
+        is_written: NDArray[np.bool_] = (self._insert_clauses() != _NONE) & ~self._source.is_matched(matched)
+        return is_written
+
+    def _insert_clauses(self) -> NDArray[np.int8]:
+        """The clause by which each row of the source would be inserted; -1 for none."""
+        import numpy as np
+
+        clauses = np.full(self._source.rows.num_rows, _NONE, dtype=np.int8)
+        left = np.arange(len(clauses))
+        for bound in self._of["not matched"]:
+            if bound.predicate is None:
+                clauses[left] = bound.number
+                break
+            applies = _is_true(bound.predicate.evaluate(None, self._source.take(left)))
+            clauses[left[applies]] = bound.number
+            left = left[~applies]
+        return clauses
+
+    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        import numpy as np
+
+        clauses = self._insert_clauses()
+        for bound in self._of["not matched"]:
+            assert bound.assignments is not None
+            at = np.flatnonzero(is_written & (clauses == bound.number))
+            for start in range(0, len(at), 1 << 17):
+                rows = at[start : start + (1 << 17)]
+                yield bound.assignments.apply(None, self._source.take(rows), len(rows))
+
+    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+        import numpy as np
+
+        assert is_written is not None
+        updates = [bound.number for bound in self._by_number if bound.then == "update"]
+        updated = deleted = 0
+        for each in touched:
+            assert each.hits.clauses is not None
+            clauses = each.hits.clauses[each.live]
+            updated += int(np.isin(clauses, updates).sum())
+            deleted += int(((clauses != _NONE) & ~np.isin(clauses, updates)).sum())
+        return int(is_written.sum()), updated, deleted
+
+
+def _check_sides(clause: Clause, bound: _Bound) -> None:
+    """Rows that only one side has cannot be told by the columns of the other."""
+    absent = {"matched": None, "not matched": "target", "not matched by source": "source"}[clause.when]
+    read: set[str] = {side for side, _ in columns_of(bound.predicate)} if bound.predicate is not None else set()
+    if bound.assignments is not None:
+        read |= bound.assignments.sides
+    if absent in read:
+        raise InvalidInputError(
+            f"a clause for rows that are {clause.when} reads columns of the {absent}, where such rows are not"
+        )
+
+
+def _is_true(values: pa.Array) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.fill_null(values, False).to_numpy(zero_copy_only=False)
+    return found
+
+
+_WHENS: tuple[When, ...] = ("matched", "not matched", "not matched by source")

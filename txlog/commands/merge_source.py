@@ -1,0 +1,165 @@
+"""The source of a MERGE: its rows held for several passes, and which of them a row of the table joins.
+
+In: data and a condition of two sides. Out: a `MergeSource`. Only equalities of key columns join, with terms on the
+table alone beside them: any other join is refused by name, since it would compare every row with every other.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.arrow.spill import held
+from txlog.commands.upsert.keys import KeyColumn, KeyIndex, check_key_type, key_text
+from txlog.commands.upsert.source import MEMORY_MAX_BYTES
+from txlog.errors import InvalidInputError, StorageError
+from txlog.expressions.join import split_join
+from txlog.expressions.predicates import Predicate
+from txlog.expressions.sql import parse_predicate
+from txlog.log.state import TableState
+from txlog.protocol.schema import Struct, from_arrow, to_arrow, type_to_arrow
+from txlog.writer.conform import conformer_for
+from txlog.writer.input import DataStream, open_data
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MergeSource", "read_merge_source"]
+
+
+@dataclass(frozen=True)
+class MergeSource:
+    """``keys`` are the table's columns that join; ``index`` knows the keys of the rows ``indexed``, none of them null.
+
+    ``target_term`` holds for a row of the table that can join at all.
+    """
+
+    rows: pa.Table
+    schema: Struct
+    keys: tuple[KeyColumn, ...]
+    index: KeyIndex
+    indexed: NDArray[np.int64]
+    target_term: Predicate | None
+
+    def rows_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
+        """The row of the source that each row of the table joins; -1 for none. Of several the last."""
+        import numpy as np
+
+        columns = [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
+        found = self.index.source_rows(columns)
+        if self.target_term is not None:
+            holds = pc.fill_null(self.target_term.evaluate(batch), False).to_numpy(zero_copy_only=False)
+            found = np.where(holds, found, -1)
+        if len(self.indexed) == self.rows.num_rows:
+            return found
+        if not len(self.indexed):
+            return found
+        return np.where(found >= 0, self.indexed[np.maximum(found, 0)], -1)
+
+    def take(self, rows: NDArray[np.int64]) -> pa.RecordBatch:
+        """Rows of the source, by their numbers."""
+        taken = self.rows.take(pa.array(rows)).combine_chunks()
+        batches = taken.to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=taken.schema)
+
+    def is_matched(self, matched: Sequence[NDArray[np.int64]]) -> NDArray[np.bool_]:
+        """Which rows of the source join a row of the table: all that have a key of the rows ``matched``."""
+        import numpy as np
+
+        found = np.zeros(self.rows.num_rows, dtype=bool)
+        codes = np.zeros(self.index.num_keys, dtype=bool)
+        code_of = self._codes()
+        for rows in matched:
+            codes[code_of[rows]] = True
+        found[self.indexed] = codes[self.index.code_of_row]
+        return found
+
+    def refuse_repeated(self, matched: Sequence[NDArray[np.int64]]) -> None:
+        """Raises ``InvalidInputError`` where two rows of the source join one row of the table."""
+        import numpy as np
+
+        repeated = np.bincount(self.index.code_of_row, minlength=self.index.num_keys) > 1
+        if not repeated.any():
+            return
+        code_of = self._codes()
+        for rows in matched:
+            bad = np.flatnonzero(repeated[code_of[rows]])
+            if len(bad):
+                row = int(np.flatnonzero(self.index.code_of_row == code_of[rows[bad[0]]])[0])
+                raise InvalidInputError(
+                    "two rows of the source match one row of the table, by"
+                    f" {key_text(self.keys, self.index.columns, row)}: which of them counts? Leave one of each key"
+                )
+
+    def _codes(self) -> NDArray[np.int64]:
+        """The number of the key of each row of the source; meaningless for one with a null key."""
+        import numpy as np
+
+        found = np.zeros(self.rows.num_rows, dtype=np.int64)
+        found[self.indexed] = self.index.code_of_row
+        return found
+
+
+def read_merge_source(
+    data: Any,
+    condition: str,
+    state: TableState,
+    now: datetime.datetime,
+    source_alias: str,
+    target_alias: str,
+    *,
+    table: str | None = None,
+) -> MergeSource:
+    """Take ``data`` (anything ``Table.append`` takes), and join it to the table of ``state`` by ``condition``.
+
+    Raises ``InvalidInputError`` for a condition that is no equality of keys, with terms on the table alone beside it.
+    """
+    import numpy as np
+
+    stream = open_data(data)
+    schema = from_arrow(stream.schema)
+    bound = parse_predicate(
+        condition, state.schema, source=schema, target_alias=target_alias, source_alias=source_alias, now=now
+    )
+    parts = split_join(bound)
+    for what, term in (("columns of the source alone", parts.source), ("both sides otherwise", parts.residual)):
+        if term is not None:
+            raise InvalidInputError(
+                f"the join compares {what}: {term}. A merge joins by equal key columns, with terms on the table alone"
+                " beside them: put conditions into the clauses, or into the source"
+            )
+    if not parts.keys:
+        raise InvalidInputError(
+            f"the join {condition!r} has no equality of a column of the table with one of the source, such as"
+            f" {target_alias}.id = {source_alias}.id"
+        )
+    keys = tuple(KeyColumn(key.target, key.type) for key in parts.keys)
+    for key in keys:
+        check_key_type(key.name, key.type)
+    try:
+        rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=MEMORY_MAX_BYTES)
+    except OSError as error:
+        raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
+    columns = [KeyColumn(key.source, key.type).of(rows).cast(type_to_arrow(key.type)) for key in parts.keys]
+    is_valid = np.ones(rows.num_rows, dtype=bool)
+    for column in columns:
+        is_valid &= column.is_valid().to_numpy(zero_copy_only=False)
+    indexed = np.flatnonzero(is_valid)
+    if len(indexed) < rows.num_rows:
+        columns = [column.take(pa.array(indexed)) for column in columns]
+    return MergeSource(rows, schema, keys, KeyIndex(keys, columns), indexed, parts.target)
+
+
+def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:
+    first_row = 0
+    arrow_schema = to_arrow(schema)
+    for batch in stream.batches:
+        fitted = conformer_for(schema, batch.schema, table).conform(batch, first_row)
+        first_row += batch.num_rows
+        yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)

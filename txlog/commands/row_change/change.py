@@ -1,0 +1,261 @@
+"""`RowChange`: a row operation as a plan: what it does to the files of one version, by vectors or by copies.
+
+In: a `RowOperation` and the newest version. Out: a proposal for it. Each execution starts from the version's own files
+and vectors; what is kept between executions is only what cannot change: which rows of an immutable file match, what a
+vector of a given id marks, and files written for exactly the same rows.
+
+Theory of operation. T(f), the rows of file f that match, is looked up once. On a version with dead rows D(f), the rows
+T(f) - D(f) go: by a vector that marks D(f) and them, or by a copy without them, or, if none is left, with the whole
+file. New versions of them (images) and rows of a source are new files. An exclusion by statistics, and a proof by them,
+holds for the ``add`` that carries them, not for its path: statistics beside a vector may tell of live rows only.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.operation import Hits, RowOperation, Touched
+from txlog.commands.row_change.options import RowOptions
+from txlog.commands.row_change.rewrite import FileRewriter
+from txlog.commit.open_table import OpenTable
+from txlog.log.files import add_files_of
+from txlog.log.proposal import Isolation, Proposal
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile, FileKey
+from txlog.protocol.statistics_read import num_records
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.result import WriteMetrics
+from txlog.util import ambient
+from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+__all__ = ["RowChange"]
+
+_LOOK_UPS_AT_ONCE = 2
+_BYTES_PER_S = 200e6  # a first guess of how fast files are looked into
+_FILE_S = 0.002  # what a touched file costs besides: its vector read and written
+_CLOSE_S = 0.005  # what every execution costs
+
+
+@dataclass(slots=True)
+class _Rate:
+    """How fast files were looked into so far."""
+
+    size_bytes: float = _BYTES_PER_S
+    seconds: float = 1.0
+
+    def seconds_for(self, size_bytes: float) -> float:
+        return size_bytes * self.seconds / self.size_bytes
+
+
+class RowChange:
+    """A `Plan`. ``with_vectors``: rows go by deletion vectors, else their files are written again."""
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        operation: RowOperation,
+        options: RowOptions,
+        *,
+        with_vectors: bool,
+    ) -> None:
+        self._open_table = open_table
+        self._operation = operation
+        self._options = options
+        self._txn_id = ambient.uuid4()
+        self._rows = FileRows(open_table.store, state)
+        self._rewriter = FileRewriter(open_table, state, operation, self._rows, with_vectors=with_vectors)
+        self._excluded: set[FileKey] = set()
+        self._whole: set[FileKey] = set()
+        self._hits: dict[str, Hits] = {}
+        self._dead: dict[FileKey, NDArray[np.uint64]] = {}
+        self._num_rows: dict[str, int] = {}
+        self._rate = _Rate()
+        self._metrics = WriteMetrics()
+        self._live_files: pa.Table | None = None  # held, so that a newer version's list costs only what is new
+
+    @property
+    def metrics(self) -> WriteMetrics:
+        return self._metrics
+
+    # --- the plan -------------------------------------------------------------------------------------------
+
+    def execute(self, state: TableState) -> Proposal:
+        options, builder = self._options, ProposalBuilder(state)
+        if options.app_id is not None and options.checkpoint_id is not None:
+            builder.set_transaction(options.app_id, options.checkpoint_id)
+        files = self._files_of(state)
+        self._metrics = self.apply(state, builder, files)
+        is_serial = options.is_reexecuted or options.read_version is not None
+        if options.is_reexecuted:
+            builder.read_table()
+        else:
+            self._operation.declare_reads(builder, [key[0] for key in _keys(files) if key not in self._excluded])
+        return builder.build(
+            txn_id=self._txn_id,
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state),
+            operation=self._operation.name,
+            parameters=self._operation.parameters(),
+            metrics=self._operation.metrics(self._metrics),
+            user_metadata=options.user_metadata,
+            fingerprint=options.fingerprint,
+            is_reexecutable=options.is_reexecuted,
+        )
+
+    def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:
+        """Put the change of these live files into ``builder``; what it does."""
+        whole, touched = self._matches(state, files)
+        is_written = self._operation.inserted(touched)
+        changed = self._rewriter.change(touched, is_written)
+        builder.remove(*whole, *changed.removed)
+        for add, vector, stats in changed.marked:
+            builder.replace_vector(add, vector, stats=stats)
+        builder.add(*(file.to_add() for file in changed.new_files))
+        inserted, updated, deleted = self._operation.counts(touched, is_written)
+        return WriteMetrics(
+            rows=inserted + updated,
+            files=len(changed.new_files),
+            bytes=sum(file.size_bytes for file in changed.new_files) + changed.vector_bytes,
+            files_removed=len(whole) + len(changed.removed),
+            rows_inserted=inserted,
+            rows_updated=updated,
+            rows_deleted=deleted + sum(map(_live_rows, whole)),
+            rows_copied=changed.rows_copied,
+            vectors=len(changed.marked),
+            dead_fraction=changed.dead_fraction,
+        )
+
+    def remaining_work_s(self, state: TableState) -> float:
+        new = self._new_files(self._files_of(state))
+        sizes = sum(add.size for add in new if add.path not in self._hits)
+        return _CLOSE_S + self._rate.seconds_for(sizes) + _FILE_S * len(new) + self._rewriter.repeated_work_s
+
+    # --- which rows -----------------------------------------------------------------------------------------
+
+    def _matches(self, state: TableState, files: pa.Table) -> tuple[list[AddFile], list[Touched]]:
+        """Of the live files those that go as they are, and those with live rows that match."""
+        self._look_into(self._new_files(files))
+        keys = _keys(files)
+        found = [
+            row
+            for row, key in enumerate(keys)
+            if key in self._whole or (key not in self._excluded and len(self._hits[key[0]].positions))
+        ]
+        self._forget(set(keys))
+        adds = add_files_of(files.take(found)) if found else []
+        vectors = DeletionVectorReader(self._open_table.store, state.version)
+        whole = [add for add in adds if add.key in self._whole]
+        touched = [self._touched(add, vectors) for add in adds if add.key not in self._whole]
+        return whole, [each for each in touched if each.live.any()]
+
+    def _files_of(self, state: TableState) -> pa.Table:
+        self._live_files = self._open_table.log.files(state)
+        return self._live_files
+
+    def _new_files(self, files: pa.Table) -> list[AddFile]:
+        """Files that may hold a match and were not judged yet; those that cannot are remembered as excluded."""
+        import numpy as np
+
+        keys = _keys(files)
+        unknown = [
+            row
+            for row, key in enumerate(keys)
+            if key not in self._excluded and key not in self._whole and key[0] not in self._hits
+        ]
+        if not unknown:
+            return []
+        rows = files.take(unknown) if len(unknown) < files.num_rows else files
+        is_candidate = self._operation.candidates(rows)
+        self._excluded.update(keys[unknown[at]] for at in np.flatnonzero(~is_candidate).tolist())
+        wanted = np.flatnonzero(is_candidate)
+        return add_files_of(rows.take(wanted)) if len(wanted) else []
+
+    def _look_into(self, adds: Sequence[AddFile]) -> None:
+        to_read = []
+        for add in adds:
+            if self._operation.matches_whole_file(add):
+                self._whole.add(add.key)
+            else:
+                to_read.append(add)
+        if not to_read:
+            return
+        started_s = ambient.monotonic_s()
+        largest_first = sorted(to_read, key=lambda add: -add.size)
+        for done, (add, hits) in enumerate(
+            parallel_map(self._looked_up, largest_first, threads=_LOOK_UPS_AT_ONCE), start=1
+        ):
+            self._hits[add.path] = hits
+            if self._options.on_progress is not None:
+                self._options.on_progress(done, len(to_read))
+        self._rate.size_bytes += sum(add.size for add in to_read)
+        self._rate.seconds += ambient.monotonic_s() - started_s
+
+    def _looked_up(self, add: AddFile) -> tuple[AddFile, Hits]:
+        return add, self._operation.look_up(self._rows, add)
+
+    def _touched(self, add: AddFile, vectors: DeletionVectorReader) -> Touched:
+        import numpy as np
+
+        hits, num_rows = self._hits[add.path], self._count(add)
+        dead = self._dead_rows(add, num_rows, vectors)
+        live = ~np.isin(hits.positions, dead, assume_unique=True)
+        goes = live if hits.is_replaced is None else live & hits.is_replaced
+        return Touched(add, num_rows, dead, hits, live, hits.positions[goes])
+
+    def _dead_rows(self, add: AddFile, num_rows: int, vectors: DeletionVectorReader) -> NDArray[np.uint64]:
+        import numpy as np
+
+        if add.deletion_vector is None:
+            return np.empty(0, np.uint64)
+        found = self._dead.get(add.key)
+        if found is None:
+            found = self._dead[add.key] = vectors.dead_rows(add.deletion_vector, num_rows)
+        return found
+
+    def _count(self, add: AddFile) -> int:
+        """All rows of a file, by the log or, where it does not say, by the file's footer."""
+        found = self._num_rows.get(add.path)
+        if found is None:
+            counted = num_records(add.stats)
+            found = self._num_rows[add.path] = self._rows.count(add) if counted is None else counted
+        return found
+
+    def _forget(self, live: set[FileKey]) -> None:
+        """What tells of vectors that are no longer live; a file may come back (RESTORE), and is looked at again."""
+        self._dead = {key: dead for key, dead in self._dead.items() if key in live}
+        paths = {path for path, _ in live}
+        self._hits = {path: hits for path, hits in self._hits.items() if path in paths}
+        self._excluded &= live
+        self._whole &= live
+
+
+def _keys(files: pa.Table) -> list[FileKey]:
+    vectors = files.column("deletionVector")
+    paths = files.column("path").to_pylist()
+    if vectors.null_count == len(vectors):
+        return list(zip(paths, itertools.repeat(None)))
+    return list(zip(paths, map(_vector_id, vectors.to_pylist()), strict=True))
+
+
+def _vector_id(vector: dict[str, object] | None) -> str | None:
+    if vector is None:
+        return None
+    base = f"{vector['storageType']}{vector['pathOrInlineDv']}"
+    return base if vector["offset"] is None else f"{base}@{vector['offset']}"
+
+
+def _live_rows(add: AddFile) -> int:
+    """How many rows go with a file, as far as the log counts them."""
+    dead = add.deletion_vector.cardinality if add.deletion_vector else 0
+    return max(0, (num_records(add.stats) or 0) - dead)

@@ -1,0 +1,108 @@
+"""What the caller of a row change may ask for, and which tables refuse it before a row is read.
+
+In: arguments and a table's definition. Out: `RowOptions`, and whether rows go by deletion vectors or by copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from txlog.commands.write_planning import check_identity
+from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.log.proposal import check_text
+from txlog.log.state import TableState
+from txlog.util.arguments import described, whole_number
+
+__all__ = ["OnConflict", "OnFiles", "RowMode", "RowOptions", "check_changeable", "uses_vectors"]
+
+RowMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
+"""Rows are marked dead by deletion vectors, or their files are written again without them."""
+
+OnConflict: TypeAlias = Literal["rerun", "fail"]
+"""After a lost race: execute the change again on the newest version, or judge by Delta's rules what was read."""
+
+OnFiles: TypeAlias = Callable[[int, int], None]
+"""Called with the files looked into so far, and all that will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowOptions:
+    """As `Table.delete` documents them. Raises ``InvalidInputError`` for values that nothing can be made of."""
+
+    mode: RowMode | None = None
+    on_conflict: OnConflict = "rerun"
+    read_version: int | None = None
+    app_id: str | None = None
+    checkpoint_id: int | None = None
+    fingerprint: str | None = None
+    user_metadata: str | None = None
+    on_progress: OnFiles | None = None
+
+    def __post_init__(self) -> None:
+        if self.mode is not None and self.mode not in get_args(RowMode):
+            raise InvalidInputError(f"mode must be one of {', '.join(get_args(RowMode))}, is {described(self.mode)}")
+        if self.on_conflict not in get_args(OnConflict):
+            choices = ", ".join(get_args(OnConflict))
+            raise InvalidInputError(f"on_conflict must be one of {choices}, is {described(self.on_conflict)}")
+        for name in ("read_version", "checkpoint_id"):
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole_number(name, value))
+        check_identity(self.app_id, self.checkpoint_id)
+        check_text("user_metadata", self.user_metadata)
+        check_text("fingerprint", self.fingerprint)
+        if self.fingerprint is not None and self.app_id is None:
+            raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
+        if self.on_progress is not None and not callable(self.on_progress):
+            raise InvalidInputError(
+                f"on_progress is a function of the files looked into and of all, not {described(self.on_progress)}"
+            )
+
+    @property
+    def is_reexecuted(self) -> bool:
+        """Whether commits that change files make it run again: never where it is tied to a version."""
+        return self.on_conflict == "rerun" and self.read_version is None
+
+
+def check_changeable(state: TableState, what: str) -> None:
+    """Raises ``InvalidInputError`` for an append-only table, ``UnsupportedFeatureError`` for one whose rows this
+    release does not change."""
+    properties = state.properties
+    if properties.append_only:
+        raise InvalidInputError(
+            f"the table is append-only (delta.appendOnly): {what} would change rows. Append to it, or unset the"
+            ' property first, by table.unset_properties(["delta.appendOnly"])'
+        )
+    if properties.enable_change_data_feed:
+        raise UnsupportedFeatureError(
+            f"the table has its change data feed on (delta.enableChangeDataFeed), and this release does not write the"
+            f" changes of {what}: unset the property, or use Spark's Delta in turns with other writers",
+            features=("changeDataFeed",),
+        )
+
+
+def uses_vectors(state: TableState, options: RowOptions) -> bool:
+    """Whether rows go by deletion vectors: where the table enables them, unless copies are asked for.
+
+    Raises ``InvalidInputError`` where vectors are asked for and the table does not enable them.
+    """
+    features = state.protocol.writer_features or ()
+    is_enabled = state.properties.enable_deletion_vectors and "deletionVectors" in features
+    if options.mode == "merge-on-read" and not is_enabled:
+        raise InvalidInputError(
+            'mode="merge-on-read" needs a table with deletion vectors, which not every reader knows: enable them by'
+            ' table.set_properties({"delta.enableDeletionVectors": "true"}), or leave mode out'
+        )
+    return is_enabled and options.mode != "copy-on-write"
+
+
+def check_keeps_row_ids(state: TableState, what: str, *, with_vectors: bool, makes_images: bool) -> None:
+    """Raises ``UnsupportedFeatureError`` where rows that are written again would lose the ids the table promises."""
+    if state.properties.enable_row_tracking and (makes_images or not with_vectors):
+        raise UnsupportedFeatureError(
+            f"the table tracks rows (delta.enableRowTracking), and this release does not keep the row ids of rows that"
+            f" {what} writes again"
+            + ("" if makes_images or with_vectors else "; with delta.enableDeletionVectors none are written again"),
+            features=("rowTracking",),
+        )

@@ -1,0 +1,239 @@
+"""What becomes of files with rows that go, and the files of new rows: vectors, copies, images, rows of a source.
+
+In: the touched files of one version. Out: the ``add`` actions that replace them, everything they name durable. Files
+that were written for an earlier execution are used again only where they hold exactly what this one needs; those that
+are not are never deleted, since a commit of ours may have been on its way: vacuum removes them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.operation import RowOperation, Touched
+from txlog.commit.open_table import OpenTable
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey
+from txlog.protocol.schema import to_arrow
+from txlog.protocol.wide_statistics import wide_statistics
+from txlog.util import ambient
+from txlog.writer.committable import PendingFile
+from txlog.writer.input import DataStream
+from txlog.writer.task_committer import write_task
+from txlog.writer.vector_file import write_vectors
+from txlog.writer.write_plan import TaskIdentity, WritePlan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Changed", "FileRewriter"]
+
+_ONE_FILE_BYTES = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What takes the place of the touched files that lose rows. Sizes in bytes."""
+
+    marked: list[tuple[AddFile, DeletionVectorDescriptor, str]]
+    """Files with their new vectors, and their statistics beside those."""
+    removed: list[AddFile]
+    new_files: list[PendingFile]
+    vector_bytes: int = 0
+    rows_copied: int = 0
+    dead_fraction: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Images:
+    """New versions of rows, by the positions of the rows they stand for in each file."""
+
+    basis: dict[str, NDArray[np.uint64]]
+    files: tuple[PendingFile, ...]
+
+
+@dataclass(slots=True)
+class _Written:
+    """What earlier executions wrote, by what it was written for."""
+
+    vectors: dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]] = field(default_factory=dict)
+    copies: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
+    images: list[_Images] = field(default_factory=list)
+    source: tuple[NDArray[np.bool_], tuple[PendingFile, ...]] | None = None
+    seconds: float = 0.0
+
+
+class FileRewriter:
+    """Replaces files of one table for one operation. One thread."""
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        operation: RowOperation,
+        rows: FileRows,
+        *,
+        with_vectors: bool,
+    ) -> None:
+        self._files = open_table.store.files
+        self._operation = operation
+        self._rows = rows
+        self._with_vectors = with_vectors
+        self._schema = to_arrow(state.schema)
+        self._plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
+        self._job_id = ambient.uuid4()
+        self._task_ids = itertools.count()
+        self._written = _Written()
+
+    @property
+    def repeated_work_s(self) -> float:
+        """About what writing images and copies again costs, which a lost race may ask for."""
+        return self._written.seconds
+
+    def change(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Changed:
+        """The files that take the place of ``touched``, and those of the rows of the source."""
+        touched = [each for each in touched if len(each.replaced)]
+        started_s = ambient.monotonic_s()
+        if self._with_vectors:
+            changed = self._marked(touched)
+            images = self._images(touched) if self._operation.makes_images else []
+            new = [file for each in images for file in each.files]
+        else:
+            changed = self._copied(touched)
+            new = []
+        self._written.seconds = ambient.monotonic_s() - started_s
+        if is_written is not None:
+            new += self._source(is_written)
+        return dataclasses.replace(changed, new_files=[*changed.new_files, *new])
+
+    # --- vectors --------------------------------------------------------------------------------------------
+
+    def _marked(self, touched: Sequence[Touched]) -> Changed:
+        """The same files with vectors that mark the rows that go as well; none where no row is left."""
+        import numpy as np
+
+        left: list[tuple[Touched, NDArray[np.uint64]]] = []
+        known: dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]] = {}
+        new: list[tuple[FileKey, NDArray[np.uint64]]] = []
+        for each in touched:
+            dead = np.union1d(each.dead, each.replaced) if len(each.dead) else each.replaced
+            if len(dead) >= each.num_rows:
+                continue
+            left.append((each, dead))
+            found = self._written.vectors.get(each.add.key)
+            if found is not None and np.array_equal(found[0], dead):
+                known[each.add.key] = found
+            else:
+                new.append((each.add.key, dead))
+        descriptors, vector_bytes = write_vectors(
+            self._files, [dead for _, dead in new], random_prefix_length=self._plan.random_prefix_length
+        )
+        known |= {key: (dead, descriptor) for (key, dead), descriptor in zip(new, descriptors, strict=True)}
+        self._written.vectors = known
+        marked = [
+            (
+                each.add,
+                known[each.add.key][1],
+                wide_statistics(each.add.stats, num_records=each.num_rows, dead_before=len(each.dead)),
+            )
+            for each, _ in left
+        ]
+        stays = {add.key for add, _, _ in marked}
+        removed = [each.add for each in touched if each.add.key not in stays]
+        fraction = max((len(dead) / each.num_rows for each, dead in left), default=0.0)
+        return Changed(marked, removed, [], vector_bytes, dead_fraction=fraction)
+
+    # --- images ---------------------------------------------------------------------------------------------
+
+    def _images(self, touched: Sequence[Touched]) -> list[_Images]:
+        """New versions of the rows that go: those written before whose rows all still go, and the rest anew."""
+        import numpy as np
+
+        going = {each.add.path: each.replaced for each in touched}
+        kept = [
+            images
+            for images in self._written.images
+            if all(
+                path in going and np.isin(positions, going[path], assume_unique=True).all()
+                for path, positions in images.basis.items()
+            )
+        ]
+        for images in kept:
+            for path, positions in images.basis.items():
+                going[path] = np.setdiff1d(going[path], positions, assume_unique=True)
+        missing = [(each, going[each.add.path]) for each in touched if len(going[each.add.path])]
+        if missing:
+            batches = (batch for each, positions in missing for batch in self._images_of(each, positions))
+            basis = {each.add.path: positions for each, positions in missing}
+            kept.append(_Images(basis, self._write(batches)))
+        self._written.images = kept
+        return kept
+
+    def _images_of(self, each: Touched, positions: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
+        """The new versions of the rows at ``positions``, which are among the hits of the file."""
+        import numpy as np
+
+        hits = each.hits.at(np.searchsorted(each.hits.positions, positions))
+        if not self._operation.image_fields:
+            yield self._operation.images(None, hits)
+            return
+        for here, rows in self._rows.at(each.add, positions, self._operation.image_fields):
+            yield self._operation.images(rows, hits.at(np.searchsorted(positions, here)))
+
+    # --- copies ---------------------------------------------------------------------------------------------
+
+    def _copied(self, touched: Sequence[Touched]) -> Changed:
+        """A file written again for each, without the rows that are dead or go, with the new versions of the latter."""
+        import numpy as np
+
+        known: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = {}
+        for each in touched:
+            found = self._written.copies.get(each.add.key)
+            if found is None or not np.array_equal(found[0], each.replaced):
+                found = (each.replaced, self._copy(each))
+            known[each.add.key] = found
+        self._written.copies = known
+        new = [file for _, files in known.values() for file in files]
+        copied = sum(each.num_rows - len(each.dead) - len(each.replaced) for each in touched)
+        return Changed([], [each.add for each in touched], new, rows_copied=copied)
+
+    def _copy(self, each: Touched) -> tuple[PendingFile, ...]:
+        import numpy as np
+
+        if len(each.dead) + len(each.replaced) >= each.num_rows and not self._operation.makes_images:
+            return ()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for positions, batch in self._rows.live(each.add):
+                stays = np.isin(positions, each.replaced.astype(np.int64), assume_unique=True, invert=True)
+                yield batch if stays.all() else batch.filter(pa.array(stays))
+            if self._operation.makes_images:
+                yield from self._images_of(each, each.replaced)
+
+        return self._write(batches(), in_one_file=True)
+
+    # --- rows of the source ---------------------------------------------------------------------------------
+
+    def _source(self, is_written: NDArray[np.bool_]) -> tuple[PendingFile, ...]:
+        """Files of these rows of the source; those of the execution before where they are the same rows."""
+        import numpy as np
+
+        found = self._written.source
+        if found is None or not np.array_equal(found[0], is_written):
+            files = self._write(self._operation.source_batches(is_written)) if is_written.any() else ()
+            found = self._written.source = (is_written, files)
+        return found[1]
+
+    def _write(self, batches: Iterable[pa.RecordBatch], *, in_one_file: bool = False) -> tuple[PendingFile, ...]:
+        """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read."""
+        plan = dataclasses.replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES) if in_one_file else self._plan
+        task = TaskIdentity(self._job_id, next(self._task_ids))
+        named = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in batches)
+        return write_task(self._files, plan, task, DataStream(self._schema, named)).files

@@ -1,0 +1,205 @@
+"""Keys: which columns identify a row, and which row of the source a row of the table has the key of.
+
+In: the names of key columns, and the key columns of a source. Out: for columns of keys, the source row of each, or -1.
+All of it in columns: values become numbers by their place among the source's distinct values, and the numbers of
+several columns become one, exactly. A null never matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
+from txlog.util.arguments import described
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["KeyColumn", "KeyIndex", "check_key_type", "key_columns", "key_text"]
+
+_TYPES = frozenset(
+    ("byte", "short", "integer", "long", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz")
+)
+_FLAGS_MAX = 1 << 26
+_INTEGERS = frozenset(("byte", "short", "integer", "long"))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """One column of a key, or a member of structs: the path of names that leads to it, as the table spells them."""
+
+    path: tuple[str, ...]
+    type: DataType
+
+    @property
+    def name(self) -> str:
+        return ".".join(self.path)
+
+    def of(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
+        """The column out of rows that have the table's names; null where a struct around it is."""
+        column = rows.column(self.path[0])
+        for name in self.path[1:]:
+            column = pc.struct_field(column, name)
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def key_columns(names: Iterable[str], schema: Struct) -> tuple[KeyColumn, ...]:
+    """The columns that ``names`` (paths with dots lead into structs) name in a table.
+
+    Raises ``InvalidInputError`` for an unknown or repeated column, and for a type that no key may have.
+    """
+    if isinstance(names, str):
+        raise InvalidInputError(f"keys must be a list of column names, is the string {names!r}: use [{names!r}]")
+    if not isinstance(names, Iterable):
+        raise InvalidInputError(f"keys must be a list of column names, not {described(names)}")
+    found = tuple(_key_column(name, schema) for name in names)
+    if not found:
+        raise InvalidInputError("keys must name at least one column")
+    if len({key.path for key in found}) < len(found):
+        raise InvalidInputError(f"keys name a column twice: {', '.join(key.name for key in found)}")
+    return found
+
+
+def _key_column(name: Any, schema: Struct) -> KeyColumn:
+    if not isinstance(name, str):
+        raise InvalidInputError(f"a key is the name of a column, not {described(name)}")
+    found: list[str] = []
+    here: DataType = schema
+    for part in [name] if schema.find(name) is not None else name.split("."):
+        member = here.find(part) if isinstance(here, Struct) else None
+        if member is None:
+            raise InvalidInputError(f"the table has no column {name!r} to be a key; it has {', '.join(schema.names)}")
+        found.append(member.name)
+        here = member.type
+    check_key_type(name, here)
+    return KeyColumn(tuple(found), here)
+
+
+def check_key_type(name: str, data_type: DataType) -> None:
+    """Raises ``InvalidInputError`` for a type whose values are not plainly equal or different."""
+    if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _TYPES):
+        return
+    is_float = isinstance(data_type, Primitive) and data_type.name in ("float", "double")
+    raise InvalidInputError(
+        f"column {name} is a {type_name(data_type)}, which cannot be a key"
+        + (" (NaN and -0.0 have no one meaning)" if is_float else "")
+        + ": use integer, string, binary, boolean, date, timestamp or decimal columns"
+    )
+
+
+def key_text(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], row: int) -> str:
+    """``id=42, day=2026-11-20``: one key as a message shows it."""
+    values = (str(column[row].as_py()) for column in columns)
+    return ", ".join(f"{key.name}={value[:60]}" for key, value in zip(keys, values, strict=True))
+
+
+class KeyIndex:
+    """The keys of a source, ready to be asked for. ``columns`` have no nulls. Thread-safe."""
+
+    def __init__(self, keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> None:
+        import numpy as np
+
+        self.keys = tuple(keys)
+        self.columns = tuple(columns)
+        self._distinct = [pc.unique(column) for column in columns]
+        self._levels: list[NDArray[np.int64]] = []
+        codes = _codes(columns[0], self._distinct[0])
+        for column, distinct in zip(columns[1:], self._distinct[1:], strict=True):
+            level, codes = np.unique(codes * len(distinct) + _codes(column, distinct), return_inverse=True)
+            self._levels.append(level)
+        self.code_of_row = codes.astype(np.int64)
+        self.num_keys = int(codes.max()) + 1 if len(codes) else 0
+        self._row_of_code = np.zeros(self.num_keys, dtype=np.int64)
+        self._row_of_code[codes] = np.arange(len(codes))  # of several rows the last
+        self._flags = self._flags_of_range()
+
+    def last_rows(self, order: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
+        """Which rows stay if of several with one key the last does: by arrival, or in the order given."""
+        import numpy as np
+
+        last = self._row_of_code
+        if order is not None:
+            last = np.zeros(self.num_keys, dtype=np.int64)
+            last[self.code_of_row[order]] = order
+        stays = np.zeros(len(self.code_of_row), dtype=bool)
+        stays[last] = True
+        return stays
+
+    def first_repeated(self) -> tuple[int, int] | None:
+        """Two rows with one key, the first such; None where each row has a key of its own."""
+        import numpy as np
+
+        if self.num_keys == len(self.code_of_row):
+            return None
+        order = np.argsort(self.code_of_row, kind="stable")
+        sorted_codes = self.code_of_row[order]
+        again = np.flatnonzero(sorted_codes[1:] == sorted_codes[:-1])
+        at = again[np.argmin(order[again + 1])]
+        return int(order[at]), int(order[at + 1])
+
+    def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
+        """For each key in ``columns`` the row of the source that has it; -1 where none has."""
+        import numpy as np
+
+        found = np.full(len(columns[0]), -1, dtype=np.int64)
+        if self.num_keys == 0:
+            return found
+        at = self._possible(columns[0])
+        if at is not None:
+            columns = [column.take(pa.array(at)) for column in columns]
+        codes = _codes(columns[0], self._distinct[0])
+        for column, distinct, level in zip(columns[1:], self._distinct[1:], self._levels, strict=True):
+            other = _codes(column, distinct)
+            combined = codes * len(distinct) + other
+            place = np.minimum(np.searchsorted(level, combined), len(level) - 1)
+            codes = np.where((codes >= 0) & (other >= 0) & (level[place] == combined), place, -1)
+        rows = np.where(codes >= 0, self._row_of_code[np.maximum(codes, 0)], -1)
+        if at is None:
+            return rows
+        found[at] = rows
+        return found
+
+    def _flags_of_range(self) -> tuple[int, NDArray[np.bool_]] | None:
+        """One flag for each integer from the least key to the greatest, where that is not too many."""
+        import numpy as np
+
+        if not isinstance(self.keys[0].type, Primitive) or self.keys[0].type.name not in _INTEGERS:
+            return None
+        if self.num_keys == 0:
+            return None
+        values = self._distinct[0].to_numpy(zero_copy_only=False).astype(np.int64)
+        low, high = int(values.min()), int(values.max())
+        if high - low >= _FLAGS_MAX:
+            return None
+        flags = np.zeros(high - low + 2, dtype=bool)
+        flags[values - low] = True
+        return low, flags
+
+    def _possible(self, column: pa.Array) -> NDArray[np.int64] | None:
+        """Where the first key column holds one of the source's values; None where that is not cheap to tell."""
+        import numpy as np
+
+        if self._flags is None or column.null_count:
+            return None
+        low, flags = self._flags
+        values = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        # A difference that overflows never comes out inside of the range; -1 and the greatest place are no key.
+        return np.flatnonzero(flags[np.clip(values - low, -1, len(flags) - 1)])
+
+
+def _codes(column: pa.Array, distinct: pa.Array) -> NDArray[np.int64]:
+    """The place of each value among the distinct ones; -1 for a null, and for one that is not among them."""
+    import numpy as np
+
+    places = pc.index_in(column, value_set=distinct)
+    if places.null_count:
+        places = pc.fill_null(places, -1)
+    found: NDArray[np.int64] = places.to_numpy(zero_copy_only=False).astype(np.int64)
+    return found

@@ -1,0 +1,149 @@
+"""The source of an upsert: its rows held for several passes, and checked before the table is looked into.
+
+In: data, and which columns of the table it has to have. Out: a `Source`: rows in the table's types, each with a key of
+its own. The rows are taken once, so that each execution of the change sees the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.arrow.spill import held
+from txlog.commands.upsert.keys import KeyColumn, KeyIndex, key_text
+from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
+from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.writer.conform import conformer_for
+from txlog.writer.input import DataStream, open_data
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["OnDuplicate", "Source", "read_source"]
+
+OnDuplicate: TypeAlias = Literal["error", "last"]
+"""What two rows of the source with one key mean: an error, or that the last one counts."""
+
+MEMORY_MAX_BYTES = 192 << 20
+"""Sources larger than this lie in a temporary file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """``rows`` are in the table's types; ``index`` knows their keys; ``num_given`` counts those dropped as well."""
+
+    rows: pa.Table
+    index: KeyIndex
+    num_given: int
+
+    def batches(self, is_wanted: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        """The rows that are marked."""
+        first = 0
+        for batch in self.rows.to_batches(max_chunksize=1 << 17):
+            wanted = is_wanted[first : first + batch.num_rows]
+            first += batch.num_rows
+            if wanted.all():
+                yield batch
+            elif wanted.any():
+                yield batch.filter(pa.array(wanted))
+
+
+def read_source(
+    data: Any,
+    schema: Struct,
+    keys: Sequence[KeyColumn],
+    *,
+    on_duplicate: OnDuplicate = "error",
+    sequence_by: str | None = None,
+    table: str | None = None,
+    memory_max_bytes: int = MEMORY_MAX_BYTES,
+) -> Source:
+    """Take ``data`` (anything ``Table.append`` takes), which must have exactly the columns of ``schema``.
+
+    Raises ``SchemaMismatchError`` naming columns that are absent or do not fit, ``InvalidInputError`` naming a null key
+    or a key that two rows have, ``StorageError`` where there is no room for a large source.
+    """
+    stream = open_data(data)
+    if not stream.schema.names:
+        stream = DataStream(to_arrow(schema), stream.batches)
+    _require_all(schema, stream.schema, table)
+    try:
+        rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=memory_max_bytes)
+    except OSError as error:
+        raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
+    columns = [key.of(rows) for key in keys]
+    _refuse_nulls(keys, columns, table)
+    index = KeyIndex(keys, columns)
+    repeated = index.first_repeated()
+    if repeated is None:
+        return Source(rows, index, rows.num_rows)
+    if on_duplicate == "error":
+        first, second = repeated
+        raise InvalidInputError(
+            f"rows {first} and {second} of the source (counting from 0) have one key, {key_text(keys, columns, first)}:"
+            ' which of them counts? on_duplicate="last" takes the later one, or the greatest by sequence_by',
+            table=table,
+        )
+    order = None if sequence_by is None else _order_by(rows, sequence_by, table)
+    kept = rows.filter(pa.array(index.last_rows(order)))
+    return Source(kept, KeyIndex(keys, [key.of(kept) for key in keys]), rows.num_rows)
+
+
+def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:
+    first_row = 0
+    arrow_schema = to_arrow(schema)
+    for batch in stream.batches:
+        fitted = conformer_for(schema, batch.schema, table).conform(batch, first_row)
+        first_row += batch.num_rows
+        yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
+
+
+def _require_all(schema: Struct, found: pa.Schema, table: str | None) -> None:
+    """A column that the source lacks would become null where the table has a value."""
+    there = {fold_name(name) for name in found.names}
+    absent = [name for name in schema.names if fold_name(name) not in there]
+    if absent:
+        raise SchemaMismatchError(
+            f"the source lacks {', '.join(absent)}: an upsert replaces whole rows, and would put nulls there. Add the"
+            ' columns, or name those that it has, in update_columns, with when_not_matched="ignore"',
+            table=table,
+        )
+
+
+def _refuse_nulls(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], table: str | None) -> None:
+    for key, column in zip(keys, columns, strict=True):
+        if column.null_count:
+            row = int(pc.index(column.is_null(), True).as_py())
+            raise InvalidInputError(
+                f"key {key.name} is null in row {row} of the source (counting from 0), and in"
+                f" {column.null_count - 1} more: a null is no key, since it equals nothing. Fill or drop those rows",
+                table=table,
+            )
+
+
+def _order_by(rows: pa.Table, name: str, table: str | None) -> NDArray[np.int64]:
+    """The rows in ascending order of their sequence, of equal ones by arrival."""
+    import numpy as np
+
+    at = next((i for i, found in enumerate(rows.schema.names) if fold_name(found) == fold_name(name)), None)
+    if at is None:
+        raise InvalidInputError(
+            f"sequence_by names {name!r}, which the source lacks; it has {', '.join(rows.schema.names)}", table=table
+        )
+    column = rows.column(at)
+    if column.null_count:
+        raise InvalidInputError(
+            f"sequence_by column {name} has {column.null_count} nulls, whose order nobody knows", table=table
+        )
+    ordered = pa.table([column, pa.array(np.arange(len(column)))], names=["sequence", "arrival"])
+    try:
+        places = pc.sort_indices(ordered, sort_keys=[("sequence", "ascending"), ("arrival", "ascending")])
+    except (pa.ArrowException, TypeError) as error:
+        raise InvalidInputError(f"sequence_by column {name} has no order: {error}", table=table) from error
+    found: NDArray[np.int64] = places.to_numpy().astype(np.int64)
+    return found

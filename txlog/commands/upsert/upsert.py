@@ -1,0 +1,263 @@
+"""UPSERT: rows of a source take the place of the rows with their keys, or are added where there is none.
+
+In: a `Source`, and what is done with keys that the table has and with those that it lacks. Out: a `RowOperation`. Which
+rows of a file have a key of the source is looked up once; which keys the table has at all is decided anew from all live
+files at each execution, both ways: another writer may have deleted a key, or added it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import pyarrow as pa
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.operation import Hits, Touched
+from txlog.commands.row_change.options import RowOptions
+from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
+from txlog.commands.upsert.keys import KeyColumn, key_columns
+from txlog.commands.upsert.source import OnDuplicate, Source, read_source
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, TxlogError
+from txlog.log.proposal import operation_parameters
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile
+from txlog.protocol.schema import Struct, fold_name
+from txlog.result import WriteMetrics, WriteResult
+from txlog.skipping.key_pruning import KeyPruner, key_range
+from txlog.util.arguments import described
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["UpsertOptions", "UpsertRows", "WhenMatched", "WhenNotMatched", "upsert_rows"]
+
+WhenMatched: TypeAlias = Literal["update", "ignore"]
+WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
+
+_PROBE_ROWS = 1 << 20  # looked up at once: each look-up costs as much as the source's keys besides
+
+
+@dataclass(frozen=True, slots=True)
+class UpsertOptions:
+    """As `Table.upsert` documents them. Raises ``InvalidInputError`` for values that nothing can be made of."""
+
+    keys: Iterable[str]
+    when_matched: WhenMatched = "update"
+    when_not_matched: WhenNotMatched = "insert"
+    update_columns: Sequence[str] | None = None
+    on_duplicate: OnDuplicate = "error"
+    sequence_by: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, choices in (
+            ("when_matched", get_args(WhenMatched)),
+            ("when_not_matched", get_args(WhenNotMatched)),
+            ("on_duplicate", get_args(OnDuplicate)),
+        ):
+            if getattr(self, name) not in choices:
+                value = described(getattr(self, name))
+                raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, is {value}")
+        if self.when_matched == self.when_not_matched == "ignore":
+            raise InvalidInputError("an upsert that ignores both matched and other rows does nothing")
+        if self.sequence_by is not None and self.on_duplicate != "last":
+            raise InvalidInputError('sequence_by says which of several rows is the last: give on_duplicate="last" too')
+        if self.update_columns is not None and self.when_matched != "update":
+            raise InvalidInputError('update_columns are what when_matched="update" sets; it is "ignore"')
+
+
+def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options: RowOptions) -> WriteResult:
+    """Upsert ``data``. Raises as `run_row_change` and `read_source`."""
+    state = state_to_change(open_table, options, "an upsert")
+    found = replayed(open_table, state, options)
+    if found is not None:
+        return found
+    with TxlogError.located(open_table.uri, state.version):
+        keys = key_columns(upsert.keys, state.schema)
+        updated = _updated_columns(upsert, keys, state.schema)
+        source = read_source(
+            data,
+            _source_schema(upsert, keys, updated, state.schema),
+            keys,
+            on_duplicate=upsert.on_duplicate,
+            sequence_by=upsert.sequence_by,
+            table=open_table.uri,
+        )
+    if source.rows.num_rows == 0 and options.app_id is None:
+        return WriteResult(state.version, "committed", 0, "")
+    return run_prepared(open_table, state, options, "an upsert", UpsertRows(source, upsert, updated, state))
+
+
+def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: Struct) -> tuple[str, ...] | None:
+    """The columns that matched rows get from the source; None where they are replaced whole."""
+    if upsert.update_columns is None:
+        return None
+    if isinstance(upsert.update_columns, str):
+        raise InvalidInputError(f"update_columns must be a list of names, is the string {upsert.update_columns!r}")
+    found = []
+    for name in upsert.update_columns:
+        field = schema.find(name) if isinstance(name, str) else None
+        if field is None:
+            raise InvalidInputError(
+                f"update_columns names {described(name)}, which is no column; there are {', '.join(schema.names)}"
+            )
+        if any(field.name == key.path[0] for key in keys):
+            raise InvalidInputError(f"update_columns names {field.name}, which is of the key: matched rows have it")
+        found.append(field.name)
+    if not found:
+        raise InvalidInputError('update_columns is empty: give when_matched="ignore" to leave matched rows as they are')
+    return tuple(dict.fromkeys(found))
+
+
+def _source_schema(
+    upsert: UpsertOptions, keys: Sequence[KeyColumn], updated: tuple[str, ...] | None, schema: Struct
+) -> Struct:
+    """All columns of the table, or where no row is inserted only those that are looked at."""
+    if upsert.when_not_matched == "insert" or updated is None:
+        return schema
+    needed = {*updated, *(key.path[0] for key in keys)}
+    needed |= {fold_name(upsert.sequence_by)} if upsert.sequence_by else set()
+    return Struct(tuple(f for f in schema.fields if f.name in needed or fold_name(f.name) in needed))
+
+
+class UpsertRows:
+    """The `RowOperation` of an upsert."""
+
+    name = "MERGE"
+
+    def __init__(
+        self, source: Source, upsert: UpsertOptions, updated: tuple[str, ...] | None, state: TableState
+    ) -> None:
+        self._source = source
+        self._upsert = upsert
+        self._updated = updated
+        self._index = source.index
+        keys = self._index.keys
+        paths = [key.path for key in keys]
+        self._pruner = KeyPruner(paths, self._index.columns, state.schema, state.partition_columns)
+        self._range = key_range(paths, self._index.columns, state.schema)
+        self._names = list(state.schema.names)
+        names = {path[0] for path in paths}
+        self._fields = tuple(field for field in state.schema.fields if field.name in names)
+        self.makes_images = updated is not None
+        self.image_fields = tuple(field for field in state.schema.fields if field.name not in (updated or ()))
+
+    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
+        if self._range is None:
+            builder.read_table()
+        else:
+            builder.read_where(self._range, files)
+
+    def parameters(self) -> dict[str, str]:
+        condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
+        upsert = self._upsert
+        return operation_parameters(
+            predicate=[condition],
+            matchedPredicates=[{"actionType": "update"}] if upsert.when_matched == "update" else [],
+            notMatchedPredicates=[{"actionType": "insert"}] if upsert.when_not_matched == "insert" else [],
+            notMatchedBySourcePredicates=[],
+        )
+
+    def metrics(self, done: WriteMetrics) -> dict[str, str]:
+        counts = {
+            "numSourceRows": self._source.num_given,
+            "numTargetRowsInserted": done.rows_inserted,
+            "numTargetRowsUpdated": done.rows_updated,
+            "numTargetRowsDeleted": done.rows_deleted,
+            "numTargetRowsCopied": done.rows_copied,
+            "numOutputRows": done.rows + done.rows_copied,
+            "numTargetFilesAdded": done.files,
+            "numTargetFilesRemoved": done.files_removed,
+            "numTargetDeletionVectorsAdded": done.vectors,
+            "numTargetBytesAdded": done.bytes,
+        }
+        return {name: str(count) for name, count in counts.items()}
+
+    # --- look-up --------------------------------------------------------------------------------------------
+
+    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
+        import numpy as np
+
+        values, stats = files.column("partitionValues").to_pylist(), files.column("stats").to_pylist()
+        may_hold = (self._pruner.may_hold(dict(each), text) for each, text in zip(values, stats, strict=True))
+        return np.fromiter(may_hold, dtype=bool, count=files.num_rows)
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        return False
+
+    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+        import numpy as np
+
+        in_range = self._range if self._pruner.holds_others(add.partition_values, add.stats) else None
+        positions, source_rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        waiting: list[tuple[Any, pa.RecordBatch]] = []
+        for each in rows.reader(self._fields, in_range).batches(add, with_dead_rows=True):
+            waiting.append(each)
+            if sum(len(numbers) for numbers, _ in waiting) >= _PROBE_ROWS:
+                self._probe(waiting, positions, source_rows)
+                waiting = []
+        self._probe(waiting, positions, source_rows)
+        is_replaced = None
+        found = np.concatenate(positions).astype(np.uint64)
+        if self._upsert.when_matched == "ignore":
+            is_replaced = np.zeros(len(found), dtype=bool)
+        return Hits(found, np.concatenate(source_rows), is_replaced)
+
+    def _probe(self, waiting: Sequence[tuple[Any, pa.RecordBatch]], positions: list[Any], found: list[Any]) -> None:
+        import numpy as np
+
+        if not waiting:
+            return
+        table = pa.Table.from_batches([batch for _, batch in waiting])
+        source_rows = self._index.source_rows([key.of(table) for key in self._index.keys])
+        at = np.flatnonzero(source_rows >= 0)
+        positions.append(np.concatenate([numbers for numbers, _ in waiting])[at])
+        found.append(source_rows[at])
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
+        assert self._updated is not None
+        assert rows is not None
+        taken = self._source.rows.select(list(self._updated)).take(pa.array(hits.source_rows))
+        columns = [
+            taken.column(name).combine_chunks() if name in self._updated else rows.column(name) for name in self._names
+        ]
+        return pa.RecordBatch.from_arrays(columns, names=self._names)
+
+    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+        import numpy as np
+
+        is_matched = self._matched(touched)
+        is_written = np.zeros(len(is_matched), dtype=bool)
+        if self._upsert.when_not_matched == "insert":
+            is_written |= ~is_matched
+        if self._upsert.when_matched == "update" and not self.makes_images:
+            is_written |= is_matched
+        return is_written
+
+    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        return self._source.batches(is_written)
+
+    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+        assert is_written is not None
+        is_matched = self._matched(touched)
+        replaced = sum(len(each.replaced) for each in touched)
+        inserted = int((is_written & ~is_matched).sum())
+        if self.makes_images:
+            return inserted, replaced, 0
+        updated = int((is_written & is_matched).sum())
+        return inserted, updated, replaced - updated
+
+    def _matched(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
+        """Which rows of the source have a row of the table with their key."""
+        import numpy as np
+
+        is_matched = np.zeros(self._source.rows.num_rows, dtype=bool)
+        for each in touched:
+            is_matched[each.live_source_rows] = True
+        return is_matched

@@ -1,0 +1,117 @@
+"""Proofs about whole files: every row matches a predicate, so that nobody need look into the file.
+
+In: a bound predicate and what the log knows of a file: partition values and statistics. Out: True only where it is
+certain; every doubt is False. Bounds may be wider than the rows: what holds for all values between them holds for each
+row. Only types whose bounds are exact count: no floats (NaN), no strings in statistics (writers cut them).
+Also `without_nan_doubts`: a condition that is necessary for the predicate and can be trusted to exclude files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from txlog.expressions.predicates import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+    type_of,
+)
+from txlog.protocol.schema import DOUBLE, FLOAT, Decimal, Primitive, Struct
+from txlog.skipping.one_file import Facts, Pruner, possible
+
+__all__ = ["MatchProver", "without_nan_doubts"]
+
+_Certain: TypeAlias = tuple[bool, bool]
+"""Whether every row certainly makes the predicate (true, false)."""
+
+_EXACT = frozenset(("byte", "short", "integer", "long", "boolean", "date", "timestamp", "timestamp_ntz"))
+_UNKNOWN = Facts()
+
+
+class MatchProver:
+    """One predicate for the files of one table."""
+
+    def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
+        self._pruner = Pruner(predicate, schema, partition_columns)
+
+    def every_row_matches(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
+        """Whether each row of the file certainly makes the predicate true. True of a file without rows too."""
+        pruner = self._pruner
+        facts = dict(pruner.partition_facts(partition_values))
+        for path, known in pruner.statistics_facts(stats).items():
+            if path not in facts and _is_exact(path, pruner.schema):
+                facts[path] = known
+        return _certain(pruner.predicate, facts)[0]
+
+
+def _is_exact(path: Path, schema: Struct) -> bool:
+    data_type = type_of(path, schema)
+    return isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _EXACT)
+
+
+def _certain(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Certain:
+    match predicate:
+        case And(left, right):
+            (left_true, left_false), (right_true, right_false) = _certain(left, facts), _certain(right, facts)
+            return left_true and right_true, left_false or right_false
+        case Or(left, right):
+            (left_true, left_false), (right_true, right_false) = _certain(left, facts), _certain(right, facts)
+            return left_true or right_true, left_false and right_false
+        case Not(operand):
+            is_true, is_false = _certain(operand, facts)
+            return is_false, is_true
+        case Constant(value):
+            return value is True, value is False
+        case IsNull(path):
+            known = facts.get(path, _UNKNOWN)
+            return not known.may_be_value, not known.may_be_null
+        case Comparison(path) | In(path) | StartsWith(path):
+            if facts.get(path, _UNKNOWN).may_be_null:
+                return False, False  # a null makes it unknown
+            may_be_true, may_be_false = possible(predicate, facts)
+            has_null = isinstance(predicate, In) and predicate.has_null
+            return not may_be_false and not has_null, not may_be_true and not has_null
+    return False, False
+
+
+def without_nan_doubts(predicate: Predicate, schema: Struct) -> Predicate:
+    """A condition that each matching row satisfies, and by which bounds may exclude a file whatever its writer.
+
+    NaN is greater than every number, and some writers leave it out of the bounds of a column: a condition that NaN may
+    satisfy becomes TRUE.
+    """
+    match predicate:
+        case And(left, right):
+            return And(without_nan_doubts(left, schema), without_nan_doubts(right, schema))
+        case Or(left, right):
+            return Or(without_nan_doubts(left, schema), without_nan_doubts(right, schema))
+        case Not(And(left, right)):
+            return without_nan_doubts(Or(Not(left), Not(right)), schema)
+        case Not(Or(left, right)):
+            return without_nan_doubts(And(Not(left), Not(right)), schema)
+        case Not(Not(operand)):
+            return without_nan_doubts(operand, schema)
+        case Not(Comparison(path) | In(path)) if _is_float(path, schema):
+            return Constant(True)
+        case Comparison(path, operator, value) if _is_float(path, schema):
+            is_met_by_nan = operator in (">", ">=", "!=") or _is_nan(value)
+            return Constant(True) if is_met_by_nan else predicate
+        case In(path, values) if _is_float(path, schema) and any(map(_is_nan, values)):
+            return Constant(True)
+    return predicate
+
+
+def _is_float(path: Path, schema: Struct) -> bool:
+    return type_of(path, schema) in (FLOAT, DOUBLE)
+
+
+def _is_nan(value: Any) -> bool:
+    return bool(value != value)
