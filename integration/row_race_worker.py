@@ -1,0 +1,123 @@
+"""One process of a race of row changes: upserts of overlapping keys, appends, deletes or compactions, again and again.
+
+Each call says in its commit (``userMetadata``) what it did, so that the log alone can be replayed: a call that a kill
+cut short has landed if its commit is there, and else never happened. Nothing that a call does depends on chance.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import txlog
+
+__all__ = ["SCHEMA", "RowRace", "replay", "row_work"]
+
+SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+NEW_IDS = 1_000_000
+"""Keys from here on come from appends."""
+
+
+@dataclass(frozen=True)
+class RowRace:
+    """What one worker does: ``calls`` times ``kind``, each upsert with ``rows`` of ``keys`` keys."""
+
+    uri: str
+    worker: int
+    kind: str
+    calls: int
+    rows: int = 100
+    keys: int = 2_000
+
+    def upserted(self, number: int) -> pa.Table:
+        chosen = np.random.default_rng([self.worker, number]).choice(self.keys, self.rows, replace=False)
+        return pa.table({"id": chosen, "v": np.full(self.rows, self.worker * 1_000_000 + number)}, SCHEMA)
+
+    def appended(self, number: int) -> pa.Table:
+        first = NEW_IDS + (self.worker * 10_000 + number) * 10
+        return pa.table({"id": range(first, first + 10), "v": [number] * 10}, SCHEMA)
+
+    def deleted(self, number: int) -> tuple[int, int]:
+        low = (number * 37) % self.keys
+        return low, low + 5
+
+    def told(self, number: int) -> str:
+        return json.dumps([self.kind, self.worker, number])
+
+
+def row_work(race: RowRace, started: Any = None) -> None:
+    """Make the calls that the log does not hold yet; an exception ends the process with a code."""
+    table = txlog.Table.open(race.uri)
+    if started is not None:
+        started.wait(60)
+    landed = {json.loads(said)[2] for said in _said(table) if json.loads(said)[:2] == [race.kind, race.worker]}
+    for number in range(race.calls):
+        if number not in landed:
+            _CALLS[race.kind](table, race, number)
+
+
+def _upsert(table: txlog.Table, race: RowRace, number: int) -> None:
+    table.upsert(race.upserted(number), ["id"], user_metadata=race.told(number))
+
+
+def _append(table: txlog.Table, race: RowRace, number: int) -> None:
+    table.append(race.appended(number), user_metadata=race.told(number))
+
+
+def _delete(table: txlog.Table, race: RowRace, number: int) -> None:
+    low, high = race.deleted(number)
+    table.delete(f"id >= {low} AND id < {high}", user_metadata=race.told(number))
+
+
+def _update(table: txlog.Table, race: RowRace, number: int) -> None:
+    low, high = race.deleted(number)
+    table.update({"v": "v + 1"}, f"id >= {low} AND id < {high}", user_metadata=race.told(number))
+
+
+def _compact(table: txlog.Table, race: RowRace, number: int) -> None:
+    """As an optimizer that knows only the classic rules: where it loses, it gives up."""
+    try:
+        with table.transaction(operation="OPTIMIZE", data_change=False, isolation="SnapshotIsolation") as txn:
+            txn.append(txn.snapshot.to_arrow())
+            txn.remove(txn.snapshot.files().column("path"))
+    except txlog.ConflictError:
+        pass
+
+
+_CALLS: dict[str, Callable[[txlog.Table, RowRace, int], None]] = {
+    "upsert": _upsert,
+    "append": _append,
+    "delete": _delete,
+    "update": _update,
+    "compact": _compact,
+}
+
+
+def _said(table: txlog.Table) -> list[str]:
+    """What the commits say that they did, oldest first."""
+    return [commit["userMetadata"] for commit in reversed(table.history()) if commit.get("userMetadata")]
+
+
+def replay(table: txlog.Table, races: list[RowRace], start: dict[int, int]) -> tuple[dict[int, int], list[Any]]:
+    """The rows that the commits make one after the other, and what landed, in order."""
+    rows, landed = dict(start), []
+    by_worker = {race.worker: race for race in races}
+    for said in _said(table):
+        kind, worker, number = json.loads(said)
+        race = by_worker[worker]
+        landed.append((worker, number))
+        if kind in ("upsert", "append"):
+            given = race.upserted(number) if kind == "upsert" else race.appended(number)
+            rows.update(zip(given["id"].to_pylist(), given["v"].to_pylist(), strict=True))
+        elif kind in ("delete", "update"):
+            for key in range(*race.deleted(number)):
+                if kind == "delete":
+                    rows.pop(key, None)
+                elif key in rows:
+                    rows[key] += 1
+    return rows, landed

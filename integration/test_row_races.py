@@ -1,0 +1,93 @@
+"""Processes that change the same rows at once, some killed: none fails, and the table is the serial replay of its log.
+
+Upserters of overlapping keys beside appenders, deleters, an updater and a compactor. `row_race_worker` says what each
+does. TXLOG_RACE_CALLS=25 makes each do as much; the numbers of the race are shown as ``measured``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import deltalake
+import polars
+import pyarrow as pa
+import pytest
+from fault_tools import end_of, event, process
+from row_race_worker import SCHEMA, RowRace, replay, row_work
+
+import txlog
+from txlog.verify.verify import verify_table
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+CALLS = int(os.environ.get("TXLOG_RACE_CALLS", "6"))
+
+
+def _table(folder: Path, properties: dict[str, str]) -> tuple[txlog.Table, dict[int, int]]:
+    table = txlog.Table.create(str(folder / "t"), SCHEMA, (), properties)
+    for first in range(0, 2_000, 500):
+        table.append(pa.table({"id": range(first, first + 500), "v": [-1] * 500}, SCHEMA))
+    return table, dict.fromkeys(range(2_000), -1)
+
+
+def _races(folder: Path, upserters: int) -> list[RowRace]:
+    kinds = ["upsert"] * upserters + ["append", "delete", "update", "compact"]
+    return [RowRace(str(folder / "t"), worker, kind, CALLS) for worker, kind in enumerate(kinds)]
+
+
+def _judge(table: txlog.Table, races: list[RowRace], start: dict[int, int]) -> None:
+    expected, landed = replay(table, races, start)
+    done = {(race.worker, number) for race in races if race.kind != "compact" for number in range(race.calls)}
+    without_match = {(r.worker, n) for r in races if r.kind in ("delete", "update") for n in range(r.calls)}
+    assert len(landed) == len(set(landed)), "a call landed twice"
+    assert done - without_match <= set(landed) <= done, "a call did not land"
+    found = table.snapshot().to_arrow()
+    assert found.num_rows == len(expected), "a key is there twice, or is lost"
+    assert dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == expected
+    assert verify_table(table._open_table.store).is_sound
+    others = polars.read_delta(table.uri).select("id", "v").rows()
+    assert dict(others) == expected
+    by_deltalake = (
+        deltalake.QueryBuilder().register("t", deltalake.DeltaTable(table.uri)).execute("select id, v from t")
+    )
+    read = pa.table(by_deltalake.read_all())
+    assert dict(zip(read["id"].to_pylist(), read["v"].to_pylist(), strict=True)) == expected
+
+
+@pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+def test_upserters_of_the_same_keys_all_succeed_beside_every_other_writer(
+    tmp_path: Path, properties: dict[str, str], record_property: Callable[[str, object], None]
+) -> None:
+    table, start = _table(tmp_path, properties)
+    races, started = _races(tmp_path, 4), event()
+    workers = [process(row_work, race, started) for race in races]
+    began_s = time.monotonic()
+    started.set()
+    assert [end_of(worker) for worker in workers] == [0] * len(workers)
+    _judge(table, races, start)
+    lost = sum(sum(commit.get("txlog", {}).get("lostTo", {}).values()) for commit in table.history())
+    seconds = time.monotonic() - began_s
+    record_property("measured", f"{len(races)} processes x {CALLS} row changes: {seconds:.1f} s, {lost} races lost")
+
+
+def test_upserters_that_are_killed_and_started_again_leave_the_replay_of_the_log(tmp_path: Path) -> None:
+    table, start = _table(tmp_path, VECTORS)
+    races, started, choose = _races(tmp_path, 3), event(), random.Random(15)
+    workers = [process(row_work, race, started) for race in races]
+    started.set()
+    killed = 0
+    while killed < 5:
+        time.sleep(choose.uniform(0.1, 0.5))
+        alive = [index for index, worker in enumerate(workers) if worker.is_alive()]
+        if not alive:
+            break
+        victim = choose.choice(alive)
+        workers[victim].kill()
+        killed += end_of(workers[victim]) == -signal.SIGKILL
+        workers[victim] = process(row_work, races[victim])
+    assert [end_of(worker) for worker in workers] == [0] * len(workers)
+    _judge(table, races, start)
