@@ -11,7 +11,7 @@ import functools
 import gc
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 import typer.testing
 
+import txlog
 from txlog.commands.batch_write import write_batch
 from txlog.commands.write_planning import WriteOptions
 from txlog.commit.open_table import OpenTable
@@ -141,6 +142,32 @@ def table(scripted_log: FaultyLogStore, open_handle: Callable[..., OpenTable], c
         write_batch(open_table, pa.table({"id": pa.array([1], pa.int64())}), WriteOptions(create=True))
     scripted_log.calls.clear()
     return open_table
+
+
+@pytest.fixture
+def make_table(tmp_path: Path) -> Callable[..., txlog.Table]:
+    """Creates a table in this test's folder: ``make_table(rows)`` has them in version 0.
+
+    ``make_table(schema=...)`` is empty; with both, ``rows`` are appended as version 1.
+    """
+
+    def create(
+        rows: Any = None,
+        schema: Any = None,
+        partition_by: Sequence[str] = (),
+        properties: Mapping[str, str] | None = None,
+        name: str = "t",
+    ) -> txlog.Table:
+        path = tmp_path / name
+        if schema is None:
+            txlog.write(path, rows, partition_by=partition_by, properties=properties)
+            return txlog.Table.open(path)
+        table = txlog.Table.create(path, schema, partition_by, properties)
+        if rows is not None:
+            table.append(rows)
+        return table
+
+    return create
 
 
 @pytest.fixture

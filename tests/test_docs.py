@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
@@ -50,6 +51,15 @@ def test_the_rooms_stand_in_the_order_that_the_import_linter_holds(page: str) ->
 @pytest.mark.parametrize("name", txlog.__all__)
 def test_every_public_name_has_a_place_in_the_reference(name: str) -> None:
     assert re.search(rf"^::: txlog\.{name}$", REFERENCE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", txlog.__all__)
+def test_every_public_name_and_each_of_its_methods_has_a_docstring(name: str) -> None:
+    public = getattr(txlog, name)
+    assert inspect.getdoc(public)
+    members = inspect.getmembers(public, lambda member: inspect.isroutine(member) or isinstance(member, property))
+    silent = [member for member, value in members if not member.startswith("_") and not inspect.getdoc(value)]
+    assert not [member for member in silent if not hasattr(Exception, member)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import os
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,19 @@ def test_commit_files_whose_times_run_backwards_still_order_the_versions(tmp_pat
     assert table.snapshot(timestamp=BEGIN + dt.timedelta(milliseconds=2)).version == 2
 
 
+def test_the_time_of_a_snapshot_is_the_one_in_history_also_where_copied_files_are_out_of_order(
+    make_table: Callable[..., Table], rows: pa.Table
+) -> None:
+    table = make_table(rows)
+    table.append(rows)
+    table.append(rows)
+    for version, second in enumerate((1_700_000_300, 1_700_000_100, 1_700_000_200)):
+        os.utime(Path(table.uri) / "_delta_log" / f"{version:020d}.json", (second, second))
+    times = [table.snapshot(version).timestamp_ms for version in range(3)]
+    assert times == [1_700_000_300_000, 1_700_000_300_001, 1_700_000_300_002]
+    assert times == [entry["timestamp"] for entry in reversed(table.history())]
+
+
 # --- files and rows ---------------------------------------------------------------------------------------------------
 
 
@@ -251,6 +265,37 @@ def test_a_data_file_that_is_gone_is_named(table: Table, tmp_path: Path) -> None
         table.snapshot().to_arrow()
     assert caught.value.path == path
     assert str(caught.value).startswith(f"{tmp_path / 't'} v3: ")
+
+
+@pytest.mark.parametrize(("where", "count"), [(None, 3), ("id > 1", 2), ("day = 'a'", 2), ("id > 9", 0)])
+def test_rows_without_columns_are_still_rows(
+    make_table: Callable[..., Table], rows: pa.Table, where: str | None, count: int
+) -> None:
+    snapshot = make_table(rows, partition_by=["day"]).snapshot()
+    found = snapshot.to_arrow(columns=[], where=where)
+    assert (found.num_rows, found.num_columns) == (count, 0)
+    assert sum(batch.num_rows for batch in snapshot.to_batches(columns=[], where=where)) == count
+
+
+def _cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+@pytest.mark.parametrize(("harm", "kind"), [(Path.unlink, "NotFoundError"), (_cut_short, "CorruptLogError")])
+def test_a_data_file_that_is_gone_or_damaged_can_be_removed_as_its_error_advises(
+    make_table: Callable[..., Table], rows: pa.Table, harm: Callable[[Path], None], kind: str
+) -> None:
+    table = make_table(rows, partition_by=["day"])
+    [path] = table.snapshot().files("day = 'a'")["path"].to_pylist()
+    lost = table.snapshot().to_arrow(where="day = 'a'")
+    harm(Path(table.uri) / path)
+    with pytest.raises(txlog.TxlogError, match=r"by txn\.remove\(path\) in a table\.transaction\(\)") as caught:
+        table.snapshot().to_arrow()
+    assert (caught.value.kind, caught.value.path) == (kind, path)
+    with table.transaction() as txn:
+        txn.remove(path)
+        txn.append(lost)
+    assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [1, 2, 3]
 
 
 # --- the Arrow stream -------------------------------------------------------------------------------------------------

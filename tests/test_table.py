@@ -382,6 +382,18 @@ def test_no_rows_are_a_version_without_files(table: Table) -> None:
     assert ids_of(table) == []
 
 
+@pytest.mark.parametrize("data", [rows_of(), [], iter(())], ids=["an empty table", "a list", "an iterator"])
+def test_an_append_without_rows_is_a_version_in_the_history(make_table: Callable[..., Table], data: object) -> None:
+    table = make_table(rows_of(1, 2, 3), partition_by=["day"])
+    result = table.append(data, user_metadata="nothing came")
+    assert (result.version, result.outcome, result.metrics.rows, result.metrics.files) == (1, "committed", 0, 0)
+    entry = deltalake.DeltaTable(table.uri).history(1)[0]
+    assert (entry["version"], entry["operation"], entry["userMetadata"]) == (1, "WRITE", "nothing came")
+    deltalake.write_deltalake(table.uri, rows_of(), mode="append")
+    assert table.snapshot().version == 2, "deltalake makes one too"
+    assert table.snapshot().to_arrow().num_rows == 3
+
+
 def test_a_source_that_fails_half_way_leaves_no_version_and_no_file(table: Table, tmp_path: Path) -> None:
     def broken() -> Iterator[pa.RecordBatch]:
         yield rows_of(1).to_batches()[0]
@@ -446,6 +458,18 @@ def test_an_overwrite_of_an_append_only_table_is_refused(tmp_path: Path) -> None
     with pytest.raises(txlog.InvalidInputError, match=r"appendOnly"):
         table.overwrite(rows_of(2))
     assert ids_of(table) == [1]
+
+
+def test_a_refusal_by_not_null_or_append_only_names_the_table(make_table: Callable[..., Table]) -> None:
+    schema = pa.schema([("id", pa.int64()), pa.field("day", pa.string(), nullable=False)])
+    table = make_table(schema=schema, partition_by=["day"])
+    with pytest.raises(txlog.InvalidInputError, match="NOT NULL") as empty:
+        table.append(pa.table({"id": [1], "day": [""]}))
+    table.append(rows_of(1, 2, 3))
+    table.set_properties({"delta.appendOnly": "true"})
+    with pytest.raises(txlog.InvalidInputError, match=r"append-only") as removed:
+        table.overwrite(rows_of(1, 2, 3))
+    assert (empty.value.table, removed.value.table, removed.value.version) == (table.uri, table.uri, 2)
 
 
 def test_a_replay_of_the_last_checkpoint_is_dropped_without_reading_a_row(table: Table, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +15,8 @@ ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    txlog.write(str(tmp_path / "table"), ROWS)
-    return txlog.Table.open(str(tmp_path / "table"))
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(ROWS)
 
 
 def data_files(table: txlog.Table) -> int:
@@ -39,6 +38,35 @@ def test_a_transaction_commits_once(table: txlog.Table) -> None:
     with pytest.raises(InvalidInputError, match="one with block"), transaction:
         pass
     assert table.snapshot().version == 1
+
+
+def _read_only(table: txlog.Table) -> txlog.WriteResult:
+    with table.transaction(isolation="Serializable") as transaction:
+        assert transaction.read("day = 'a'").num_rows == 2
+    return transaction.result
+
+
+def _empty(table: txlog.Table) -> txlog.WriteResult:
+    with table.transaction() as transaction:
+        pass
+    return transaction.result
+
+
+@pytest.mark.parametrize("act", [_read_only, _empty, lambda table: table.add_files([])])
+def test_a_transaction_that_changes_nothing_makes_no_version(
+    make_table: Callable[..., txlog.Table], rows: pa.Table, act: Callable[[txlog.Table], txlog.WriteResult]
+) -> None:
+    table = make_table(rows, partition_by=["day"])
+    result = act(table)
+    assert (result.version, result.outcome, result.attempts, result.metrics.files) == (0, "committed", 0, 0)
+    assert len(table.history()) == 1
+
+
+def test_a_transaction_that_only_records_an_application_is_a_version(table: txlog.Table) -> None:
+    with table.transaction() as transaction:
+        transaction.set_transaction("app", 7)
+    assert transaction.result.version == 1
+    assert table.snapshot().transactions == {"app": 7}
 
 
 def test_a_block_that_raises_leaves_neither_version_nor_file(table: txlog.Table) -> None:
@@ -84,7 +112,7 @@ def test_an_overwrite_that_landed_before_the_table_became_append_only_is_a_repla
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "arguments",
     [
         {"user_metadata": {"job": 1}},
         {"user_metadata": "\ud800"},
@@ -94,21 +122,21 @@ def test_an_overwrite_that_landed_before_the_table_became_append_only_is_a_repla
     ],
     ids=str,
 )
-def test_a_wish_that_is_no_text_or_number_is_refused_before_a_row_is_written(
-    table: txlog.Table, wishes: dict[str, object]
+def test_an_argument_of_the_wrong_type_is_refused_before_a_row_is_written(
+    table: txlog.Table, arguments: dict[str, object]
 ) -> None:
     with pytest.raises(InvalidInputError, match="must be"):
-        table.append(ROWS, **wishes)
+        table.append(ROWS, **arguments)
     assert (table.snapshot().version, data_files(table)) == (0, 1)
 
 
-def test_a_transaction_refuses_user_metadata_that_is_no_text(table: txlog.Table) -> None:
+def test_a_transaction_refuses_user_metadata_that_is_not_a_string(table: txlog.Table) -> None:
     with pytest.raises(InvalidInputError, match="user_metadata"), table.transaction(user_metadata=5) as transaction:  # type: ignore[arg-type]
         transaction.append(ROWS)
     assert data_files(table) == 1
 
 
 @pytest.mark.parametrize("properties", [{"k": b"bytes"}, {1: "x"}, [("a", "b")], None], ids=repr)
-def test_properties_that_are_no_texts_are_refused(table: txlog.Table, properties: object) -> None:
+def test_properties_that_are_not_strings_are_refused(table: txlog.Table, properties: object) -> None:
     with pytest.raises(InvalidInputError):
         table.set_properties(properties)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +22,20 @@ def damage_first_page(path: Path) -> None:
     body = bytearray(path.read_bytes())
     body[4:204] = b"\xff" * 200
     path.write_bytes(body)
+
+
+def test_add_files_counts_the_rows_that_the_footers_report(
+    make_table: Callable[..., txlog.Table], rows: pa.Table
+) -> None:
+    table = make_table(rows, partition_by=["day"])
+    directory = Path(table.uri) / "day=z"
+    directory.mkdir()
+    for number, count in enumerate((5, 11)):
+        pq.write_table(pa.table({"id": list(range(count))}), directory / f"{number}.parquet")
+    result = table.add_files(["day=z/0.parquet", "day=z/1.parquet"])
+    assert (result.metrics.rows, result.metrics.files) == (16, 2)
+    assert table.history()[0]["operationMetrics"]["numOutputRows"] == "16"
+    assert table.snapshot().to_arrow().num_rows == 19
 
 
 def test_not_null_is_checked_below_the_columns_too(tmp_path: Path) -> None:
