@@ -34,18 +34,16 @@ def ids_of(rows: pa.Table) -> list[int]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
+def table(make_table: Callable[..., Table]) -> Table:
     """Versions 0 to 3, an hour apart from noon: 1 and 2, then 3 too, then only 4, then only 4 with a property."""
-    path = tmp_path / "t"
-    txlog.write(path, rows_of(1, 2), partition_by=["day"])
-    table = Table.open(path)
+    table = make_table(rows_of(1, 2), partition_by=["day"])
     table.append(rows_of(3), app_id="app", checkpoint_id=7)
     table.overwrite(rows_of(4))
     table.set_properties({"team": "x"})
     for version in range(4):
         seconds = (BEGIN + dt.timedelta(hours=version)).timestamp()
-        os.utime(path / "_delta_log" / f"{version:020}.json", (seconds, seconds))
-    return Table.open(path)
+        os.utime(Path(table.uri) / "_delta_log" / f"{version:020}.json", (seconds, seconds))
+    return Table.open(table.uri)
 
 
 def test_an_older_version_has_its_own_files_while_those_of_a_newer_one_are_held(table: Table) -> None:

@@ -46,8 +46,8 @@ def data_files(folder: Path) -> list[Path]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    return Table.create(tmp_path / "t", SCHEMA)
+def table(make_table: Callable[..., Table]) -> Table:
+    return make_table(schema=SCHEMA)
 
 
 @pytest.fixture

@@ -50,10 +50,9 @@ def actions_of(table: Table, version: int) -> list[str]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
+def table(make_table: Callable[..., Table]) -> Table:
     """Odd ids on Monday, even ones on Tuesday, a file each: 1 and 3, 2."""
-    txlog.write(tmp_path / "t", rows_of(1, 2, 3), partition_by=["day"])
-    return Table.open(tmp_path / "t")
+    return make_table(rows_of(1, 2, 3), partition_by=["day"])
 
 
 @pytest.fixture
@@ -241,9 +240,8 @@ def test_two_compactions_of_one_file_do_not_double_its_rows(table: Table, rival:
     assert ids_of(table) == [1, 2, 3]
 
 
-def test_the_tables_own_isolation_level_is_the_default(tmp_path: Path) -> None:
-    txlog.write(tmp_path / "t", rows_of(1), properties={"delta.isolationLevel": "Serializable"})
-    table = Table.open(tmp_path / "t")
+def test_the_tables_own_isolation_level_is_the_default(make_table: Callable[..., Table]) -> None:
+    table = make_table(rows_of(1), properties={"delta.isolationLevel": "Serializable"})
     transaction = table.transaction()
     transaction.__enter__()
     transaction.read()

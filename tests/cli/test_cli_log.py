@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,13 @@ def rows(*values: int, day: str | None = "a") -> pa.Table:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
     schema = pa.schema([("id", pa.int64()), ("day", pa.string())])
-    made = txlog.Table.create(tmp_path / "t", schema, ("day",), {"delta.checkpointInterval": "1000"})
-    for number in range(3):
-        made.append(rows(number))
-    made.append(rows(7, day=None))
-    return made
+    table = make_table(rows(0), schema, ["day"], {"delta.checkpointInterval": "1000"})
+    for number in (1, 2):
+        table.append(rows(number))
+    table.append(rows(7, day=None))
+    return table
 
 
 # --- the log ----------------------------------------------------------------------------------------------------------

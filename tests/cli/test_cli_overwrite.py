@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,9 @@ from txlog.cli.app import app
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Path:
+def table(make_table: Callable[..., txlog.Table]) -> Path:
     rows = pa.table({"id": [1, 2, 3], "day": ["mon", "mon", "tue"]})
-    txlog.write(tmp_path / "t", rows, partition_by=["day"])
-    return tmp_path / "t"
+    return Path(make_table(rows, partition_by=["day"]).uri)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,9 @@ def cli(*arguments: Any) -> Result:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
     """Checkpoint 1 committed, 2 sealed, 3 partial."""
-    table = txlog.Table.create(tmp_path / "t", SCHEMA)
+    table = make_table(schema=SCHEMA)
     sink = txlog.Sink(table, "orders/ü [1]")
     for checkpoint_id in (1, 2, 3):
         with sink.task(checkpoint_id, 7) as task:

@@ -27,10 +27,8 @@ INLINE = DeletionVectorDescriptor("i", "^Bg9^0rr910000000000iXQKl0rr91000f55c8Xg
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> Table:
-    table = Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
-    table.append(ROWS)
-    return table
+def table(make_table: Callable[..., Table]) -> Table:
+    return make_table(ROWS, SCHEMA, partition_by=["day"])
 
 
 @pytest.fixture

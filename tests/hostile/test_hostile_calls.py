@@ -121,9 +121,8 @@ TYPES: dict[str, Call] = {
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    txlog.write(str(tmp_path / "t"), ROWS, partition_by=["day"])
-    return txlog.Table.open(str(tmp_path / "t"))
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(ROWS, partition_by=["day"])
 
 
 @pytest.mark.parametrize("name", [*TEXT, *TYPES])

@@ -38,9 +38,8 @@ from txlog.testing.memory_store import memory_table_store
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    txlog.write(str(tmp_path), pa.table({"a": [1], "b": ["x"]}))
-    return txlog.Table.open(str(tmp_path))
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(pa.table({"a": [1], "b": ["x"]}))
 
 
 def test_columns_match_whatever_their_case_and_come_in_the_order_asked_for(table: txlog.Table) -> None:

@@ -34,8 +34,8 @@ def written(sink: txlog.Sink, checkpoint_id: int, task_id: int, *ids: int, attem
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    return txlog.Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(schema=SCHEMA, partition_by=["day"])
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,8 @@ def open_table_of(table: txlog.Table) -> OpenTable:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    return txlog.Table.create(tmp_path / "t", SCHEMA)
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(schema=SCHEMA)
 
 
 def test_applications_are_listed_with_their_last_checkpoint(table: txlog.Table) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,8 @@ SCHEMA = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    created = txlog.Table.create(tmp_path / "t", SCHEMA)
-    created.append(pa.table({"id": [100]}, schema=SCHEMA))
-    return created
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(pa.table({"id": [100]}), SCHEMA)
 
 
 @pytest.fixture

@@ -65,8 +65,8 @@ def age(path: Path, days: float) -> None:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    return txlog.Table.create(tmp_path / "t", SCHEMA, partition_by=["day"])
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(schema=SCHEMA, partition_by=["day"])
 
 
 @pytest.fixture

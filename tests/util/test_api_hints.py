@@ -26,8 +26,8 @@ def _failing_half_way() -> Iterator[pa.Table]:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    return txlog.Table.create(tmp_path / "t", ROWS.schema, ["day"])
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(schema=ROWS.schema, partition_by=["day"])
 
 
 @pytest.fixture

@@ -29,8 +29,8 @@ class Indexed:
 
 
 @pytest.fixture
-def table(tmp_path: Path) -> txlog.Table:
-    return txlog.Table.create(tmp_path / "t", ROWS.schema)
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    return make_table(schema=ROWS.schema)
 
 
 @pytest.mark.parametrize("value", [1, ONE, np.uint8(1), np.int32(1), Indexed()])
