@@ -6,7 +6,7 @@ block ends without an exception; aborted, with its data files deleted, when it e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
@@ -30,6 +30,7 @@ from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
 
 if TYPE_CHECKING:
+    from txlog.commands.row_change.operation import RowOperation
     from txlog.expressions.predicates import Predicate
 
 __all__ = ["IsolationLevel", "Transaction"]
@@ -68,6 +69,7 @@ class Transaction:
         self._unsent = UnsentFiles(open_table.store.files)
         self._rows = self._rows_deleted = self._rows_copied = 0
         self._regions: list[str] = []
+        self._row_changes: list[WriteMetrics] = []
         self._overwrites_partitions = False
         self._is_open = self._is_over = False
         self._result: WriteResult | None = None
@@ -136,6 +138,52 @@ class Transaction:
         self._builder.remove(*replaced.removed)
         self._rows_deleted += replaced.rows_deleted
         self._regions.append(where if isinstance(where, str) else str(predicate))
+
+    def delete(self, where: str | Predicate | None = None) -> None:
+        """Delete the rows for which ``where`` is true, those of this transaction among them: see `Table.delete`.
+
+        As a part of a transaction it is judged by Delta's rules, and not executed again.
+        """
+        from txlog.commands.delete import Condition, DeleteRows
+
+        self._require_open()
+        with TxlogError.located(self._open_table.uri, self._state.version):
+            condition = Condition(where, self._state, ambient.now())
+        self._change_rows("a delete", DeleteRows(condition))
+        self._regions += [] if where is None else [where if isinstance(where, str) else str(condition.predicate)]
+
+    def update(self, values: Mapping[str, Any], where: str | Predicate | None = None) -> None:
+        """Set columns of the rows for which ``where`` is true: see `Table.update`, and `delete`."""
+        from txlog.commands.assignments import Assignments
+        from txlog.commands.delete import Condition
+        from txlog.commands.update import UpdateRows
+
+        self._require_open()
+        state, now = self._state, ambient.now()
+        with TxlogError.located(self._open_table.uri, state.version):
+            operation = UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now), state)
+        self._change_rows("an update", operation)
+
+    def upsert(self, rows: Any, keys: Iterable[str], **how: Any) -> None:
+        """Update the rows whose keys ``rows`` have, and insert the others: see `Table.upsert`, and `delete`.
+
+        ``how`` are ``when_matched``, ``when_not_matched``, ``update_columns``, ``on_duplicate`` and ``sequence_by``.
+        """
+        from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert
+
+        self._require_open()
+        self._change_rows("an upsert", bound_upsert(self._open_table, self._state, rows, UpsertOptions(keys, **how)))
+
+    def _change_rows(self, what: str, operation: RowOperation) -> None:
+        from txlog.commands.row_change.run import apply_in_transaction
+
+        if not self._data_change:
+            raise InvalidInputError(f"{what} changes rows, and this transaction has data_change=False")
+        done = apply_in_transaction(self._open_table, self._state, self._builder, self._unsent, what, operation)
+        self._rows += done.rows
+        self._rows_deleted += done.rows_deleted
+        self._rows_copied += done.rows_copied
+        self._row_changes.append(done)
 
     def _write(self, data: Any, options: WriteOptions) -> None:
         stream = open_data(data)
@@ -301,6 +349,9 @@ class Transaction:
             files_removed=len(removes),
             rows_deleted=self._rows_deleted,
             rows_copied=self._rows_copied,
+            rows_inserted=sum(each.rows_inserted for each in self._row_changes),
+            rows_updated=sum(each.rows_updated for each in self._row_changes),
+            vectors=sum(each.vectors for each in self._row_changes),
         )
         operation = self._operation or ("DELETE" if removes and not adds else "WRITE")
         proposal = self._builder.build(

@@ -17,18 +17,12 @@ from txlog.expressions.build import literal
 from txlog.expressions.sql import assign
 from txlog.expressions.tree import Expression, columns_of
 from txlog.protocol.schema import Field, Struct, type_to_arrow
-from txlog.util import ambient
 from txlog.util.arguments import described
 
-__all__ = ["Assignments", "Compute", "bound_now"]
+__all__ = ["Assignments", "Compute"]
 
 Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
 """From rows of the table to the new values of one column, an Arrow array of as many."""
-
-
-def bound_now() -> datetime.datetime:
-    """What ``current_timestamp()`` stands for: read once for each operation, so that each execution says the same."""
-    return datetime.datetime.fromtimestamp(ambient.now_ms() / 1000, datetime.timezone.utc)
 
 
 class Assignments:

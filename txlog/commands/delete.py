@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.commands.assignments import bound_now
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
@@ -27,6 +26,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.schema import Field
 from txlog.result import WriteMetrics, WriteResult
+from txlog.util import ambient
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ __all__ = ["Condition", "DeleteRows", "delete_rows"]
 
 def delete_rows(open_table: OpenTable, where: str | Predicate | None, options: RowOptions) -> WriteResult:
     """Delete the rows for which ``where`` is true; None means all. Raises as `run_row_change`."""
-    now = bound_now()
+    now = ambient.now()
     return run_row_change(open_table, options, "a delete", lambda state: DeleteRows(Condition(where, state, now)))
 
 

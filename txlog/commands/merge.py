@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from txlog.commands.assignments import Assignments, bound_now
+from txlog.commands.assignments import Assignments
 from txlog.commands.merge_source import MergeSource, read_merge_source
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Touched
@@ -32,6 +32,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, key_range
+from txlog.util import ambient
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,7 +95,7 @@ def merge_rows(
     if found is not None:
         return found
     with TxlogError.located(open_table.uri, state.version):
-        now = bound_now()
+        now = ambient.now()
         source = read_merge_source(
             data, merge.condition, state, now, merge.source_alias, merge.target_alias, table=open_table.uri
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.commands.assignments import Assignments, bound_now
+from txlog.commands.assignments import Assignments
 from txlog.commands.delete import Condition
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Touched
@@ -23,6 +23,7 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteMetrics, WriteResult
+from txlog.util import ambient
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +36,7 @@ def update_rows(
     open_table: OpenTable, values: Mapping[str, Any], where: str | Predicate | None, options: RowOptions
 ) -> WriteResult:
     """Set columns of the rows for which ``where`` is true; None means all. Raises as `run_row_change`."""
-    now = bound_now()
+    now = ambient.now()
 
     def bound(state: TableState) -> UpdateRows:
         return UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now), state)

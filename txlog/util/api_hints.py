@@ -103,7 +103,6 @@ ELSEWHERE = {
         "abort": _WITH_BLOCK,
         "begin": "with table.transaction() as txn, which begins it",
         "commit": _WITH_BLOCK,
-        "delete": "table.delete(where), a version of its own; txn.remove_partitions(where) deletes whole partitions",
         "files": "txn.snapshot.files(where)",
         "rollback": _WITH_BLOCK,
         "schema": "txn.snapshot.schema",

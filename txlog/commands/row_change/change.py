@@ -22,6 +22,7 @@ from txlog.commands.row_change.operation import Hits, RowOperation, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.rewrite import FileRewriter
 from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.files import add_files_of
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -66,6 +67,7 @@ class RowChange:
         state: TableState,
         operation: RowOperation,
         options: RowOptions,
+        unsent: UnsentFiles,
         *,
         with_vectors: bool,
     ) -> None:
@@ -74,7 +76,7 @@ class RowChange:
         self._options = options
         self._txn_id = ambient.uuid4()
         self._rows = FileRows(open_table.store, state)
-        self._rewriter = FileRewriter(open_table, state, operation, self._rows, with_vectors=with_vectors)
+        self._rewriter = FileRewriter(open_table, state, operation, self._rows, unsent, with_vectors=with_vectors)
         self._excluded: set[FileKey] = set()
         self._whole: set[FileKey] = set()
         self._hits: dict[str, Hits] = {}
@@ -100,7 +102,7 @@ class RowChange:
         if options.is_reexecuted:
             builder.read_table()
         else:
-            self._operation.declare_reads(builder, [key[0] for key in _keys(files) if key not in self._excluded])
+            self.declare_reads(builder, files)
         return builder.build(
             txn_id=self._txn_id,
             now_ms=ambient.now_ms(),
@@ -135,6 +137,10 @@ class RowChange:
             vectors=len(changed.marked),
             dead_fraction=changed.dead_fraction,
         )
+
+    def declare_reads(self, builder: ProposalBuilder, files: pa.Table) -> None:
+        """After `apply`: say what of these files the change depends on, for one that is not executed again."""
+        self._operation.declare_reads(builder, [key[0] for key in _keys(files) if key not in self._excluded])
 
     def remaining_work_s(self, state: TableState) -> float:
         new = self._new_files(self._files_of(state))

@@ -2,7 +2,8 @@
 
 In: the touched files of one version. Out: the ``add`` actions that replace them, everything they name durable. Files
 that were written for an earlier execution are used again only where they hold exactly what this one needs; those that
-are not are never deleted, since a commit of ours may have been on its way: vacuum removes them.
+are not stay, since a commit of ours may have been on its way: vacuum removes them. Before the first put all of them
+belong to `UnsentFiles`, which deletes them where nothing is sent.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ import pyarrow as pa
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import RowOperation, Touched
 from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey
+from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.schema import to_arrow
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.util import ambient
@@ -79,10 +82,12 @@ class FileRewriter:
         state: TableState,
         operation: RowOperation,
         rows: FileRows,
+        unsent: UnsentFiles,
         *,
         with_vectors: bool,
     ) -> None:
         self._files = open_table.store.files
+        self._unsent = unsent
         self._operation = operation
         self._rows = rows
         self._with_vectors = with_vectors
@@ -135,6 +140,7 @@ class FileRewriter:
         descriptors, vector_bytes = write_vectors(
             self._files, [dead for _, dead in new], random_prefix_length=self._plan.random_prefix_length
         )
+        self._unsent.own(path.path for path in map(vector_path, descriptors) if path is not None)
         known |= {key: (dead, descriptor) for (key, dead), descriptor in zip(new, descriptors, strict=True)}
         self._written.vectors = known
         marked = [
@@ -236,4 +242,6 @@ class FileRewriter:
         plan = dataclasses.replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES) if in_one_file else self._plan
         task = TaskIdentity(self._job_id, next(self._task_ids))
         named = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in batches)
-        return write_task(self._files, plan, task, DataStream(self._schema, named)).files
+        files = write_task(self._files, plan, task, DataStream(self._schema, named)).files
+        self._unsent.own(file.path for file in files)
+        return files

@@ -12,12 +12,14 @@ from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.operation import RowOperation
 from txlog.commands.row_change.options import RowOptions, check_changeable, check_keeps_row_ids, uses_vectors
 from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
+from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.result import WriteResult
+from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
 
-__all__ = ["replayed", "run_prepared", "run_row_change", "state_to_change"]
+__all__ = ["apply_in_transaction", "replayed", "run_prepared", "run_row_change", "state_to_change"]
 
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
@@ -50,8 +52,8 @@ def run_row_change(
 ) -> WriteResult:
     """Make the change and commit it. ``what`` names it in refusals; one that finds nothing to do commits nothing.
 
-    After the first put no file that it wrote is deleted, whatever is raised. Raises what ``OpenTable.commit_plan``
-    raises, and what the operation raises for arguments that do not fit the table.
+    What it wrote is deleted where nothing was sent; after the first put nothing is, whatever is raised. Raises what
+    ``OpenTable.commit_plan`` raises, and what the operation raises for arguments that do not fit the table.
     """
     state = state_to_change(open_table, options, what)
     found = replayed(open_table, state, options)
@@ -66,18 +68,45 @@ def run_prepared(
     open_table: OpenTable, state: TableState, options: RowOptions, what: str, operation: RowOperation
 ) -> WriteResult:
     """The same for an operation that is bound to ``state`` already. Raises as `run_row_change`."""
+    with_vectors = _uses_vectors(open_table, state, options, what, operation)
+    with UnsentFiles(open_table.store.files) as unsent:
+        change = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors)
+        if options.is_reexecuted:
+            return open_table.commit_plan(change, state, unsent=unsent)
+        # By Delta's rules: a commit that touches what was read, or the same files, is a conflict.
+        proposal = change.execute(state)
+        if not proposal.actions:
+            return WriteResult(state.version, "committed", 0, "")
+        return open_table.commit(proposal, state, change.metrics, unsent=unsent)
+
+
+def apply_in_transaction(
+    open_table: OpenTable,
+    state: TableState,
+    builder: ProposalBuilder,
+    unsent: UnsentFiles,
+    what: str,
+    operation: RowOperation,
+) -> WriteMetrics:
+    """Put the change into a transaction that ``builder`` collects, whose own files count as being in the table.
+
+    It is judged by Delta's rules with the rest of the transaction, and not executed again.
+    """
+    options = RowOptions(on_conflict="fail")
+    with TxlogError.located(open_table.uri, state.version):
+        check_changeable(state, what)
+    with_vectors = _uses_vectors(open_table, state, options, what, operation)
+    change = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors)
+    files = builder.live(open_table.log.files(state))
+    done = change.apply(state, builder, files)
+    change.declare_reads(builder, files)
+    return done
+
+
+def _uses_vectors(
+    open_table: OpenTable, state: TableState, options: RowOptions, what: str, operation: RowOperation
+) -> bool:
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options)
         check_keeps_row_ids(state, what, with_vectors=with_vectors, makes_images=operation.makes_images)
-    change = RowChange(open_table, state, operation, options, with_vectors=with_vectors)
-    return (
-        open_table.commit_plan(change, state) if options.is_reexecuted else _committed_once(open_table, change, state)
-    )
-
-
-def _committed_once(open_table: OpenTable, change: RowChange, state: TableState) -> WriteResult:
-    """By Delta's rules: a commit that touches what was read, or the same files, is a conflict."""
-    proposal = change.execute(state)
-    if not proposal.actions:
-        return WriteResult(state.version, "committed", 0, "")
-    return open_table.commit(proposal, state, change.metrics)
+    return with_vectors

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["UpsertOptions", "UpsertRows", "WhenMatched", "WhenNotMatched", "upsert_rows"]
+__all__ = ["UpsertOptions", "UpsertRows", "WhenMatched", "WhenNotMatched", "bound_upsert", "upsert_rows"]
 
 WhenMatched: TypeAlias = Literal["update", "ignore"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
@@ -76,6 +76,14 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
     found = replayed(open_table, state, options)
     if found is not None:
         return found
+    operation = bound_upsert(open_table, state, data, upsert)
+    if operation.is_empty and options.app_id is None:
+        return WriteResult(state.version, "committed", 0, "")
+    return run_prepared(open_table, state, options, "an upsert", operation)
+
+
+def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions) -> UpsertRows:
+    """Take the source and bind its upsert to a version. Raises as `read_source`."""
     with TxlogError.located(open_table.uri, state.version):
         keys = key_columns(upsert.keys, state.schema)
         updated = _updated_columns(upsert, keys, state.schema)
@@ -87,9 +95,7 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
             sequence_by=upsert.sequence_by,
             table=open_table.uri,
         )
-    if source.rows.num_rows == 0 and options.app_id is None:
-        return WriteResult(state.version, "committed", 0, "")
-    return run_prepared(open_table, state, options, "an upsert", UpsertRows(source, upsert, updated, state))
+    return UpsertRows(source, upsert, updated, state)
 
 
 def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: Struct) -> tuple[str, ...] | None:
@@ -145,6 +151,11 @@ class UpsertRows:
         self._fields = tuple(field for field in state.schema.fields if field.name in names)
         self.makes_images = updated is not None
         self.image_fields = tuple(field for field in state.schema.fields if field.name not in (updated or ()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the source has no row."""
+        return bool(self._source.rows.num_rows == 0)
 
     def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
         if self._range is None:
