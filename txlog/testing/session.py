@@ -111,7 +111,8 @@ class Session:
         """
         store = TableStore("memory://table", self.log, self.files, self.staging)
         hooks = self.run.observers.hooks if self.run.observers else None
-        table = opened(store, None if fresh else self.run.base, retry, hooks)
+        is_new = fresh or self.clock.incarnation > 0  # who starts again has no handle from before
+        table = opened(store, None if is_new else self.run.base, retry, hooks)
         self.handles.append(table)
         return table
 
