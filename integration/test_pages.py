@@ -27,6 +27,7 @@ from collections.abc import Callable
 from typing import Any
 import deltalake, duckdb, polars
 import pyarrow as pa
+import pyarrow.compute as pc
 import txlog
 import txlog.spark
 table = txlog.Table.open("t")
@@ -35,6 +36,7 @@ path = uri = checkpoints = "t"
 app_id, checkpoint_id, task_id, attempt, offset, topic, partition = "app", 1, 0, 0, 0, "orders", 0
 write_one_source: Callable[[Any], Any]; sources: list[Any]
 df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
+changes: Any; corrections: Any; prices: Any; add_one: Any
 adjusted: Callable[[pa.Table], pa.Table]
 """
 
