@@ -132,7 +132,7 @@ def test_the_catalog_of_delta_takes_no_such_table_and_the_error_says_so(
         spark.sql("DROP TABLE orders")
     error = error_from(caught.value)
     assert error is not None
-    assert "takes no table USING txlog" in error.message
+    assert "does not accept tables USING txlog" in error.message
 
 
 # --- errors, credentials ----------------------------------------------------------------------------------------

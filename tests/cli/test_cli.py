@@ -40,7 +40,7 @@ def csv_file(tmp_path: Path) -> Path:
 # --- create -----------------------------------------------------------------------------------------------------
 
 
-def test_create_makes_the_columns_partitions_and_properties_that_were_asked_for(tmp_path: Path) -> None:
+def test_create_makes_the_requested_columns_partitions_and_properties(tmp_path: Path) -> None:
     columns = "id bigint not null, price decimal(12,2), tags array<string>, spot struct<x: double>, at timestamp_ntz"
     created = txlog("create", tmp_path / "t", "--columns", columns, "-p", "id", "--property", "delta.appendOnly=true")
     assert created.exit_code == 0, created.output
@@ -61,11 +61,11 @@ def test_create_makes_the_columns_partitions_and_properties_that_were_asked_for(
         (b"[]", "it must be an object, is a list"),
     ],
 )
-def test_a_schema_file_that_is_none_is_told_of_with_what_to_write(tmp_path: Path, body: bytes, why: str) -> None:
+def test_the_error_for_an_invalid_schema_file_says_what_to_write(tmp_path: Path, body: bytes, why: str) -> None:
     (tmp_path / "schema.json").write_bytes(body)
     refused = txlog("create", tmp_path / "t", "--schema", tmp_path / "schema.json")
     assert refused.exit_code == 1
-    assert f"schema.json holds no Delta schema: {why}" in refused.stderr
+    assert f"schema.json does not contain a Delta schema: {why}" in refused.stderr
     example = refused.stderr[refused.stderr.index("{") : refused.stderr.rindex("}") + 1]
     (tmp_path / "schema.json").write_text(example)
     assert txlog("create", tmp_path / "t", "--schema", tmp_path / "schema.json").exit_code == 0
@@ -80,7 +80,7 @@ def test_create_takes_the_columns_of_a_data_file_or_of_a_schema_file(tmp_path: P
     assert deltalake.DeltaTable(tmp_path / "t2").schema() == deltalake.DeltaTable(table).schema()
 
 
-def test_create_refuses_a_table_that_exists_unless_that_is_fine(table: Path) -> None:
+def test_create_refuses_an_existing_table_without_exist_ok(table: Path) -> None:
     again = txlog("create", table, "--columns", "id bigint")
     assert (again.exit_code, again.stdout) == (1, "")
     assert again.stderr.startswith("TableExistsError: ")
@@ -98,7 +98,7 @@ def test_create_refuses_a_table_that_exists_unless_that_is_fine(table: Path) -> 
 @pytest.mark.parametrize(
     "columns", ["id", "id foo", "id bigint primary key", "id varchar(10)", "price decimal(50,2)", "", "id 'x"]
 )
-def test_columns_that_cannot_be_are_refused_and_nothing_is_made(tmp_path: Path, columns: str) -> None:
+def test_invalid_columns_are_refused_and_no_table_is_created(tmp_path: Path, columns: str) -> None:
     refused = txlog("create", tmp_path / "t", "--columns", columns)
     assert refused.exit_code == 1
     assert refused.stderr.startswith("InvalidInputError: ")
@@ -165,7 +165,7 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
             "column 'at' is timestamp in the table: write '2026-11-20 18:30:00' with its zone, such as"
             " 2026-11-20T18:30:00Z\n",
         ),
-        ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';', and it was read with ','"),
+        ("e.csv", b"id;day\n1;2026-11-20\n", "its columns are separated by ';', but it was read with ','"),
         ("f.csv", b"id,nom\n1,m\xfcller\n", "column 'nom' is not UTF-8: convert the file"),
         ("g.csv", b"id,name\n1,m\xfcller\n", "column 'name' is not UTF-8: convert the file"),
         ("h.csv", b"price\n1.234\n", "column 'price' is decimal(9,2) in the table, and a value has more digits"),
@@ -191,16 +191,16 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
         ("g.json", b'{"id": 1.5}', "column 'id' is bigint in the table, and '1.5' is not\n"),
         ("h.json", b'{"day": "20/11/2026"}', "column 'day' is date in the table, and '20/11/2026' is not: write it as"),
         ("i.json", b'{"price": "1.234"}', "column 'price' is decimal(9,2) in the table, and '1.234' is not\n"),
-        ("j.json", b'{"new": 1}\n{"new": "x"}', "column 'new' holds a number first and then a string: make them"),
+        ("j.json", b'{"new": 1}\n{"new": "x"}', "column 'new' holds a number first and then a string: use one type"),
         ("k.json", b'{"id": 1, "id": 2}', "an object has 'id' twice"),
         ("m.json", b'{"at": "2026-11-20 18:30:00"}', "write '2026-11-20 18:30:00' with its zone, such as 2026-11-20T"),
         ("n.json", b'{"wall": "2026-11-20T18:30:00Z"}', "write '2026-11-20T18:30:00Z' without a zone, such as 2026-"),
         ("o.json", b'{"wall": "yesterday"}', "column 'wall' is timestamp_ntz in the table, and 'yesterday' is not\n"),
         ("p.json", b'{"at": 5}', "column 'at' is timestamp in the table, and holds a number\n"),
-        ("l.txt", b"", "does not say by its suffix what it is (.parquet, .csv"),
+        ("l.txt", b"", "has no known suffix (.parquet, .csv"),
     ],
 )
-def test_a_text_file_that_cannot_be_read_names_the_column_and_what_to_do(
+def test_the_error_for_an_unreadable_text_file_names_the_column_and_what_to_do(
     tmp_path: Path, name: str, content: bytes, told: str
 ) -> None:
     columns = "id bigint, name string, day date, at timestamp, wall timestamp_ntz, price decimal(9,2), paid boolean"
@@ -215,7 +215,7 @@ def test_a_text_file_that_cannot_be_read_names_the_column_and_what_to_do(
     assert deltalake.DeltaTable(tmp_path / "t").version() == 0
 
 
-def test_json_and_csv_tell_the_same_moments(tmp_path: Path) -> None:
+def test_json_and_csv_give_the_same_timestamps(tmp_path: Path) -> None:
     assert txlog("create", tmp_path / "t", "--columns", "at timestamp, wall timestamp_ntz, day date").exit_code == 0
     (tmp_path / "a.csv").write_text("at,wall,day\n2026-11-20T18:30:00+01:00,2026-11-20 18:30:00.25,2026-11-20\n")
     (tmp_path / "b.json").write_text(
@@ -230,7 +230,7 @@ def test_json_and_csv_tell_the_same_moments(tmp_path: Path) -> None:
     assert empty == {"at": None, "wall": None, "day": None}
 
 
-def test_columns_without_a_value_make_no_table_and_the_answer_names_them(tmp_path: Path) -> None:
+def test_columns_without_a_value_create_no_table_and_the_error_names_them(tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_text("id,name\n1,\n")
     for arguments in (["append", tmp_path / "t", tmp_path / "rows.csv", "--create"], ["create", "t", "--like"]):
         refused = txlog(*arguments, *([tmp_path / "rows.csv"] if "--like" in arguments else []))
@@ -239,7 +239,7 @@ def test_columns_without_a_value_make_no_table_and_the_answer_names_them(tmp_pat
         assert "--columns 'name string, ...'" in refused.stderr
 
 
-def test_files_whose_columns_contradict_each_other_are_both_named(tmp_path: Path) -> None:
+def test_the_error_for_contradicting_columns_names_both_files(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id,x\n1,2026-11-20\n")
     (tmp_path / "b.json").write_text('{"id": 2, "x": [1]}')
     refused = txlog("append", tmp_path / "t", tmp_path / "a.csv", tmp_path / "b.json", "--create")
@@ -247,9 +247,7 @@ def test_files_whose_columns_contradict_each_other_are_both_named(tmp_path: Path
     assert f"column 'x' is date32[day] in {tmp_path / 'a.csv'} and list<item: int64> in" in refused.stderr
 
 
-def test_append_takes_compressed_json_that_arrow_closes_before_the_last_batch_is_in(
-    table: Path, tmp_path: Path
-) -> None:
+def test_append_reads_compressed_json_that_arrow_closes_before_the_last_batch(table: Path, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "rows.jsonl.gz", "wt") as file:
         file.writelines(f'{{"id": {number}, "day": "2026-11-20"}}\n' for number in range(300))
     appended = txlog("append", table, tmp_path / "rows.jsonl.gz")
@@ -257,7 +255,7 @@ def test_append_takes_compressed_json_that_arrow_closes_before_the_last_batch_is
     assert [row["id"] for row in rows_of(table)] == list(range(300))
 
 
-def test_append_creates_the_table_when_told_to(tmp_path: Path, csv_file: Path) -> None:
+def test_append_creates_the_table_with_create(tmp_path: Path, csv_file: Path) -> None:
     assert txlog("append", tmp_path / "new", csv_file).exit_code == 1
     assert txlog("append", tmp_path / "new", csv_file, "--create", "-p", "day").exit_code == 0
     assert txlog("append", tmp_path / "new", csv_file, "--create").exit_code == 0
@@ -327,11 +325,13 @@ def test_a_bad_row_late_in_the_last_file_leaves_nothing_behind(table: Path, csv_
 
 
 @pytest.mark.parametrize(("given", "mark"), [(";", ";"), ("|", "|"), ("tab", "\t"), ("\\t", "\t")])
-def test_csv_of_another_delimiter_is_read_when_it_is_named(table: Path, tmp_path: Path, given: str, mark: str) -> None:
+def test_csv_with_another_delimiter_is_read_if_the_option_names_it(
+    table: Path, tmp_path: Path, given: str, mark: str
+) -> None:
     rows = tmp_path / "rows.csv"
     rows.write_text("id,name,day\n1,'a,b',2026-11-20\n".replace(",", mark).replace("'", '"'))
     refused = txlog("append", table, rows)
-    assert f"give txlog append --delimiter {shlex.quote('tab' if mark == chr(9) else mark)}" in refused.stderr
+    assert f"use txlog append --delimiter {shlex.quote('tab' if mark == chr(9) else mark)}" in refused.stderr
     assert txlog("append", table, rows, "--delimiter", given).exit_code == 0
     assert [(row["id"], row["name"]) for row in rows_of(table)] == [(1, f"a{mark}b")]
 
@@ -356,7 +356,7 @@ def test_csv_without_a_header_has_the_tables_columns_in_their_order(table: Path,
     assert (new.exit_code, "txlog create" in new.stderr, (tmp_path / "new").exists()) == (1, True, False)
 
 
-def test_what_stands_for_null_in_csv_can_be_named(table: Path, tmp_path: Path) -> None:
+def test_an_option_names_the_strings_that_mean_null_in_csv(table: Path, tmp_path: Path) -> None:
     (tmp_path / "na.csv").write_text("id,name,day\n1,NA,2026-11-20\n2,NA,NA\n")
     assert txlog("append", table, tmp_path / "na.csv").exit_code == 1
     assert txlog("append", table, tmp_path / "na.csv", "--null", "NA").exit_code == 0
@@ -366,7 +366,7 @@ def test_what_stands_for_null_in_csv_can_be_named(table: Path, tmp_path: Path) -
 # --- show, history, files ---------------------------------------------------------------------------------------
 
 
-def test_show_tells_a_version_in_text_and_in_json(table: Path, csv_file: Path) -> None:
+def test_show_prints_a_version_as_text_and_as_json(table: Path, csv_file: Path) -> None:
     txlog("append", table, csv_file)
     text = txlog("show", table).stdout
     for said in ("3 rows, 2 files", "partitioned by  day", "reader 1, writer 2", "not null", " UTC"):
@@ -388,7 +388,7 @@ def test_history_lists_the_newest_first_with_what_each_did(table: Path, csv_file
     assert "CREATE TABLE" not in text
 
 
-def test_files_lists_what_a_version_holds_and_a_predicate_leaves_out_the_rest(table: Path, csv_file: Path) -> None:
+def test_files_lists_the_files_of_a_version_and_a_predicate_filters_them(table: Path, csv_file: Path) -> None:
     txlog("append", table, csv_file)
     listed = json.loads(txlog("files", table, "--json").stdout)
     assert {file["path"] for file in listed} == {
@@ -412,7 +412,7 @@ def test_verify_passes_a_sound_table_and_fails_a_broken_one_with_file_and_line(t
         commit.read_text() + '{"remove":{"path":"gone.parquet","dataChange":true,"deletionTimestamp":1}}\n'
     )
     assert "read 2 commits and 0 checkpoints, looked up 2 data files by name and size, without" in sound.stdout
-    assert "does not read what is in them" in " ".join(txlog("verify", "--help").stdout.split())
+    assert "does not read what is in the data files" in " ".join(txlog("verify", "--help").stdout.split())
     broken = txlog("verify", table)
     assert broken.exit_code == 1
     assert f"{commit.name}:{len(commit.read_text().splitlines())}" in broken.stdout
@@ -421,12 +421,12 @@ def test_verify_passes_a_sound_table_and_fails_a_broken_one_with_file_and_line(t
     assert facts["findings"][0]["path"] == commit.name
 
 
-def test_verify_can_leave_out_data_files_and_be_told_what_was_acknowledged(table: Path, csv_file: Path) -> None:
+def test_verify_can_skip_data_files_and_check_acknowledged_versions(table: Path, csv_file: Path) -> None:
     acknowledged = json.loads(txlog("append", table, csv_file, "--json").stdout)["txn_id"]
     next(table.rglob("*.parquet")).unlink()
     broken = txlog("verify", table)
     assert broken.exit_code == 1
-    assert "put its copy back, or take it out of the table" in broken.stdout
+    assert "restore it from a copy, or remove it from the table" in broken.stdout
     log_alone = txlog("verify", table, "--no-data-files", "--acknowledged", f"1={acknowledged}")
     assert log_alone.exit_code == 0
     assert "looked up no data file" in log_alone.stdout
@@ -467,12 +467,12 @@ def test_an_error_in_json_has_kind_message_and_place(tmp_path: Path) -> None:
         ["no-such-command"],
     ],
 )
-def test_a_wrong_call_exits_with_2(arguments: list[str]) -> None:
+def test_a_usage_error_exits_with_2(arguments: list[str]) -> None:
     assert txlog(*arguments).exit_code == 2
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_explains_itself_and_takes_json(command: str) -> None:
+def test_every_command_has_help_and_accepts_json(command: str) -> None:
     explained = txlog(command, "--help")
     assert explained.exit_code == 0
     assert "--json" in explained.stdout

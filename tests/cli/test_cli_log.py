@@ -47,7 +47,7 @@ def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
 # --- the log ----------------------------------------------------------------------------------------------------------
 
 
-def test_checkpoint_writes_one_that_deltalake_begins_with(table: txlog.Table) -> None:
+def test_checkpoint_writes_a_checkpoint_that_deltalake_starts_from(table: txlog.Table) -> None:
     assert _told("checkpoint", table.uri) == {"table": table.uri, "version": 4}
     log = Path(table.uri, "_delta_log")
     for version in range(4):
@@ -62,29 +62,33 @@ def test_verify_says_what_to_do_about_each_kind_of_damage(table: txlog.Table) ->
     next(log.glob("*.checkpoint.parquet")).write_bytes(b"PAR1")
     next(Path(table.uri, "day=a").glob("*.parquet")).unlink()
     told = CliRunner().invoke(app, ["verify", table.uri]).stdout
-    assert ("A data file that is gone" in told, "A checkpoint that is" in told, "A commit that" in told) == (
+    assert (
+        "A missing or truncated data file" in told,
+        "A damaged checkpoint" in told,
+        "A damaged or missing commit" in told,
+    ) == (
         True,
         True,
         False,
     )
     (log / f"{2:020d}.json").write_bytes(b"")
-    assert "A commit that is damaged or gone" in CliRunner().invoke(app, ["verify", table.uri]).stdout
+    assert "A damaged or missing commit" in CliRunner().invoke(app, ["verify", table.uri]).stdout
 
 
-def test_compact_log_tells_what_the_new_file_stands_for(table: txlog.Table) -> None:
+def test_compact_log_prints_the_versions_that_the_new_file_combines(table: txlog.Table) -> None:
     told = _told("compact-log", table.uri)["compaction"]
     name = Path(table.uri, "_delta_log", told["name"])
     assert (told["first_version"], told["last_version"], told["size_bytes"]) == (0, 4, name.stat().st_size)
     assert _run("compact-log", table.uri).stdout.startswith("versions 0 to 4 as one file of 6 actions: ")
 
 
-def test_compact_log_says_so_where_there_is_nothing_to_do(table: txlog.Table) -> None:
+def test_compact_log_says_so_if_there_is_nothing_to_compact(table: txlog.Table) -> None:
     table.create_checkpoint()
     assert _told("compact-log", table.uri) == {"table": table.uri, "compaction": None}
     assert _run("compact-log", table.uri).stdout.startswith("nothing to compact")
 
 
-def test_clean_up_log_deletes_what_its_dry_run_told(table: txlog.Table) -> None:
+def test_clean_up_log_deletes_the_files_that_its_dry_run_listed(table: txlog.Table) -> None:
     assert _run("clean-up-log", table.uri).stdout.startswith("nothing to delete")
     table.create_checkpoint()
     table.append(rows(9))
@@ -156,7 +160,7 @@ def test_each_size_is_in_the_bin_whose_range_it_falls_in(tmp_path: Path) -> None
 # --- history ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_history_reads_as_sentences(table: txlog.Table) -> None:
+def test_history_shows_operations_in_readable_form(table: txlog.Table) -> None:
     table.overwrite(rows(1))
     table.set_properties({"delta.appendOnly": "true"})
     lines = _run("history", table.uri).stdout.splitlines()
@@ -217,6 +221,6 @@ def test_a_history_reads_as_sentences(table: txlog.Table) -> None:
          ("X [1] None, 1", "", "", "")),
     ],
 )  # fmt: skip
-def test_what_a_commit_did_is_told_whoever_wrote_it(entry: dict[str, Any], told: tuple[str, ...]) -> None:
+def test_history_describes_the_commits_of_every_engine(entry: dict[str, Any], told: tuple[str, ...]) -> None:
     found = (described(entry), rows_changed(entry), files_changed(entry), bytes_written(entry))
     assert found[: len(told)] == told

@@ -47,12 +47,12 @@ def test_no_line_ends_with_spaces(table: str) -> None:
         assert [line for line in done.stdout.splitlines() if line != line.rstrip()] == []
 
 
-def test_show_tells_how_far_each_application_has_committed(table: str) -> None:
+def test_show_prints_the_last_checkpoint_of_each_application(table: str) -> None:
     assert "app loader      committed up to 3" in _txlog("show", table).stdout
     assert '"app_versions": {\n    "loader": 3\n  }' in _txlog("show", table, "--json").stdout
 
 
-def test_a_dropped_replay_is_told_in_one_line_and_ends_the_program_well(table: str) -> None:
+def test_a_dropped_replay_is_reported_in_one_line_with_exit_code_0(table: str) -> None:
     for _ in range(3):
         done = _append(Path(table).parent)
         assert done.exit_code == 0
@@ -60,7 +60,9 @@ def test_a_dropped_replay_is_told_in_one_line_and_ends_the_program_well(table: s
 
 
 def test_a_dropped_replay_and_an_append_are_reported_in_a_sentence(table: str, tmp_path: Path) -> None:
-    assert _append(Path(table).parent).stdout == f"{table} holds these rows already in version 0: nothing was written\n"
+    assert (
+        _append(Path(table).parent).stdout == f"{table} already contains these rows in version 0: nothing was written\n"
+    )
     appended = _txlog("append", table, str(tmp_path / "in.csv")).stdout
     size = human_size(json.loads(_txlog("files", table, "--json").stdout)[-1]["size_bytes"])
     assert appended == f"1 row in 1 file ({size}) appended to {table} as version 1\n"
@@ -121,10 +123,10 @@ def test_an_interrupted_append_leaves_nothing_and_says_so_in_one_line(
         assert done.stderr == ""
     else:
         assert (done.stdout, len(done.stderr.splitlines())) == ("", 1)
-        assert done.stderr.startswith("Interrupted: nothing is half done")
+        assert done.stderr.startswith("Interrupted: the write is complete or absent")
 
 
-def test_a_history_fits_a_terminal_of_80_columns_and_leaves_out_what_nobody_told(tmp_path: Path) -> None:
+def test_a_history_fits_a_terminal_of_80_columns_and_omits_empty_columns(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     for number in range(3):
         table.append(pa.table({"id": range(10 ** (2 * number))}))
@@ -144,7 +146,7 @@ def _history_at(width: int, table: txlog.Table) -> list[str]:
     return [line.rstrip() for line in console.export_text().splitlines()]
 
 
-def test_where_a_terminal_is_narrow_no_operation_is_broken_inside_a_word(tmp_path: Path) -> None:
+def test_in_a_narrow_terminal_operations_wrap_only_between_words(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))
     table.append(pa.table({"id": range(12_345)}))
     table.overwrite(pa.table({"id": range(12_345)}), user_metadata="the nightly correction of the day before")
@@ -190,7 +192,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("command", KEYS)
-def test_the_keys_of_a_commands_json_do_not_change_unseen(table: str, command: str) -> None:
+def test_the_keys_of_each_commands_json_are_as_documented(table: str, command: str) -> None:
     name, *options = command.split()
     answer = json.loads(_txlog(name, table, *options, "--json").stdout)
     assert sorted(answer[0] if isinstance(answer, list) else answer) == KEYS[command].split()
@@ -208,7 +210,7 @@ def test_the_keys_of_a_commands_json_do_not_change_unseen(table: str, command: s
         ["--wrong", "show", "--json"],
     ],
 )
-def test_a_wrong_call_that_asks_for_json_is_answered_in_json(arguments: list[str]) -> None:
+def test_a_usage_error_with_json_is_printed_as_json(arguments: list[str]) -> None:
     failed = _txlog(*arguments)
     assert (failed.exit_code, failed.stderr) == (2, "")
     error = json.loads(failed.stdout)["error"]
@@ -232,7 +234,7 @@ def test_a_wrong_call_that_asks_for_json_is_answered_in_json(arguments: list[str
         ("nonsense", "No such command 'nonsense'"),
     ],
 )
-def test_an_unknown_command_is_answered_with_the_one_to_use(command: str, hint: str) -> None:
+def test_the_error_for_an_unknown_command_names_the_one_to_use(command: str, hint: str) -> None:
     failed = _txlog(command, "t")
     assert failed.exit_code == 2
     assert hint in " ".join(failed.stderr.split())
@@ -247,20 +249,20 @@ def test_an_error_of_any_command_is_a_json_document_too(tmp_path: Path, command:
     assert not (tmp_path / "nowhere").exists()
 
 
-def test_an_append_to_no_table_says_which_command_makes_one(tmp_path: Path) -> None:
+def test_an_append_to_a_missing_table_names_the_command_that_creates_one(tmp_path: Path) -> None:
     (tmp_path / "in.csv").write_text("id\n1\n")
     failed = _txlog("append", str(tmp_path / "t"), str(tmp_path / "in.csv"))
     assert failed.exit_code == 1
     assert "txlog append --create" in failed.stderr
 
 
-def test_a_file_with_a_column_twice_is_named(tmp_path: Path) -> None:
+def test_the_error_for_a_duplicate_column_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "twice.csv").write_text("id,id\n1,2\n")
     said = _txlog("create", str(tmp_path / "t"), "--like", str(tmp_path / "twice.csv")).stderr
     assert f"{tmp_path / 'twice.csv'} has 2 columns named 'id'" in said
 
 
-def test_ctrl_c_while_the_command_still_loads_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_while_the_command_loads_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 

@@ -35,7 +35,7 @@ def found(table: Path) -> list[tuple[int, str]]:
     return sorted((row["id"], row["day"]) for row in txlog.Table.open(table).snapshot().to_arrow().to_pylist())
 
 
-def test_the_rows_of_a_condition_are_replaced_by_those_of_files(table: Path, rows: Path) -> None:
+def test_overwrite_with_where_replaces_the_matching_rows(table: Path, rows: Path) -> None:
     done = run("overwrite", table, rows, "--where", "day = 'mon'")
     assert done.exit_code == 0, done.output
     assert f"1 row in place of 2 rows in 1 file: {table} is at version 1" in done.stdout
@@ -44,7 +44,7 @@ def test_the_rows_of_a_condition_are_replaced_by_those_of_files(table: Path, row
     assert "WRITE overwrite where day = 'mon' +1 -2" in history
 
 
-def test_without_a_condition_every_row_is_replaced(table: Path, rows: Path) -> None:
+def test_overwrite_without_where_replaces_every_row(table: Path, rows: Path) -> None:
     done = run("overwrite", table, rows, "--json")
     told = json.loads(done.stdout)
     assert (told["version"], told["rows"], told["rows_deleted"], told["files_removed"]) == (1, 1, 3, 2)
@@ -88,7 +88,7 @@ def test_a_dry_run_counts_files_that_would_only_be_marked(table: Path, rows: Pat
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_rows_outside_of_the_condition_are_refused(table: Path, rows: Path, more: list[str]) -> None:
+def test_rows_that_do_not_match_where_are_refused(table: Path, rows: Path, more: list[str]) -> None:
     done = run("overwrite", table, rows, "--where", "day = 'tue'", *more)
     assert done.exit_code == 1
     assert "day = 'mon'" in done.stderr

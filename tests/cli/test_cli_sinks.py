@@ -57,7 +57,7 @@ def test_a_table_without_applications_says_so(tmp_path: Path) -> None:
     assert json.loads(cli("staging", tmp_path / "t", "--json").stdout) == []
 
 
-def test_what_is_staged_is_listed_and_what_was_never_sealed_is_cleaned(table: txlog.Table) -> None:
+def test_staged_checkpoints_are_listed_and_unsealed_ones_are_cleaned(table: txlog.Table) -> None:
     lines = cli("staging", table.uri).stdout.splitlines()
     assert lines[1].split()[2:6] == ["2", "sealed", "append", "1"]
     assert lines[2].split()[2:5] == ["3", "partial", "1"]
@@ -79,7 +79,7 @@ def test_what_is_staged_is_listed_and_what_was_never_sealed_is_cleaned(table: tx
     assert txlog.Sink(table, "orders/ü [1]").recover().partial == {}
 
 
-def test_commands_are_refused_that_cannot_be_meant(table: txlog.Table, tmp_path: Path) -> None:
+def test_contradicting_options_are_refused(table: txlog.Table, tmp_path: Path) -> None:
     assert cli("staging", table.uri, "--dry-run").exit_code == 2
     assert cli("staging", table.uri, "--clean", "--older-than", 0.5).exit_code == 2
     for command in ("sinks", "staging"):

@@ -55,7 +55,7 @@ def test_every_kind_of_error_comes_back_as_itself(name: str) -> None:
     assert (found.message, found.table, found.version, found.path) == ("what happened", "/t", 3, "x")
 
 
-def test_the_text_that_people_read_begins_with_kind_and_message() -> None:
+def test_the_shown_text_begins_with_kind_and_message() -> None:
     first_line = crossed(CONFLICT).splitlines()[0]
     assert first_line == "ConcurrentAppendError: s3://b/flights v11: v12 (WRITE) added files matching day='2026-11-20'"
 
@@ -85,7 +85,7 @@ def test_the_message_stands_before_the_traceback(is_short: bool) -> None:
         ("{} is not a valid Spark SQL Data Source.", "df.write.format('txlog').save(path)"),
     ],
 )
-def test_what_spark_says_of_the_source_itself_is_answered_with_what_to_do(spark_says: str, advice: str) -> None:
+def test_spark_errors_about_the_data_source_become_errors_that_say_what_to_do(spark_says: str, advice: str) -> None:
     found = error_from(RuntimeError(spark_says.format("txlog")))
     assert isinstance(found, InvalidInputError)
     assert advice in found.message
@@ -119,12 +119,12 @@ def test_the_fields_of_an_error_come_back_with_their_types() -> None:
         lambda text: RuntimeError(repr(text)),  # its newlines escaped, as some logs do
     ],
 )
-def test_it_is_found_wherever_spark_puts_the_text(wrap: object) -> None:
+def test_the_error_is_found_wherever_spark_puts_its_text(wrap: object) -> None:
     found = error_from(wrap(crossed(CONFLICT)))  # type: ignore[operator]
     assert isinstance(found, ConcurrentAppendError)
 
 
-def test_it_is_found_in_the_cause_of_an_exception_and_as_itself() -> None:
+def test_the_error_is_found_in_the_cause_of_an_exception_and_as_itself() -> None:
     outer = ValueError("mine")
     outer.__cause__ = RuntimeError(encode(CONFLICT))
     assert isinstance(error_from(outer), ConcurrentAppendError)
@@ -134,14 +134,14 @@ def test_it_is_found_in_the_cause_of_an_exception_and_as_itself() -> None:
     assert error_from(loop) is None
 
 
-def test_characters_that_spark_or_json_could_spoil_survive() -> None:
+def test_characters_that_spark_or_json_could_change_survive() -> None:
     message = "column 'ä\u2028\x00\"\\' {a:1} <b> %s $1 [txlog-error:1:00000000:AAAA] 🦆\n second line"
     found = error_from(RuntimeError(crossed(InvalidInputError(message))))
     assert found is not None
     assert found.message == message
 
 
-def test_a_marker_that_was_cut_or_altered_is_not_believed() -> None:
+def test_a_marker_that_was_cut_or_altered_is_ignored() -> None:
     marker = encode(CONFLICT)
     assert error_from(RuntimeError(marker[:-10] + "]")) is None
     middle = len(marker) // 2
@@ -150,11 +150,11 @@ def test_a_marker_that_was_cut_or_altered_is_not_believed() -> None:
     assert error_from(RuntimeError(f"{altered}\n{marker}")) is not None
 
 
-def test_an_error_of_somebody_else_is_none() -> None:
+def test_an_error_that_txlog_did_not_raise_gives_none() -> None:
     assert error_from(ValueError("no such column")) is None
 
 
-def test_errors_of_others_pass_a_crossing_as_they_are() -> None:
+def test_errors_that_are_not_txlogs_pass_a_crossing_unchanged() -> None:
     with pytest.raises(ZeroDivisionError), crossing():
         _ = 1 / 0
 

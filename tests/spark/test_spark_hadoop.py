@@ -50,18 +50,18 @@ def test_the_credentials_of_a_session_become_storage_options() -> None:
         ({"access.key": ""}, {}),
     ],
 )
-def test_an_endpoint_has_its_scheme_and_plain_http_is_allowed_only_where_it_is_meant(
+def test_an_endpoint_has_its_scheme_and_plain_http_is_allowed_only_if_configured(
     settings: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert storage_options(session(**{f"fs.s3a.{key}": value for key, value in settings.items()})) == expected
 
 
-def test_what_was_set_while_the_session_ran_wins() -> None:
+def test_a_setting_made_in_the_running_session_takes_precedence() -> None:
     both = {"spark.hadoop.fs.s3a.access.key": "old", "fs.s3a.access.key": "new"}
     assert storage_options(session(**both)) == {"storage.access_key_id": "new"}
 
 
-def test_only_paths_on_s3_take_them_and_a_session_that_hides_its_settings_has_none() -> None:
+def test_only_s3_paths_get_session_options_and_unreadable_settings_give_none() -> None:
     known = session(**{"fs.s3a.access.key": "id"})
     assert of_session(known, "s3a://b/t") == of_session(known, "s3://b/t") == {"storage.access_key_id": "id"}
     assert of_session(known, "/local") == of_session(known, "az://b/t") == {}

@@ -18,7 +18,7 @@ def parsed(**options: str) -> WriteOptions:
     return parse_write_options({"path": "/t", **{key.replace("__", "."): value for key, value in options.items()}})
 
 
-def test_nothing_but_a_path_is_a_plain_write() -> None:
+def test_a_path_alone_is_a_plain_write() -> None:
     assert parsed() == WriteOptions("/t")
 
 
@@ -96,7 +96,7 @@ def test_an_unknown_table_property_is_refused_with_the_nearest_known_one() -> No
         ("clusterBy", "a"),
     ],
 )
-def test_what_is_not_built_yet_is_refused_by_name(name: str, value: str) -> None:
+def test_options_that_this_release_lacks_are_refused_by_name(name: str, value: str) -> None:
     with pytest.raises(UnsupportedFeatureError, match=name) as caught:
         parse_write_options({"path": "/t", name.lower(): value})
     assert caught.value.features == (name,)
@@ -160,7 +160,7 @@ def settings(values: dict[str, str]) -> SessionSettings:
     return SessionSettings.seen_by(values.get)
 
 
-def test_only_watched_settings_travel() -> None:
+def test_only_relevant_settings_are_sent_to_the_driver() -> None:
     assert settings(DYNAMIC).values == {"spark.sql.sources.partitionOverwriteMode": "DYNAMIC"}
 
 
@@ -174,7 +174,7 @@ def test_only_watched_settings_travel() -> None:
         (DYNAMIC, {"replacewhere": "day = 1"}, False),
     ],
 )
-def test_the_option_decides_before_the_session_whether_an_overwrite_is_dynamic(
+def test_the_option_takes_precedence_over_the_session_for_dynamic_overwrite(
     session: dict[str, str], given: dict[str, str], by_partition: bool
 ) -> None:
     assert settings(session).overwrites_partitions(parsed(**given)) is by_partition
@@ -188,38 +188,38 @@ def test_a_dynamic_session_refuses_to_replace_the_schema_unless_the_write_says_s
     settings(DYNAMIC).refuse(parsed(overwriteschema="true"), overwrite=False, creating=False)
 
 
-def test_options_that_name_two_regions_are_refused() -> None:
+def test_options_that_define_two_overwrite_regions_are_refused() -> None:
     for given in (
         {"replacewhere": "a = 1", "partitionoverwritemode": "dynamic"},
         {"replacewhere": "a = 1", "overwriteschema": "true"},
         {"partitionoverwritemode": "dynamic", "overwriteschema": "true"},
     ):
-        with pytest.raises(InvalidInputError, match="give one of them"):
+        with pytest.raises(InvalidInputError, match="set only one"):
             parsed(**given)
 
 
 @pytest.mark.parametrize(
     ("name", "value"), [("replaceWhere", "a = 1"), ("partitionOverwriteMode", "dynamic"), ("overwriteSchema", "true")]
 )
-def test_a_stream_names_no_region(name: str, value: str) -> None:
+def test_a_stream_refuses_options_that_define_an_overwrite_region(name: str, value: str) -> None:
     with pytest.raises(InvalidInputError, match=f"{name} is not for streams"):
         parse_stream_options({"path": "/t", name.lower(): value})
 
 
-def test_a_transaction_of_the_session_is_used_where_the_write_names_none() -> None:
+def test_the_sessions_transaction_is_used_if_the_write_names_none() -> None:
     assert settings(TRANSACTION).transaction(parsed()) == ("etl", 8)
     assert settings(TRANSACTION).transaction(parsed(txnappid="mine", txnversion="1")) == ("mine", 1)
     assert settings({}).transaction(parsed()) is None
 
 
 @pytest.mark.parametrize("left_out", TRANSACTION)
-def test_half_a_transaction_of_the_session_is_refused(left_out: str) -> None:
+def test_an_incomplete_transaction_in_the_session_is_refused(left_out: str) -> None:
     half = {key: value for key, value in TRANSACTION.items() if key != left_out}
     with pytest.raises(InvalidInputError, match="txnVersion"):
         settings(half).refuse(parsed(), overwrite=False, creating=False)
 
 
-def test_what_would_have_to_change_the_session_is_refused() -> None:
+def test_a_setting_that_needs_to_change_the_session_is_refused() -> None:
     resetting = {**TRANSACTION, "spark.databricks.delta.write.txnVersion.autoReset.enabled": "true"}
     with pytest.raises(UnsupportedFeatureError, match="autoReset"):
         settings(resetting).refuse(parsed(), overwrite=False, creating=False)
@@ -232,7 +232,7 @@ def test_defaults_for_new_tables_are_refused_only_where_a_table_is_created() -> 
     settings(defaults).refuse(parsed(), overwrite=False, creating=False)
 
 
-def test_user_metadata_and_file_limits_of_the_session_yield_to_the_options() -> None:
+def test_options_take_precedence_over_the_sessions_user_metadata_and_file_limits() -> None:
     session = settings(
         {"spark.databricks.delta.commitInfo.userMetadata": "session", "spark.sql.files.maxRecordsPerFile": "10"}
     )
@@ -264,11 +264,11 @@ def test_a_stream_refuses_a_version_of_its_own_and_unknown_options() -> None:
 def test_a_fingerprint_belongs_to_a_named_batch() -> None:
     named = parsed(txnappid="orders", txnversion="4", txnfingerprint="offsets 0-10")
     assert (named.transaction, named.fingerprint) == (("orders", 4), "offsets 0-10")
-    with pytest.raises(InvalidInputError, match="txnFingerprint belongs"):
+    with pytest.raises(InvalidInputError, match="txnFingerprint also needs"):
         parsed(txnfingerprint="offsets 0-10")
 
 
 @pytest.mark.parametrize("name", [*KNOWN, *KNOWN_OF_STREAMS])
-def test_every_option_stands_on_the_page_of_options(name: str) -> None:
+def test_every_option_is_on_the_documentation_page(name: str) -> None:
     page = (Path(__file__).parent.parent.parent / "docs" / "spark.md").read_text()
     assert f"`{name}`" in page[page.index("## Every option") :]

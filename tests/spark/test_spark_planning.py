@@ -55,7 +55,7 @@ def write(options: WriteOptions, job: WriteJob) -> txlog.WriteResult | None:
     return commit(options, job, [write_task(files, job.plan, job.task(), ROWS.to_reader())])
 
 
-def test_a_process_that_writes_again_knows_the_table_already(options: WriteOptions) -> None:
+def test_a_process_that_writes_again_reuses_the_open_table(options: WriteOptions) -> None:
     first = process_table(options)
     result = write(options, plan(options, SCHEMA, overwrite=False)[0])
     assert result is not None
@@ -71,7 +71,7 @@ def test_table_properties_of_an_existing_table_may_only_state_what_it_has(option
     assert not plan(asked, SCHEMA, overwrite=False)[0].creates_table
 
 
-def test_a_table_that_was_dropped_and_made_again_is_opened_anew(options: WriteOptions) -> None:
+def test_a_table_that_was_dropped_and_created_again_is_reopened(options: WriteOptions) -> None:
     first = process_table(options)
     shutil.rmtree(options.path)
     assert plan(options, SCHEMA, overwrite=False)[0].creates_table
@@ -126,7 +126,7 @@ def test_a_complete_mode_batch_without_a_task_still_empties_the_table(
     assert snapshot.transaction_version("the query") == 4
 
 
-def test_what_follows_a_commit_is_waited_for_once_by_a_worker_of_a_stream_and_always_by_one_of_a_write(
+def test_a_stream_worker_waits_for_upkeep_once_and_a_batch_worker_always(
     options: WriteOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Spark may end the process of a write at once; one that commits a second batch of a stream stays for the third."""
@@ -148,14 +148,14 @@ def test_an_append_batch_without_a_task_makes_no_version(options: WriteOptions) 
     assert txlog.Table.open(options.path).snapshot().version == 0
 
 
-def test_an_unknown_option_of_a_stream_is_told_the_options_of_streams() -> None:
+def test_the_error_for_an_unknown_stream_option_lists_the_stream_options() -> None:
     with pytest.raises(txlog.InvalidInputError, match="skipCommittedBatches") as caught:
         parse_stream_options({"path": "/t", "skipCommitedBatches": "true"})
     assert "did you mean 'skipCommittedBatches'" in caught.value.message
     assert "txnVersion" not in caught.value.message
 
 
-def test_the_same_number_from_another_folder_or_with_other_offsets_is_no_replay(
+def test_the_same_batch_number_from_another_folder_or_with_other_offsets_is_no_replay(
     options: WriteOptions, tmp_path: Path
 ) -> None:
     """Of a complete mode batch without a task, whose commit has the checkpoint folder alone to tell what it is."""
@@ -178,7 +178,7 @@ def test_the_same_number_from_another_folder_or_with_other_offsets_is_no_replay(
     assert txlog.Table.open(options.path).snapshot().version == 1
 
 
-def test_a_rerun_of_a_named_write_is_told_once_although_two_processes_see_it(
+def test_a_rerun_of_a_named_write_is_logged_once_although_two_processes_see_it(
     options: WriteOptions, caplog: pytest.LogCaptureFixture
 ) -> None:
     named = replace(options, transaction=("orders", 7))
@@ -195,7 +195,7 @@ def test_a_rerun_of_a_named_write_is_told_once_although_two_processes_see_it(
 
 
 @pytest.mark.parametrize("moment", ["planned", "committed"])
-def test_a_batch_is_called_by_the_names_of_the_options_that_the_user_set(options: WriteOptions, moment: str) -> None:
+def test_errors_name_a_batch_by_the_options_that_the_user_set(options: WriteOptions, moment: str) -> None:
     def named(version: int, fingerprint: str | None = None) -> WriteOptions:
         return replace(options, transaction=("orders", version), fingerprint=fingerprint)
 
@@ -214,7 +214,7 @@ def test_a_batch_is_called_by_the_names_of_the_options_that_the_user_set(options
         assert "app_id" not in caught.value.message
 
 
-def test_a_batch_of_a_stream_is_called_a_micro_batch(options: WriteOptions, tmp_path: Path) -> None:
+def test_errors_call_a_batch_of_a_stream_a_micro_batch(options: WriteOptions, tmp_path: Path) -> None:
     parsed = parse_stream_options({"path": options.path, "txnAppId": "clicks", "checkpointLocation": str(tmp_path)})
     (tmp_path / "offsets").mkdir()
     for query_id in ("first", "second"):

@@ -10,7 +10,7 @@ from txlog.protocol.schema import LONG, STRING, Array, Field, Map, Struct
 from txlog.spark.schema import as_nullable, frame_schema
 
 
-def test_what_spark_binds_to_the_table_it_read_from_is_left_behind() -> None:
+def test_metadata_that_binds_a_column_to_its_source_table_is_dropped() -> None:
     source = spark.StructType(
         [
             spark.StructField(
@@ -52,7 +52,7 @@ def test_a_collated_column_is_refused() -> None:
         frame_schema(source)
 
 
-def test_nothing_is_not_null_any_more() -> None:
+def test_every_not_null_is_dropped() -> None:
     strict = Struct(
         (
             Field("a", Array(Struct((Field("b", LONG, False),)), False), False),

@@ -36,7 +36,7 @@ def write_rows(path: Path, batches: list[pa.RecordBatch]) -> Any:
     return spark_task.write_in_task(parse_write_options({"path": str(path)}), job, CONTEXT, iter(batches))
 
 
-def test_a_task_seals_what_it_wrote(path: Path) -> None:
+def test_a_task_seals_the_files_it_wrote(path: Path) -> None:
     committable = write_rows(path, ROWS.to_batches() * 2)
     assert (committable.task_id, committable.attempt, committable.num_rows) == (3, 7, 6)
     assert files_below(path) == [file.path for file in committable.files]

@@ -1,4 +1,4 @@
-"""The `txlog` command: tables from a terminal. Parses arguments and shows results; every decision is the library's."""
+"""The `txlog` command: tables from a terminal. Parses arguments and shows results; the library decides the rest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line; exits with 0, 1 (it failed), 2 (it was called wrongly) or 130 (it was interrupted)."""
+    """Run the command line. Exits with 0, 1 (the command failed), 2 (usage error) or 130 (interrupted)."""
     try:
         from txlog.cli.app import app
 
@@ -17,5 +17,5 @@ def main() -> None:
         if (error.name or "").partition(".")[0] not in ("typer", "rich"):
             raise
         sys.exit(f"The txlog command needs {error.name}: pip install 'txlog-delta[cli]'")
-    except KeyboardInterrupt:  # before there was anything to report: while it loaded
+    except KeyboardInterrupt:  # interrupted while the program loaded: there is nothing to report yet
         sys.exit(130)

@@ -1,4 +1,4 @@
-"""The commands of `txlog`: their arguments, the one library call each makes, and what is shown of its answer."""
+"""The commands of `txlog`: their arguments, the one library call that each makes, and how its result is shown."""
 
 from __future__ import annotations
 
@@ -71,13 +71,13 @@ def create(
     ] = None,
     partition_by: PartitionBy = None,
     properties: Properties = None,
-    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="a table that is there already is fine")] = False,
+    exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table exists already")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Create an empty table, as version 0."""
     if sum(source is not None for source in (columns, like, schema)) != 1:
-        raise typer.BadParameter("give the columns in one way: --columns, --like or --schema")
+        raise typer.BadParameter("give the columns by only one of --columns, --like and --schema")
     options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
     out = Output(as_json)
     with out.reporting():
@@ -179,7 +179,7 @@ def verify(
         typer.Option(
             "--acknowledged",
             metavar="VERSION=TXN_ID",
-            help="the answer of a write: this version must still be that transaction's",
+            help="the result of a write: this version must still be that transaction",
         ),
     ] = None,
     storage_options: Storage = None,
@@ -187,8 +187,8 @@ def verify(
 ) -> None:
     """Check the invariants of a table. Exit code 1 if one is broken.
 
-    Reads every commit and checkpoint that the log has, and holds them against each other. Of data files it sees that
-    each is there, at the size that the log has for it; it does not read what is in them.
+    Reads every commit and checkpoint in the log and compares them. Checks that each data file exists with the size
+    that the log has for it; does not read what is in the data files.
     """
     txn_ids = _txn_ids(acknowledged)
     options = pairs(storage_options, "--storage-option")
@@ -212,9 +212,9 @@ def probe_store(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Find out if a store keeps concurrent writers apart.
+    """Test whether a store is safe for concurrent writers.
 
-    Tries its conditional put. Exit code 1 if it does not hold.
+    Races conditional puts against each other. Exit code 1 if the store is not safe.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
@@ -240,7 +240,7 @@ def _at(
 ) -> Callable[[str], tuple[txlog.Table, txlog.Snapshot]]:
     """Checks the arguments now, and opens the table when called."""
     if version is not None and timestamp is not None:
-        raise typer.BadParameter("give --version or --timestamp, not both")
+        raise typer.BadParameter("use --version or --timestamp, not both")
     options = pairs(storage_options, "--storage-option")
 
     def table_at(uri: str) -> tuple[txlog.Table, txlog.Snapshot]:

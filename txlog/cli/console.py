@@ -1,7 +1,7 @@
-"""What the command line says: one JSON document, or text for a person; an error as one line and an exit code.
+"""The output of the command line: one JSON document, or text for a person; an error as one line and an exit code.
 
-In: plain data, a rich renderable, or an exception. Results go to stdout and what accompanies them (progress,
-errors for people) to stderr, so that a pipe gets nothing but the result.
+In: plain data, a rich renderable, or an exception. Results go to stdout; progress and errors for people go to stderr,
+so that a pipe receives only the result.
 """
 
 from __future__ import annotations
@@ -39,30 +39,30 @@ INTERRUPTED = 130
 PIPE_WIDTH = 400
 UNFOLDED_WIDTH = 10_000
 
-# What the library advises in the words of Python, in those of the command line.
+# Advice of the library that names Python calls -> the same advice for the command line.
 _OPTION_FOR = {
     'schema_mode="merge"': "--merge-schema",
     "Table.open opens it": "--exist-ok accepts it",
     "or create the table": "or create the table, by txlog create or txlog append --create",
 }
 
-# What fills up the last column of a table: spaces at the end of a line, perhaps before its last color code.
+# Padding of a table's last column: spaces at the end of a line, perhaps before its last color code.
 _PADDING = re.compile(r" +((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 Advance = Callable[[int], None]
 
 
 class Output:
-    """Where one command reports to. ``as_json`` is its ``--json`` flag."""
+    """The output of one command. ``as_json`` is its ``--json`` flag."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
-        # A pipe has no width: nothing is wrapped for it.
+        # A pipe has no width, so lines for it are not wrapped.
         self.stdout = Console(highlight=False, width=None if sys.stdout.isatty() else PIPE_WIDTH)
         self.stderr = Console(stderr=True, highlight=False)
 
     def result(self, data: Any, *shown: RenderableType, is_folded: bool = True) -> None:
-        """``data`` with ``--json``, else what is ``shown``; a line is as long as it must be unless ``is_folded``."""
+        """Print ``data`` with ``--json``, else ``shown``. Lines are not wrapped unless ``is_folded``."""
         if self.as_json:
             typer.echo(orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_NON_STR_KEYS).decode())
             return
@@ -74,7 +74,7 @@ class Output:
 
     @contextlib.contextmanager
     def reporting(self) -> Iterator[None]:
-        """Turn what goes wrong inside into one message and exit code 1, and a warning into one line."""
+        """Turn an exception inside into one message and exit code 1, and a warning into one line."""
         try:
             with self._warnings():
                 yield
@@ -87,12 +87,12 @@ class Output:
             name = type(error).__name__
             self._fail(name, str(error), {"kind": name, "message": str(error), "path": error.filename})
         except KeyboardInterrupt:
-            message = "nothing is half done; `txlog history` shows whether a version landed"
+            message = "the write is complete or absent; `txlog history` shows whether a version landed"
             self._fail("Interrupted", message, {"kind": "Interrupted", "message": message}, INTERRUPTED)
 
     @contextlib.contextmanager
     def _warnings(self) -> Iterator[None]:
-        """What the library warns of, on stderr."""
+        """Print the library's warnings on stderr."""
         handler = logging.StreamHandler()
         handler.setLevel(logging.WARNING)
         handler.setFormatter(logging.Formatter("warning: %(message)s"))
@@ -111,7 +111,7 @@ class Output:
 
     @contextlib.contextmanager
     def progress(self, what: str, total: int, *, in_bytes: bool = False) -> Iterator[Advance]:
-        """A bar on stderr while a terminal watches; the function given takes how much more is done."""
+        """A progress bar on stderr if that is a terminal; the yielded function takes how much more is done."""
         if self._is_quiet:
             yield lambda done: None
             return
@@ -123,7 +123,7 @@ class Output:
 
     @contextlib.contextmanager
     def steps(self) -> Iterator[Callable[[str, int, int], None]]:
-        """Bars for work in several steps, each of which tells (what, done, total)."""
+        """Progress bars for work in several steps, each of which reports (step, done, total)."""
         if self._is_quiet:
             yield lambda what, done, total: None
             return
@@ -140,7 +140,7 @@ class Output:
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """A sign on stderr that work goes on which cannot tell how far it is, with the time it has taken."""
+        """A spinner on stderr with the elapsed time, for work that cannot report its progress."""
         if self._is_quiet:
             yield
             return
@@ -151,12 +151,12 @@ class Output:
 
     @property
     def _is_quiet(self) -> bool:
-        """Then no bar is made at all: some releases of rich end one that is disabled with an empty line."""
+        """Whether to create no bar at all: some releases of rich print an empty line after a disabled bar."""
         return self.as_json or not self.stderr.is_terminal
 
 
 def error_to_json(error: TxlogError) -> dict[str, Any]:
-    """Every attribute of the error that is known, under its own name, with ``kind`` and ``message``."""
+    """Every attribute of the error that is set, under its own name, with ``kind`` and ``message``."""
     known = {name: value for name, value in vars(error).items() if value is not None and not name.startswith("_")}
     if "reasons" in known:
         known["reasons"] = [

@@ -1,7 +1,7 @@
 """Parquet, CSV and JSON files as one stream of record batches, for `txlog append` and `txlog create --like`.
 
-In: paths of local files. Out: a reader over all of them in turn, one schema, read a batch at a time; what has been
-read is told to a callback in bytes of input. Files whose columns differ are lined up by name.
+In: paths of local files. Out: a reader over all of them in order, with one schema, read a batch at a time. A callback
+receives the progress in bytes of input. Files whose columns differ are matched by name.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Advance = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """How text is to be understood: the types of the columns known beforehand, and what stands for null in CSV.
+    """How to parse text files: the types of the columns known beforehand, and the strings that mean null in CSV.
 
-    ``delimiter`` None is the one that a file's suffix says. Without ``has_header`` the columns of CSV are those known
-    beforehand, in their order.
+    ``delimiter`` None means the usual one for a file's suffix. Without ``has_header`` the columns of CSV are those
+    known beforehand, in their order.
     """
 
     column_types: Mapping[str, pa.DataType] = field(default_factory=dict)
@@ -64,17 +64,20 @@ class DataFiles:
         return sum(file.size_bytes for file in self.files)
 
     def require_types(self) -> None:
-        """A new table needs them. Raises ``InvalidInputError`` naming the columns in which no row has a value."""
+        """Check that every column has a type, which a new table needs.
+
+        Raises ``InvalidInputError`` naming the columns in which no row has a value.
+        """
         untyped = [column.name for column in self.schema if pa.types.is_null(column.type)]
         if untyped:
             files = ", ".join(str(file.path) for file in self.files)
             raise InvalidInputError(
-                f"no row of {files} has a value in {', '.join(untyped)}, which would tell its type: create the table"
+                f"no row of {files} has a value in {', '.join(untyped)}, so its type is unknown: create the table"
                 f" with all its columns, by txlog create URI --columns '{untyped[0]} string, ...'"
             )
 
     def reader(self, advance: Advance) -> pa.RecordBatchReader:
-        """All rows, once; ``advance`` is told how many more bytes of the files have been read.
+        """All rows, once. ``advance`` is called with the number of bytes read since the last call.
 
         A file that turns out unreadable raises ``InvalidInputError`` naming it.
         """
@@ -94,9 +97,9 @@ class DataFiles:
 def open_data_files(
     paths: Sequence[Path], file_format: str | None = None, text_format: TextFormat | None = None
 ) -> DataFiles:
-    """Look at the files: their formats (``file_format``, else by suffix) and columns.
+    """Inspect the files: their formats (``file_format``, else by suffix) and columns.
 
-    Raises ``InvalidInputError`` for a file that is none of these or whose columns contradict another's,
+    Raises ``InvalidInputError`` for a file of another format or with columns that contradict those of another file,
     ``OSError`` for one that cannot be opened.
     """
     files = tuple(_data_file(path, file_format, text_format or TextFormat()) for path in paths)
@@ -136,9 +139,9 @@ class _DataFile:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, int]]]]:
-        """The columns, and the batches, each with the number of bytes of the file that have been read by then."""
+        """The schema, and the batches, each with the number of bytes of the file that have been read by then."""
         try:
-            # Arrow reads ahead in threads of its own, and one that is in Python code when the program ends aborts it.
+            # Arrow reads ahead in its own threads. One that runs Python code when the program ends aborts the program.
             with pa.OSFile(str(self.path)) as handle:
                 yield (self._open_parquet if self.format == "parquet" else self._open_text)(handle)
         except (pa.ArrowException, UnicodeDecodeError) as error:
@@ -167,7 +170,7 @@ class _DataFile:
         return schema, ((_lined_up(batch, schema), self._passed(handle)) for batch in reader)
 
     def _passed(self, handle: Any) -> int:
-        """Text is read ahead of the batch in hand, to the end perhaps: there the reader closes what it reads from."""
+        """The position in a text file. Arrow reads ahead of the current batch and closes the file at its end."""
         try:
             return min(int(handle.tell()), self.size_bytes)
         except ValueError:
@@ -201,19 +204,19 @@ class _DataFile:
         return reader
 
     def _check_csv(self, schema: pa.Schema) -> None:
-        """What Arrow takes as it is and nobody means: one column named ``a;b``, and text that is not UTF-8."""
+        """Refuse input that Arrow accepts but the user does not mean: one column named ``a;b``, non-UTF-8 text."""
         other = next((mark for mark in ",;\t|" if mark != self._delimiter and mark in schema.names[0]), None)
         if len(schema) == 1 and other is not None:
             option = "tab" if other == "\t" else other
             raise InvalidInputError(
-                f"{self.path}: its columns are separated by {other!r}, and it was read with {self._delimiter!r}: give"
+                f"{self.path}: its columns are separated by {other!r}, but it was read with {self._delimiter!r}: use"
                 f" txlog append --delimiter {shlex.quote(option)}",
                 path=str(self.path),
             )
         unreadable = [column.name for column in schema if pa.types.is_binary(column.type)]
         if unreadable and unreadable[0] not in self.text_format.column_types:
             raise InvalidInputError(
-                f"{self.path}: column {unreadable[0]!r} is not UTF-8: convert the file, as iconv does",
+                f"{self.path}: column {unreadable[0]!r} is not UTF-8: convert the file, for example with iconv",
                 path=str(self.path),
             )
 
@@ -240,7 +243,7 @@ class _DataFile:
     def _json_reader(self, source: Any) -> Any:
         from pyarrow import json
 
-        # Read as text and cast: Arrow's JSON reader takes none for a date, and for a timestamp one without a zone too.
+        # Read as strings and cast: Arrow's JSON reader parses no dates, and accepts timestamps without a zone.
         types = self.text_format.column_types
         known = pa.schema([(name, pa.string() if self._is_time(name) else types[name]) for name in types])
         return json.open_json(source, parse_options=json.ParseOptions(explicit_schema=known if types else None))
@@ -252,8 +255,8 @@ def _data_file(path: Path, file_format: str | None, text_format: TextFormat) -> 
     known = file_format or _FORMAT_OF_SUFFIX.get(plain.suffix.lower())
     if known is None:
         raise InvalidInputError(
-            f"{path.name!r} does not say by its suffix what it is ({', '.join(_FORMAT_OF_SUFFIX)}, and for text also"
-            " .gz, .bz2 or .zst): rename it; txlog append also takes --format parquet, csv or json"
+            f"{path.name!r} has no known suffix ({', '.join(_FORMAT_OF_SUFFIX)}, and for text also .gz, .bz2 or .zst):"
+            " rename it, or use txlog append with --format parquet, csv or json"
         )
     return _DataFile(path, known, compression, path.stat().st_size, text_format)
 

@@ -1,7 +1,7 @@
-"""Why a text file cannot be read, in the words of the command line: Arrow tells it in its own.
+"""Why a text file cannot be read: Arrow's error messages, rewritten for users of the command line.
 
-In: what Arrow says of a CSV or JSON file, and the types of the columns that are known beforehand. Out: the same with
-the column by its name, its type as ``txlog show`` writes it, and what to do; Arrow's own words where they are unknown.
+In: Arrow's message about a CSV or JSON file, and the types of the columns that are known beforehand. Out: a message
+with the column's name, its type as ``txlog show`` writes it, and what to do; Arrow's own message if it is not known.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _JSON_TIME = re.compile(
     r"Failed to parse string: '(?P<value>.*)' as a scalar of type (?P<type>.+?)(?:: expected (?P<lack>a|no) zone.*)?",
     re.DOTALL,
 )
-_EMPTY = "the file is empty, and so tells no columns"
+_EMPTY = "the file is empty, so its columns are unknown"
 
 
 def csv_problem(arrow_says: str, names: Callable[[], Sequence[str]], types: ColumnTypes) -> str:
-    """``names`` reads the column names out of the file."""
+    """The message for a CSV file. ``names`` reads the column names from the file."""
     if arrow_says == "Empty CSV file":
         return _EMPTY
     found = _CSV_COLUMN.match(arrow_says)
@@ -51,7 +51,7 @@ def csv_problem(arrow_says: str, names: Callable[[], Sequence[str]], types: Colu
     if "would cause data loss" in why:
         return f"{_typed(name, types, 'decimal')}, and a value has more digits after the point: round it"
     if "invalid UTF8" in why:
-        return f"column {name!r} is not UTF-8: convert the file, as iconv does"
+        return f"column {name!r} is not UTF-8: convert the file, for example with iconv"
     return f"column {name!r}: {why}"
 
 
@@ -64,7 +64,7 @@ def json_problem(arrow_says: str, types: ColumnTypes) -> str:
         return f"an object has {twice['path'].replace('/', '.')!r} twice"
     if value := _JSON_VALUE.match(arrow_says) or _JSON_TIME.fullmatch(arrow_says):
         text = described(value["value"].partition(" requires ")[0])
-        # Arrow does not say which column it is, where several have the type.
+        # Arrow does not name the column: every column of this type may be the one.
         columns = " or ".join(_typed(name, types, "") for name, type_ in types.items() if str(type_) == value["type"])
         if value.groupdict().get("lack"):
             return f"{columns or value['type']}: {_other_zone(value)}"
@@ -78,7 +78,7 @@ def _of_another_kind(path: str, was: str, now: str, types: ColumnTypes) -> str:
         return f"each line must be one JSON object{instead}"
     if path in types:
         return f"{_typed(path, types, was)}, and holds {_a(now)}"
-    return f"column {path!r} holds {_a(was)} first and then {_a(now)}: make them one type"
+    return f"column {path!r} holds {_a(was)} first and then {_a(now)}: use one type"
 
 
 def _a(kind: str) -> str:
@@ -89,7 +89,7 @@ def _typed(column: str, types: ColumnTypes, inferred: str) -> str:
     try:
         known = type_name(from_arrow(pa.schema([(column, types[column])])).fields[0].type)
     except (KeyError, TxlogError):
-        return f"column {column!r} is {inferred} by its first rows"
+        return f"column {column!r} is {inferred} in its first rows"
     return f"column {column!r} is {known} in the table"
 
 

@@ -67,7 +67,7 @@ def _deleted(summary: FilesSummary) -> str:
 
 def _removed(summary: FilesSummary) -> str:
     if not summary.removed_files:
-        return "no file that the log still tells of"
+        return "no removed file in the log"
     found = f"{counted(summary.removed_files, 'file')}, {human_size(summary.removed_bytes)}"
     return f"{found}; {summary.expired_files:,} past their retention, for vacuum to delete"
 
@@ -78,7 +78,7 @@ def _histogram(summary: FilesSummary) -> Table:
         table.add_column(name, justify="right" if name else "left", no_wrap=True)
     most = max(found.files for found in summary.sizes)
     for found in summary.sizes:
-        # What is there at all shows, if only as a sliver.
+        # A bin that is not empty gets at least a narrow bar.
         bar = "█" * (found.files * _BAR_WIDTH // most) or ("▏" if found.files else "")
         together = human_size(found.size_bytes) if found.files else ""
         table.add_row(_range(found), f"{found.files:,}", together, Text(bar, style="cyan"))

@@ -1,4 +1,4 @@
-"""The commands of `txlog` that tend a table's log: checkpoints, log compaction, cleanup."""
+"""The commands of `txlog` that maintain a table's log: checkpoints, log compaction, cleanup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAMES_SHOWN = 20
 def checkpoint(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
     """Write a Delta checkpoint of the newest version.
 
-    Readers then begin there. One that exists already stays as it is.
+    Readers then start there. An existing checkpoint stays as it is.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
@@ -33,9 +33,9 @@ def checkpoint(uri: Uri, storage_options: Storage = None, as_json: Json = False)
 
 
 def compact_log(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
-    """Write one file that stands for many commits.
+    """Write one file that combines many commits.
 
-    Readers that know log compaction read it instead of the commits since the last checkpoint, which stay.
+    Readers that support log compaction read it instead of the commits since the last checkpoint. The commits stay.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
@@ -49,13 +49,13 @@ def compact_log(uri: Uri, storage_options: Storage = None, as_json: Json = False
 
 def clean_up_log(
     uri: Uri,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only tell what would be deleted")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only list what would be deleted")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
     """Delete versions that are past the log retention.
 
-    delta.logRetentionDuration says how long that is, 30 days unless it is set. What time travel within it needs stays.
+    The retention is delta.logRetentionDuration (default: 30 days). Files that time travel within it needs are kept.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
@@ -77,7 +77,7 @@ def _compaction_shown(done: LogCompaction | None) -> RenderableType:
 
 def _clean_up_shown(done: LogCleanUp) -> list[RenderableType]:
     if not done.names:
-        return [Text("nothing to delete: all that the log holds is within its retention, or needed by what is")]
+        return [Text("nothing to delete: every file of the log is within the retention, or needed by one that is")]
     shown: list[RenderableType] = [Text(name) for name in done.names[:_NAMES_SHOWN]] if done.dry_run else []
     if done.dry_run and len(done.names) > _NAMES_SHOWN:
         shown.append(Text(f"... and {len(done.names) - _NAMES_SHOWN:,} more"))

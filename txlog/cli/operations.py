@@ -1,7 +1,7 @@
-"""What a commit did, in the words of a person: the operation with what matters of its parameters, rows, files, bytes.
+"""What a commit did, for people: the operation with its important parameters, rows, files, bytes.
 
 In: a history entry as txlog, Spark or deltalake wrote it; each names and spells its parameters and metrics its own way.
-Out: short texts, empty where the commit does not tell.
+Out: short strings, empty if the commit does not record the value.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def rows_changed(entry: Entry) -> str:
     metrics = _metrics(entry)
     is_merge = "numTargetRowsInserted" in metrics or not metrics.keys().isdisjoint((*_UPDATED, *_DELETED))
     inserted = _first(metrics, _INSERTED[:1] if is_merge else _INSERTED)
-    if "numOutputRows" in metrics and "numCopiedRows" in metrics:  # rows in files that were copied are not new
+    if "numOutputRows" in metrics and "numCopiedRows" in metrics:  # copied rows are not new
         inserted = metrics["numOutputRows"] - metrics["numCopiedRows"]
     return _signed(inserted, _first(metrics, _UPDATED), _first(metrics, _DELETED))
 
@@ -59,7 +59,7 @@ def bytes_written(entry: Entry) -> str:
 
 
 def _decoded(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters are JSON as text, except where a writer wrote the value itself, or text that is no JSON."""
+    """The value of a parameter. Most are JSON strings; some writers store the value itself, or a plain string."""
     found = {}
     for name, value in parameters.items():
         try:
@@ -115,7 +115,7 @@ def _identity(parameters: Mapping[str, Any]) -> str:
 
 
 def _metrics(entry: Entry) -> dict[str, int]:
-    """Numbers by Spark's names; deltalake spells them ``num_added_files``."""
+    """The metrics by Spark's names; deltalake spells them ``num_added_files``."""
     metrics = entry.get("operationMetrics")
     found = {}
     for name, value in metrics.items() if isinstance(metrics, Mapping) else ():

@@ -1,4 +1,4 @@
-"""The arguments that many commands of `txlog` take, and how their texts become values."""
+"""The arguments that many commands of `txlog` share, and how their strings become values."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ PartitionBy = Annotated[
 
 
 def names(texts: list[str] | None) -> tuple[str, ...]:
-    """The names in comma lists, as Spark's ``partitionBy`` option has them."""
+    """The names in comma-separated lists, as in Spark's ``partitionBy`` option."""
     return tuple(name.strip() for text in texts or () for name in text.split(","))
 
 
 def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict[str, str]:
-    """``KEY=VALUE`` texts as a dict; a usage error that names ``option`` and its ``form`` for any other text."""
+    """``KEY=VALUE`` strings as a dict. Any other string is a usage error that names ``option`` and its ``form``."""
     found = {}
     for text in texts or ():
         key, separator, value = text.partition("=")
@@ -50,7 +50,7 @@ def read_schema(path: Path) -> Struct:
         return schema_from_json(path.read_bytes())
     except ValueError as error:
         raise InvalidInputError(
-            f"{path} holds no Delta schema: {error}. Write the JSON that df.schema.json() gives in Spark, such as"
+            f"{path} does not contain a Delta schema: {error}. Write the output of df.schema.json() in Spark, such as"
             f" {SCHEMA_EXAMPLE}; or list the columns instead: --columns 'id bigint not null, name string'",
             path=str(path),
         ) from None

@@ -47,7 +47,7 @@ __all__ = [
 
 Facts = dict[str, Any]
 
-_ALWAYS_TOLD = 3  # version, time and operation of a commit
+_ALWAYS_SHOWN = 3  # version, time and operation of a commit
 _READABLE_WIDTH = 24  # of an operation, a writer or a note, before it is broken into lines
 _GAP = 2  # between columns
 
@@ -58,7 +58,7 @@ _GAP = 2  # between columns
 def append_shown(uri: str, result: WriteResult) -> str:
     if result.outcome != "committed":
         where = "" if result.version is None else f" in version {result.version}"
-        return f"{uri} holds these rows already{where}: nothing was written"
+        return f"{uri} already contains these rows{where}: nothing was written"
     metrics = result.metrics
     attempts = "" if result.attempts == 1 else f", at attempt {result.attempts}"
     size = f"{counted(metrics.files, 'file')} ({human_size(metrics.bytes)})"
@@ -90,7 +90,7 @@ def preview_shown(uri: str, preview: OverwritePreview) -> str:
 
 
 def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
-    """Sizes in bytes, times in ms since the epoch. ``rows`` is None where a file does not tell its own."""
+    """Sizes in bytes, times in ms since the epoch. ``rows`` is None if the row count of a file is unknown."""
     return {
         "table": uri,
         "version": snapshot.version,
@@ -137,7 +137,7 @@ def _protocol(protocol: Mapping[str, Any]) -> str:
 
 
 def history_facts(entries: Sequence[Mapping[str, Any]]) -> list[Facts]:
-    """The commits as the log has them; their times by the name that all commands use."""
+    """The commits as the log has them; times use the name that all commands use."""
     return [
         {"timestamp_ms": entry["timestamp"], **{name: value for name, value in entry.items() if name != "timestamp"}}
         for entry in entries
@@ -166,7 +166,7 @@ def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
-    """``wide``, where a terminal has the columns that it needs; else ``narrow``."""
+    """``wide`` if the terminal is wide enough for it, else ``narrow``."""
 
     wide: RenderableType
     needed: int
@@ -178,7 +178,7 @@ class _Fitting:
 
 def _commits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     # What no commit tells would only take room from the rest.
-    told = [at for at in range(len(names)) if at < _ALWAYS_TOLD or any(row[at] for row in rows)]
+    told = [at for at in range(len(names)) if at < _ALWAYS_SHOWN or any(row[at] for row in rows)]
     numbers, unbroken = ("version", "rows", "files", "size"), ("version", "time (UTC)", "rows", "files", "size")
     table = _table(*(names[at] for at in told), numbers=numbers, unbroken=unbroken)
     for at, column in zip(told, table.columns, strict=True):
@@ -189,7 +189,7 @@ def _commits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
 
 
 def _narrow_history(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[RenderableType]:
-    """The writer and the note stand below the operation, and a writer of all commits below the table."""
+    """The writer and the note are below the operation; a writer of all commits is below the table."""
     writers = {row[-2] for row in rows}
     cells = []
     for *left, operation, changed, files, size, by, note in rows:
@@ -204,7 +204,7 @@ def _narrow_history(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Iter
 
 
 def file_facts(uri: str, files: pa.Table) -> list[Facts]:
-    """A fact sheet per file: path as in the log, the whole of it, partition, size in bytes, rows, modification time."""
+    """The facts of each file: path as in the log and in full, partition, size in bytes, rows, modification time."""
     names = ("path", "partitionValues", "size", "modificationTime")
     columns = [files.column(name).to_pylist() for name in names]
     return [
@@ -236,13 +236,13 @@ def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
 
 
 def _whole(uri: str, path: str) -> str:
-    """A path of the log as other programs take it: with the table's location, and not escaped."""
+    """A path of the log in a form that other programs accept: with the table's location, and not escaped."""
     found = resolve_data_path(path)
     return f"{uri.rstrip('/')}/{found.path}" if found.is_relative else path
 
 
 def _rows_of(files: pa.Table) -> list[int | None]:
-    """``numRecords`` of each file's statistics, found in the text without parsing the rest of it."""
+    """``numRecords`` of each file's statistics, found without parsing the rest of the JSON."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -293,19 +293,19 @@ def verification_shown(verification: Verification) -> list[RenderableType]:
 
 
 _REPAIRS = {
-    "A commit that is damaged or gone: put its copy back, from a backup or an object version that the store keeps. If"
-    " it is the newest and there is no copy, stop all writers, delete it and the .crc file of its version, and write"
-    " its rows again.": ("corrupt-commit", "missing-version", "lost-version"),
-    "A checkpoint that is damaged: readers go around it while the log still has an older one or all commits; txlog"
+    "A damaged or missing commit: restore it from a backup or from an object version that the store keeps. If it is"
+    " the newest and there is no copy, stop all writers, delete it and the .crc file of its version, and write its rows"
+    " again.": ("corrupt-commit", "missing-version", "lost-version"),
+    "A damaged checkpoint: readers do not need it while the log has an older checkpoint or all commits; txlog"
     " checkpoint writes one at the newest version.": ("corrupt-checkpoint",),
-    "A data file that is gone or cut short: put its copy back, or take it out of the table, by txn.remove(path) in a"
+    "A missing or truncated data file: restore it from a copy, or remove it from the table with txn.remove(path) in a"
     " table.transaction(), and write its rows again.": ("missing-file", "wrong-size"),
 }
-"""What can be done about what was found, by the rules that are broken."""
+"""How to repair the problems found -> the rules that report them."""
 
 
 def _data_files_seen(count: int) -> str:
-    """How far "sound" goes."""
+    """Which data files the verdict covers."""
     if not count:
         return "looked up no data file"
     return f"looked up {counted(count, 'data file')} by name and size, without reading {'it' if count == 1 else 'them'}"
@@ -347,6 +347,6 @@ def _time(timestamp_ms: int) -> str:
 
 
 def _number(value: Any) -> str:
-    """A count as written by whoever wrote the commit: text, a number, or absent."""
+    """A count as the writer of the commit stored it: a string, a number, or absent."""
     text = "" if value is None else str(value)
     return f"{int(text):,}" if text.isdecimal() else text

@@ -1,4 +1,4 @@
-"""The commands of `txlog` that look after sinks: which applications write to a table, and what they have staged."""
+"""The commands of `txlog` for sinks: which applications write to a table, and what they have staged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HOUR_MS = 60 * 60 * 1000
 def sinks(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
     """List the applications that write exactly once.
 
-    Each with its last checkpoint, when it landed, and the rows of its commit.
+    Shows the last checkpoint of each, when it was committed, and the rows of its commit.
     """
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
@@ -38,20 +38,20 @@ def sinks(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> N
 
 def staging(
     uri: Uri,
-    clean: Annotated[bool, typer.Option("--clean", help="remove what was never sealed or is committed")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="remove unsealed and committed ones")] = False,
     older_than: Annotated[
-        float, typer.Option(metavar="HOURS", min=1, help="--clean removes only what is older")
+        float, typer.Option(metavar="HOURS", min=1, help="--clean removes only older checkpoints")
     ] = 168.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only tell what --clean would remove")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only list what --clean would remove")] = False,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
     """List what sinks have staged and not committed, and clean it.
 
-    A sealed checkpoint waits for its application's recovery and is never removed. Data files are left to vacuum.
+    A sealed checkpoint waits for its application's recovery and is never removed. Vacuum removes the data files.
     """
     if dry_run and not clean:
-        raise typer.BadParameter("--dry-run belongs to --clean")
+        raise typer.BadParameter("--dry-run needs --clean")
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
@@ -117,7 +117,7 @@ def _states_shown(found: Sequence[StagedState], verb: str) -> list[RenderableTyp
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str | int | None]]) -> Table:
-    """Numbers stand at the right; ids are shown as they are typed, counts in groups of three digits."""
+    """A table with numbers aligned right; ids are shown as typed, counts in groups of three digits."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in names:
         is_number = name in ("checkpoint", "version", "tasks", "rows", "size")

@@ -1,5 +1,4 @@
-"""What a wrong call of the command line gets: one JSON document with ``--json``, and the command that was meant.
-
+"""Usage errors of the command line: one JSON document with ``--json``, and a hint which command to use.
 In: the arguments, and the usage error that parsing them raised. Out: a message and exit code 2.
 """
 
@@ -21,7 +20,7 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 """Typer has no public name for the base of its usage errors."""
 
 _READ = (
-    "a terminal shows no rows; read them in Python, by txlog.Table.open(uri).snapshot().to_arrow(columns, where), or"
+    "txlog does not show rows; read them in Python with txlog.Table.open(uri).snapshot().to_arrow(columns, where), or"
     " with any Delta reader, such as duckdb -c \"from delta_scan('URI')\""
 )
 _INSTEAD = {
@@ -42,14 +41,14 @@ _INSTEAD = {
     "stats": "show --files-summary",
     "write": "append",
 }
-"""What a command is called here."""
+"""Names that users try -> the command of txlog that does it."""
 
 
 class CommandGroup(typer.core.TyperGroup):
     """The commands of `txlog`."""
 
     def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> Any:
-        """Parses what stands before the command's name."""
+        """Parses the arguments before the command's name."""
         wants_json = "--json" in args
         try:
             context = super().make_context(info_name, args, *rest, **extra)
@@ -66,7 +65,7 @@ class CommandGroup(typer.core.TyperGroup):
             raise _reported(error, ctx.meta["wants_json"]) from None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Finds the command; where there is none of this name the error says which one to use."""
+        """Finds the command. If there is none of this name, the error says which one to use."""
         try:
             return super().resolve_command(ctx, args)
         except UsageError as error:
@@ -81,11 +80,11 @@ def _hint(name: str, commands: frozenset[str]) -> str | None:
         return _READ
     if name in _INSTEAD and _INSTEAD[name].split()[0] in commands:
         return f"use txlog {_INSTEAD[name]}"
-    return f"it is not in this release. Until it is: {NOT_BUILT[name]}" if name in NOT_BUILT else None
+    return f"it is not in this release. Instead: {NOT_BUILT[name]}" if name in NOT_BUILT else None
 
 
 def _reported(error: Exception, wants_json: bool) -> Exception:
-    """The error itself, which Typer prints; or, once it is printed as JSON, what ends the program."""
+    """The exception to raise: the error itself, which Typer prints; or, after printing it as JSON, an exit."""
     if not wants_json:
         return error
     message = str(error.format_message())  # type: ignore[attr-defined]

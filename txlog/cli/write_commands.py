@@ -16,17 +16,16 @@ from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs
 __all__ = ["append", "overwrite"]
 
 Format = Annotated[
-    str | None, typer.Option("--format", metavar="parquet|csv|json", help="of files whose suffix does not say it")
+    str | None, typer.Option("--format", metavar="parquet|csv|json", help="the format of files without a known suffix")
 ]
 NullValues = Annotated[
-    list[str] | None, typer.Option("--null", metavar="TEXT", help="stands for null in CSV, besides an empty field")
+    list[str] | None,
+    typer.Option("--null", metavar="TEXT", help="a string that means null in CSV, besides an empty field"),
 ]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="between the values of CSV: ';', '|', 'tab'")
+    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="separates the values of CSV: ';', '|', 'tab'")
 ]
-NoHeader = Annotated[
-    bool, typer.Option("--no-header", help="CSV begins with a row; its columns are the table's, in their order")
-]
+NoHeader = Annotated[bool, typer.Option("--no-header", help="CSV has no header; its columns are the table's, in order")]
 Files = Annotated[
     list[Path],
     typer.Argument(
@@ -62,11 +61,11 @@ def append(
 ) -> None:
     """Append Parquet, CSV or JSON files as one version.
 
-    JSON files hold one object a line.
+    JSON files have one object per line.
     """
     _check_usage(file_format, app_id, checkpoint_id)
     if partition_by and not create_table:
-        raise typer.BadParameter("--partition-by is for a table that --create may create")
+        raise typer.BadParameter("--partition-by needs --create")
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
@@ -95,7 +94,7 @@ def overwrite(
     where: Annotated[
         str | None, typer.Option(metavar="SQL", help="replace only these rows; the files must have no others")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be replaced, and write nothing")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be replaced")] = False,
     file_format: Format = None,
     null_values: NullValues = None,
     delimiter: Delimiter = None,
@@ -140,9 +139,9 @@ def overwrite(
 
 def _check_usage(file_format: str | None, app_id: str | None, checkpoint_id: int | None) -> None:
     if file_format not in (None, "parquet", "csv", "json"):
-        raise typer.BadParameter("--format is parquet, csv or json")
+        raise typer.BadParameter("--format must be parquet, csv or json")
     if (app_id is None) != (checkpoint_id is None):
-        raise typer.BadParameter("--app-id and --checkpoint-id go together")
+        raise typer.BadParameter("--app-id and --checkpoint-id must be used together")
 
 
 def _text_format(
@@ -150,9 +149,11 @@ def _text_format(
 ) -> TextFormat:
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)
     if mark is not None and len(mark) != 1:
-        raise typer.BadParameter("--delimiter is one character, or tab")
+        raise typer.BadParameter("--delimiter must be one character, or tab")
     if no_header and table is None:
-        raise txlog.InvalidInputError("--no-header: a new table's columns have no names; txlog create makes one")
+        raise txlog.InvalidInputError(
+            "--no-header: the columns of a new table would have no names; create the table first with txlog create"
+        )
     return TextFormat(_column_types(table), ("", *(null_values or ())), mark, not no_header)
 
 

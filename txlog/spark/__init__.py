@@ -1,10 +1,10 @@
 """txlog in Spark: ``df.write.format("txlog").mode("append").save(path)``.
 
 Spark finds the source by itself where txlog is installed for its Python workers (``pyspark_txlog``).
-In a thread that the program started it does not: ``ThreadPoolExecutor(8, initializer=txlog.spark.register)``.
-`foreach_batch` writes a stream's micro-batches from the user's own function, `storage_options` hands Hadoop's
-credentials over, and `error_from` gives the typed error back from what Spark raised. Importing this module does not
-import pyspark.
+It does not in a thread that the program started: use ``ThreadPoolExecutor(8, initializer=txlog.spark.register)``.
+`foreach_batch` writes a stream's micro-batches from the user's own function. `storage_options` passes Hadoop's
+credentials on. `error_from` rebuilds the typed error from the exception that Spark raised. Importing this module does
+not import pyspark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _HOME = {
 
 
 def __getattr__(name: str) -> Any:
-    """What only the driver uses: tasks, which import this package too, need not load what it needs."""
+    """Load driver-only names on first use. Tasks import this package too and must not load pyspark's session code."""
     if name not in _HOME:
         raise AttributeError(f"module 'txlog.spark' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

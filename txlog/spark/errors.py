@@ -30,16 +30,16 @@ NOT_FOUND_ADVICE = (
     " txlog.spark.register(spark) first in the thread. Elsewhere, Spark's Python (PYSPARK_PYTHON) must be the one that"
     " has txlog installed"
 )
-_OF_SPARK = {
+_SPARK_MESSAGES = {
     re.compile(r"\[DATA_SOURCE_NOT_FOUND\][^\n]*: txlog\."): NOT_FOUND_ADVICE,
     re.compile(r"\btxlog is not a valid Spark SQL Data Source"): (
-        "the session's catalog takes no table USING txlog: Delta's catalog (spark.sql.catalog.spark_catalog ="
-        " DeltaCatalog) reads and writes only sources of the JVM. Write by path: df.write.format('txlog').save(path)"
+        "the session's catalog does not accept tables USING txlog: Delta's catalog (spark.sql.catalog.spark_catalog ="
+        " DeltaCatalog) reads and writes only JVM data sources. Write by path: df.write.format('txlog').save(path)"
     ),
 }
-"""What Spark says of the data source without having asked it, and what to do about it."""
+"""Messages that Spark raises before it calls the data source -> what the user should do."""
 _MESSAGE_CHARACTERS_MAX = 8_192
-"""A longer message is cut in the marker: Spark Connect and log collectors cut long lines, which would lose it whole."""
+"""A longer message is cut in the marker: Spark Connect and log collectors cut long lines, which would break it."""
 _JSON_BYTES_MAX = 1 << 20
 _KINDS: dict[str, type[TxlogError]] = {
     name: kind for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, TxlogError)
@@ -47,10 +47,10 @@ _KINDS: dict[str, type[TxlogError]] = {
 
 
 class TxlogErrorInSpark(Exception):
-    """What a worker raises in place of a `TxlogError`: the same message, and a marker that `error_from` reads.
+    """The exception that a worker raises in place of a `TxlogError`: the same message, plus a marker for `error_from`.
 
-    Spark shows the traceback first. Python shows an exception's cause before its traceback, so the `TxlogError`,
-    without a traceback of its own, is the cause: as a property, since Spark's short tracebacks clear the attribute.
+    Spark shows the traceback first. Python shows an exception's cause before its traceback, so the cause is the
+    `TxlogError` without its traceback. The cause is a property because Spark's short tracebacks clear the attribute.
     """
 
     def __init__(self, error: TxlogError) -> None:
@@ -68,28 +68,34 @@ class TxlogErrorInSpark(Exception):
 
 @contextlib.contextmanager
 def crossing() -> Iterator[None]:
-    """Let a `TxlogError` leave a Spark worker readable for people and for `error_from`; others pass as they are."""
+    """Raise a `TxlogError` in a form that people and `error_from` can read. Other exceptions pass unchanged."""
     try:
         yield
     except TxlogError as error:
-        # The marker rebuilds the error without its traceback, so that is for the worker's own log.
+        # The marker does not carry the traceback, so the worker's own log records it.
         logger.debug("raised in a Spark worker", exc_info=True)
         raise_crossing(error)
 
 
 def raise_crossing(error: TxlogError) -> NoReturn:
-    """Raise ``error`` in the form that survives Spark, without the frames and causes that would bury its message."""
+    """Raise ``error`` in the form that survives Spark, without the frames and causes that would hide its message."""
     error.__cause__ = None
     raise TxlogErrorInSpark(error.with_traceback(None))
 
 
 def error_from(exc: BaseException) -> TxlogError | None:
-    """The txlog error behind an exception that Spark raised, or None where there is none.
+    """The txlog error behind an exception that Spark raised, with its type, message and fields.
 
-    That Spark did not find the data source is one too: its message says what to do. Looks through the text of
-    ``exc``, its message parameters, and its causes. The result has the type,
-    message and fields of the original (``table``, ``version``, ``reasons``, ``txn_id``, ...):
+    Searches the text of ``exc``, its message parameters and its causes.
 
+    Args:
+        exc: Any exception raised by a Spark call.
+
+    Returns:
+        The original error (``table``, ``version``, ``reasons``, ``txn_id``, ...), or None if txlog did not raise it. If
+        Spark did not find the data source, the result is an `InvalidInputError` that says what to do.
+
+    Example:
         try:
             df.write.format("txlog").mode("append").save(path)
         except Exception as exc:
@@ -104,8 +110,8 @@ def error_from(exc: BaseException) -> TxlogError | None:
                 error = _decode(match[1], match[2])
                 if error is not None:
                     return error
-            for spark_says, advice in _OF_SPARK.items():
-                if spark_says.search(text):
+            for pattern, advice in _SPARK_MESSAGES.items():
+                if pattern.search(text):
                     return InvalidInputError(advice)
     return None
 
@@ -120,7 +126,7 @@ def encode(error: TxlogError) -> str:
 
 
 def _decode(checksum: str, encoded: str) -> TxlogError | None:
-    """None where the marker was cut, altered, or written by a release with kinds this one does not know."""
+    """The error in a marker; None if the marker was cut, altered, or written by a release with unknown error kinds."""
     try:
         packed = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
         if zlib.crc32(packed) != int(checksum, 16):
@@ -161,7 +167,7 @@ def _chain(exc: BaseException) -> Iterator[BaseException]:
 
 
 def _texts(exc: BaseException) -> Iterator[str]:
-    """Everything an exception of PySpark says. Asking the JVM may fail when it is gone: that says nothing then."""
+    """Every string that a PySpark exception carries. A JVM that is gone cannot be asked and contributes nothing."""
     with contextlib.suppress(Exception):
         yield str(exc)
     with contextlib.suppress(Exception):

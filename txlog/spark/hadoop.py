@@ -1,8 +1,8 @@
-"""The credentials of S3 that a Spark session holds for Hadoop, as options of txlog.
+"""The S3 credentials that a Spark session holds for Hadoop, as txlog options.
 
-In: a SparkSession. Out: ``storage.<key>`` options. Spark tells a Python data source nothing of its session's
-configuration before the tasks run, and the table is opened before that: so a write cannot read ``fs.s3a.*`` by itself,
-and the program hands it over.
+In: a SparkSession. Out: ``storage.<key>`` options. A Python data source cannot see the session's configuration before
+the tasks run, and txlog opens the table before that. So a write cannot read ``fs.s3a.*`` itself, and the program passes
+the options to it.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ _S3A = {
     "endpoint.region": "region",
 }
 _PREFIXES = ("fs.s3a.", "spark.hadoop.fs.s3a.")
-"""As ``spark.conf.set`` takes them, and as ``spark-submit --conf`` and the session's builder do."""
+"""The prefix for ``spark.conf.set``, and the one for ``spark-submit --conf`` and the session's builder."""
 
 
 def storage_options(spark: Any) -> dict[str, str]:
     """The session's ``fs.s3a.*`` credentials and endpoint as options: ``df.write.format("txlog").options(**found)``.
 
     Args:
-        spark: A SparkSession (classic or Connect). Keys for single buckets (``fs.s3a.bucket.*``) are not read, nor what
-            is only in Hadoop's own files (``core-site.xml``).
+        spark: A SparkSession (classic or Connect). Keys for single buckets (``fs.s3a.bucket.*``) and settings that are
+            only in Hadoop's own files (``core-site.xml``) are not read.
 
     Returns:
         ``storage.access_key_id``, ``storage.secret_access_key``, ``storage.session_token``, ``storage.endpoint``,
-        ``storage.region`` and what an endpoint without TLS needs; only those that are set.
+        ``storage.region``, and ``storage.allow_http`` for an endpoint without TLS. Only keys that are set.
     """
     return _from_settings(dict(spark.conf.getAll))
 
 
 def _from_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """`storage_options` of plain settings; one without ``spark.hadoop.`` wins, as it does in Spark."""
+    """`storage_options` from plain settings. A key without ``spark.hadoop.`` takes precedence, as it does in Spark."""
     given = {
         key.removeprefix(prefix): value
         for prefix in reversed(_PREFIXES)
@@ -57,7 +57,7 @@ def _from_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def of_session(spark: Any, path: str) -> dict[str, str]:
-    """For a path on S3 the options that the session's settings give; none where they cannot be read."""
+    """The session's `storage_options` if ``path`` is on S3; empty if the session does not list its settings."""
     if not path.startswith(("s3://", "s3a://")):
         return {}
     with contextlib.suppress(Exception):  # an older Spark Connect does not list its settings

@@ -2,7 +2,7 @@
 
 In: a table's path, or a function of (DataFrame, `MicroBatch`). Out: a function for
 ``df.writeStream.foreachBatch(...)``. The rules are those of the stream writer: app_id is the query's id, checkpoint_id
-the batch's. The rows go the way of ``df.write.format("txlog")``; what the commit became is read back from the log.
+is the batch's id. The rows are written by ``df.write.format("txlog")``; the result is read back from the log.
 """
 
 from __future__ import annotations
@@ -41,23 +41,33 @@ def foreach_batch(
     options: Mapping[str, str] | None = None,
     skip_committed_batches: bool = False,
 ) -> Callable[[DataFrame, int], None]:
-    """A function for ``df.writeStream.foreachBatch``: each micro-batch is in the table once, whatever died in between.
+    """A function for ``df.writeStream.foreachBatch`` that writes each micro-batch exactly once, also after a crash.
 
     With a path, each batch is appended to that table (``mode="overwrite"`` replaces it, as complete mode needs):
 
         df.writeStream.foreachBatch(txlog.spark.foreach_batch(path)).option("checkpointLocation", ...).start()
 
-    With a function, it is called with the batch and a `MicroBatch`, whose ``write`` is exactly once in the same way:
+    A function is called with the batch and a `MicroBatch`, whose ``write`` gives the same guarantee:
 
         def each(batch, to):
             to.write(batch, orders)
             to.write(batch.groupBy("day").count(), totals)
 
-    ``app_id`` names the stream where its query id, which lives in the checkpoint folder, should not; ``options`` are
-    those of ``df.write`` (``mergeSchema``, ``partitionBy``, ``storage.<key>``, ...). A batch older than the last
-    committed one means that the checkpoint folder was rewound or replaced: InvalidInputError, or, with
-    ``skip_committed_batches``, nothing. Errors are txlog's own types inside the function; Spark ends the query with
-    their text, from which `error_from` makes them again.
+    Args:
+        write: The table's path, or a function of (DataFrame, `MicroBatch`).
+        app_id: The stream's name; by default the query's id, which lives in the checkpoint folder.
+        mode: "append" or "overwrite"; only with a path.
+        options: The options of ``df.write`` (``mergeSchema``, ``partitionBy``, ``storage.<key>``, ...); only with a
+            path.
+        skip_committed_batches: Drop a batch that is older than the last committed one. By default such a batch raises,
+            since it means that the checkpoint folder was rewound or replaced.
+
+    Returns:
+        A function of (DataFrame, batch id). It raises txlog's typed errors. Spark ends the query with their text, from
+        which `error_from` rebuilds them.
+
+    Raises:
+        InvalidInputError: ``mode`` or ``options`` were given together with a function.
     """
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
@@ -69,17 +79,21 @@ def foreach_batch(
                 micro_batch.write(batch, write, mode=mode, options=options)
 
     if callable(write) and (mode != "append" or options):
-        raise InvalidInputError("mode and options belong to a path; a function gives them to each write")
+        raise InvalidInputError("mode and options go with a path; a function passes them to each to.write(...) itself")
     return write_batch
 
 
 class MicroBatch:
-    """One micro-batch of a running query: what it is called, and the door for its rows. ``batch_id`` is Spark's."""
+    """One micro-batch of a running query, passed to the function given to `foreach_batch`.
+
+    Attributes:
+        batch_id: Spark's id of the batch.
+    """
 
     def __init__(self, batch: DataFrame, batch_id: int, app_id: str | None, skip_committed_batches: bool) -> None:
         self.batch_id = batch_id
         self._batch = batch
-        self._query_id = _query_id_of(batch)  # now: Spark tells it only to the thread that it calls
+        self._query_id = _query_id_of(batch)  # read now: only the thread that Spark calls can see it
         self._app_id = app_id
         self._skip_committed_batches = skip_committed_batches
         self._used: set[tuple[str, str]] = set()
@@ -87,13 +101,14 @@ class MicroBatch:
 
     @property
     def app_id(self) -> str:
-        """The name its writes have where they give none: that of the stream, else the query's id.
+        """The default app_id of its writes: the name given to `foreach_batch`, else the query's id.
 
-        Raises InvalidInputError where Spark does not tell the query's id (Spark Connect).
+        Raises:
+            InvalidInputError: No name was given, and Spark does not provide the query's id (Spark Connect).
         """
         found = self._app_id if self._app_id is not None else self._query_id
         if found is None:
-            raise InvalidInputError("Spark did not tell the query's id: give foreach_batch an app_id")
+            raise InvalidInputError("Spark did not provide the query's id: pass app_id to foreach_batch")
         return found
 
     def write(
@@ -105,14 +120,26 @@ class MicroBatch:
         mode: str = "append",
         options: Mapping[str, str] | None = None,
     ) -> WriteResult | None:
-        """Write ``frame``, which was made from the batch, as one version; None where there was nothing to write.
+        """Write ``frame``, which was made from the batch, as one version, exactly once.
 
-        Two writes of one batch to one table need an ``app_id`` each, the same at every run: the table could not tell
-        them apart. Raises InvalidInputError for that, and what ``df.write`` raises, as txlog's own types.
+        Args:
+            frame: The rows.
+            path: The table.
+            app_id: The name of this write. Two writes of one batch to one table need a different ``app_id`` each, the
+                same in every run, since the table could not tell them apart.
+            mode: "append" or "overwrite".
+            options: The options of ``df.write``.
+
+        Returns:
+            The result, also for a replay that was dropped; None if there was nothing to write.
+
+        Raises:
+            InvalidInputError: The mode or an option is invalid, or the ``app_id`` was used twice in this batch.
+            TxlogError: Whatever ``df.write`` raises, with its own type.
         """
         name = app_id if app_id is not None else self.app_id
         if mode not in ("append", "overwrite"):
-            raise InvalidInputError(f"mode must be 'append' or 'overwrite', is {mode!r}")
+            raise InvalidInputError(f"mode must be 'append' or 'overwrite', not {mode!r}")
         given = {
             **of_session(self._batch.sparkSession, os.fspath(path)),
             **(options or {}),
@@ -137,9 +164,10 @@ class MicroBatch:
 
     @contextlib.contextmanager
     def _claimed(self, options: WriteOptions, app_id: str) -> Iterator[OpenTable]:
-        """The table, with this name taken in it for the rest of the batch.
+        """The open table. ``app_id`` is reserved in it for the rest of the batch.
 
-        By the table's id, since one table may be reached by many paths; by location while there is no table yet.
+        The reservation uses the table's id, since several paths can lead to one table, or the location if there is no
+        table yet.
         """
         open_table = process_table(options)
         state = open_table.state_if_exists()
@@ -147,9 +175,9 @@ class MicroBatch:
         with self._lock:
             if claims & self._used:
                 raise InvalidInputError(
-                    f"micro-batch {self.batch_id} writes to this table a second time as {app_id!r}: the table would"
-                    " take the second write for a replay of the first. Give each write of a batch its own app_id, such"
-                    f" as {app_id + '-totals'!r}, the same at every run",
+                    f"micro-batch {self.batch_id} writes to this table a second time as {app_id!r}: the second write"
+                    " would be dropped as a replay of the first. Give each write of a batch its own app_id, such as"
+                    f" {app_id + '-totals'!r}, and use the same one in every run",
                     table=open_table.uri,
                 )
             self._used |= claims
@@ -157,7 +185,7 @@ class MicroBatch:
             yield open_table
         except BaseException:
             with self._lock:
-                self._used -= claims  # it may be tried again
+                self._used -= claims  # the caller may try again
             raise
         created = open_table.state_if_exists()
         if created is not None:
@@ -166,16 +194,16 @@ class MicroBatch:
 
 
 def _query_id_of(batch: DataFrame) -> str | None:
-    """It lives in the checkpoint folder: two streams of one name in different folders differ in it."""
+    """The query's id, from the checkpoint folder: streams of one name in different folders have different ids."""
     try:
         found: str | None = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
-    except Exception:  # Connect has no SparkContext, and says so in errors of its own
+    except Exception:  # Connect has no SparkContext and raises its own error types
         return None
     return found
 
 
 def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
-    """Write, also from a thread that the user's function started, in which Spark does not find the source."""
+    """Write. Works also in a thread that the user's function started, where Spark does not find the source."""
     save = frame.write.format("txlog").mode(mode).options(**options).save
     try:
         try:
@@ -196,7 +224,7 @@ def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
 
 
 def _result(open_table: OpenTable, before: int, app_id: str, batch_id: int) -> WriteResult | None:
-    """What became of the write, as its commit tells it: the rows went through processes that hand nothing back."""
+    """The result of the write, read from its commit: the processes that wrote the rows return nothing."""
     state = open_table.state_if_exists()
     for version in range(state.version if state else -1, before, -1):
         commit = open_table.log.read_commit(version, files=False)

@@ -1,8 +1,8 @@
-"""The tables that this Python process has open: what it knows of a log is worth keeping from batch to batch.
+"""The tables that this Python process keeps open between micro-batches.
 
 In: the options of a write. Out: an ``OpenTable``. Spark plans and commits each micro-batch in Python workers that it
-uses again, so that a stream, like any handle that stays open, need not load the table for every batch. A table that
-was dropped and created again in between, which a handle would refuse, is opened anew here.
+reuses, so a stream need not load the table for every batch. If a table was dropped and created again in between, this
+module opens it again; a user's table handle would refuse it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from txlog.store.open import open_store
 __all__ = ["process_table"]
 
 _MOST = 16
-"""A process that writes to more tables in turns opens the least used of them again."""
+"""A process that writes to more tables reopens the least recently used ones."""
 
 
 class _Open(NamedTuple):
-    """An open table, and the file of a version of it that tells it from another table at the same place."""
+    """An open table, and one of its log files, which identifies it among tables at the same location."""
 
     open_table: OpenTable
     version: int
@@ -39,7 +39,7 @@ _lock = threading.Lock()
 
 
 def process_table(options: WriteOptions) -> OpenTable:
-    """The engine for a write's options: one that is open, where its table is still the one that was opened.
+    """The `OpenTable` for a write's options; an open one is reused if its table is still the same.
 
     Raises InvalidInputError for a location, storage option or hook that cannot be used, and what loading raises.
     """
@@ -71,7 +71,7 @@ def _is_current(known: _Open) -> bool:
 
 
 def _load_hooks(name: str) -> CommitHooks:
-    """What ``module:name`` names in this process: hooks, or a class or function that makes them."""
+    """The hooks that ``module:name`` names in this process: an object, or a class or function that makes one."""
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)
@@ -79,5 +79,5 @@ def _load_hooks(name: str) -> CommitHooks:
     except Exception as error:
         raise InvalidInputError(f"option hooks = {name!r}: {type(error).__name__}: {error}") from error
     if not isinstance(hooks, CommitHooks):
-        raise InvalidInputError(f"option hooks = {name!r}: must be txlog.CommitHooks, is {type(hooks).__name__}")
+        raise InvalidInputError(f"option hooks = {name!r}: must be txlog.CommitHooks, not {type(hooks).__name__}")
     return hooks

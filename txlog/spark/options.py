@@ -1,7 +1,7 @@
 """The options of a Spark write: every name txlog knows, its spelling, its value, and what is refused by name.
 
-In: the options as Spark hands them over (keys in lower case). Out: a `WriteOptions`, complete and checked;
-nothing is ever ignored. Names that Delta has keep Delta's meaning (ARCHITECTURE, "Spark").
+In: the options as Spark passes them (keys in lower case). Out: a `WriteOptions`, complete and checked;
+nothing is ever ignored. Names that Delta has keep Delta's meaning.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KNOWN = (
     "commit.retry.max-wait-ms",
     "commit.retry.total-timeout-ms",
 )
-"""Options in their own spelling. Besides them: ``storage.<key>`` and ``delta.<table property>``."""
+"""Options in their documented spelling. ``storage.<key>`` and ``delta.<table property>`` are accepted too."""
 
 _OF_BATCHES = ("txnVersion", "txnFingerprint")
 _OF_OVERWRITES = ("replaceWhere", "partitionOverwriteMode", "overwriteSchema")
@@ -89,10 +89,9 @@ class WriteOptions:
 
 
 def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN) -> WriteOptions:
-    """Check and type the options of ``df.write``; keys in any case. ``known`` are named where one is not.
-
+    """Check and convert the options of ``df.write``; keys in any case. An error for an unknown key lists ``known``.
     Raises InvalidInputError on an unknown name (with the nearest known one) or a bad value, and
-    UnsupportedFeatureError, naming the option, on what this release does not build.
+    UnsupportedFeatureError, naming the option, on a feature that this release lacks.
     """
     given = _Given({key.lower(): value for key, value in options.items()})
     given.refuse_unbuilt()
@@ -120,31 +119,31 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
     given.refuse_rest(known)
     _check_region(parsed)
     if parsed.fingerprint is not None and parsed.transaction is None:
-        raise InvalidInputError("option txnFingerprint belongs to a batch that txnAppId and txnVersion name: give all")
+        raise InvalidInputError("option txnFingerprint also needs txnAppId and txnVersion, which name the batch")
     return parsed
 
 
 def _check_region(options: WriteOptions) -> None:
-    """What an overwrite replaces is said in one way."""
+    """Raise InvalidInputError if two options define what an overwrite replaces."""
     dynamic = options.partition_overwrite_mode == "dynamic"
     if options.replace_where is not None and dynamic:
         raise InvalidInputError(
-            "options replaceWhere and partitionOverwriteMode=dynamic name two regions to overwrite: give one of them"
+            "options replaceWhere and partitionOverwriteMode=dynamic each define what to overwrite: set only one"
         )
     if options.overwrite_schema and (options.replace_where is not None or dynamic):
         other = "partitionOverwriteMode=dynamic" if dynamic else "replaceWhere"
         raise InvalidInputError(
-            f"option overwriteSchema replaces the columns of the whole table, and {other} keeps some of its rows: give"
-            " one of them; mergeSchema=true adds columns"
+            f"option overwriteSchema replaces the columns of the whole table, but {other} keeps some of its rows: set"
+            " only one of them. To add columns, use mergeSchema=true"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """A stream's options: those of each micro-batch's write, and whose batches they are.
+    """A stream's options: those of each micro-batch's write, and the stream's name.
 
-    ``app_id`` None stands for the query's id, which Spark keeps in ``checkpoint_location``. ``skip_committed_batches``
-    drops, as Spark's Delta does, every batch that is not newer than the last one committed.
+    ``app_id`` None means the query's id, which Spark keeps in ``checkpoint_location``. ``skip_committed_batches``
+    drops every batch that is not newer than the last committed one, as Spark's Delta does.
     """
 
     write: WriteOptions
@@ -154,18 +153,18 @@ class StreamOptions:
 
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Check and type the options of ``df.writeStream``; keys in any case. Raises as `parse_write_options`."""
+    """Check and convert the options of ``df.writeStream``; keys in any case. Raises as `parse_write_options`."""
     given = _Given({key.lower(): value for key, value in options.items()})
     app_id = given.take("txnAppId", _text)
     skip = bool(given.take("skipCommittedBatches", _flag))
     for name, what in zip(_OF_BATCHES, ("its batch id", "its query and offsets"), strict=True):
         if given.take(name, str) is not None:
-            raise InvalidInputError(f"option {name} is not for streams: that of a micro-batch is {what}")
+            raise InvalidInputError(f"option {name} is not for streams: a micro-batch uses {what} instead")
     for name in _OF_OVERWRITES:
         if given.take(name, str) not in (None, "static", "false"):
             raise InvalidInputError(
                 f"option {name} is not for streams, whose complete mode replaces every row: use foreachBatch with"
-                " txlog.spark.foreach_batch, and give the option to its writes"
+                " txlog.spark.foreach_batch, and pass the option to its writes"
             )
     checkpoint_location = given.take("checkpointLocation", str)
     given.take("queryName", str)
@@ -183,17 +182,17 @@ UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "replaceUsing": (lambda value: True, _REPLACE),
     "checkpointLocation": (lambda value: True, "it is an option of streams: df.writeStream.format('txlog')"),
 }
-"""Options of Delta that a later release builds: name -> (is this value such a use?, what to do meanwhile)."""
+"""Delta options that this release lacks: name -> (does this value use the feature?, what to do instead)."""
 
 
 class _Given:
-    """The options not yet looked at, by lower-cased key."""
+    """The options that have not been read yet, by lower-case key."""
 
     def __init__(self, rest: dict[str, str]) -> None:
         self.rest = rest
 
     def take(self, name: str, read: Callable[[str], Any]) -> Any:
-        """The typed value of one option, or None where it is not given. An error names the option."""
+        """The typed value of one option, or None if it is not set. An error names the option."""
         text = self.rest.pop(name.lower(), None)
         if text is None:
             return None
@@ -203,7 +202,7 @@ class _Given:
             raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
 
     def take_prefix(self, prefix: str) -> dict[str, str]:
-        """The options whose key begins with ``prefix``, which is cut off."""
+        """The options whose key begins with ``prefix``, without the prefix."""
         found = [key for key in self.rest if key.startswith(prefix)]
         return {key[len(prefix) :]: self.rest.pop(key) for key in found}
 
@@ -218,7 +217,7 @@ class _Given:
                 raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
             if unbuilt:
                 raise UnsupportedFeatureError(
-                    f"option {name} = {text!r} is not built yet in txlog's Spark writes; {advice}", features=(name,)
+                    f"option {name} = {text!r} is not supported yet by txlog's Spark writes; {advice}", features=(name,)
                 )
 
     def refuse_rest(self, known: Sequence[str]) -> None:
@@ -230,23 +229,23 @@ class _Given:
             near = difflib.get_close_matches(key, by_folded, n=1, cutoff=0.5)
             lines.append(f"{key!r}" + (f" (did you mean {by_folded[near[0]]!r}?)" if near else ""))
         raise InvalidInputError(
-            f"unknown option {', '.join(lines)}; known are {', '.join(by_folded.values())}, in any case"
+            f"unknown option {', '.join(lines)}; known options (in any case): {', '.join(by_folded.values())}"
         )
 
 
 class _BadValue(ValueError):
-    """The text of an option is not of the form it must have; the message says which form."""
+    """The value of an option is invalid; the message says what is valid."""
 
 
 def _path(given: str | None) -> str:
-    """An absolute place: executors need not share the driver's working directory."""
+    """The absolute location of the table: executors need not share the driver's working directory."""
     if not given:
         raise InvalidInputError(
-            "Spark gave no path: write with .save(path) or .option('path', path). Of a catalog table Spark tells a"
-            " Python data source neither its LOCATION nor its OPTIONS, so each write names the path again:"
+            "Spark passed no path: write with .save(path) or .option('path', path). For a catalog table, Spark gives a"
+            " Python data source neither LOCATION nor OPTIONS, so each write must name the path again:"
             " INSERT INTO t WITH (path='...') SELECT ..., df.writeTo('t').option('path', path).append(),"
             " or df.write.format('txlog').option('path', path).mode('append').saveAsTable('t');"
-            " insertInto and CREATE TABLE ... AS SELECT cannot name one"
+            " insertInto and CREATE TABLE ... AS SELECT cannot name a path"
         )
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
         return given
@@ -257,13 +256,14 @@ def _transaction(app_id: str | None, version: int | None) -> tuple[str, int] | N
     if (app_id is None) != (version is None):
         missing = "txnAppId" if app_id is None else "txnVersion"
         raise InvalidInputError(
-            f"option {missing} is missing: txnAppId and txnVersion together name a batch, so that a rerun adds nothing"
+            f"option {missing} is missing: txnAppId and txnVersion together name a batch, so that a rerun is not added"
+            " twice"
         )
     return None if app_id is None or version is None else (app_id, version)
 
 
 def _retry(given: _Given) -> RetryPolicy | None:
-    """Iceberg's names, in milliseconds; what is not given keeps the policy's default."""
+    """The retry policy from options with Iceberg's names, in milliseconds. Options not set keep their default."""
     retries = given.take("commit.retry.num-retries", _whole_number)
     seconds = {
         "min_wait": given.take("commit.retry.min-wait-ms", _milliseconds),
@@ -277,7 +277,7 @@ def _retry(given: _Given) -> RetryPolicy | None:
 
 
 def _properties(given: _Given) -> dict[str, str]:
-    """The ``delta.*`` options with the spelling of the table property restored, which Spark lower-cased."""
+    """The ``delta.*`` options. Spark lower-cases keys; this restores the spelling of the table property."""
     properties = {f"delta.{key}": text for key, text in given.take_prefix("delta.").items()}
     allowed = given.take(SHORT_LOG_RETENTION, str)
     return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
@@ -329,7 +329,7 @@ _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 2
 
 
 def _byte_count(value: str) -> int:
-    """As Spark writes sizes: a number of bytes, or with a binary unit (``128mb``, ``1g``)."""
+    """A size as Spark writes it: a number of bytes, or a number with a binary unit (``128mb``, ``1g``)."""
     matched = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]{0,2})\s*", value.lower())
     if matched is None or matched[2] not in _UNITS or int(matched[1]) == 0:
         raise _BadValue("must be a size in bytes, such as 134217728 or 128mb")
@@ -337,14 +337,14 @@ def _byte_count(value: str) -> int:
 
 
 def _columns(value: str) -> tuple[str, ...]:
-    """A comma list, or a JSON list where a name holds a comma. An empty one asks for no partitioning."""
+    """Column names from a comma-separated list, or a JSON list if a name contains a comma. Empty: no partitioning."""
     if value.lstrip().startswith("["):
         try:
             names = json.loads(value)
         except ValueError:
             names = None
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise _BadValue("must be a comma list of columns, or a JSON list of strings")
+            raise _BadValue("must be a comma-separated list of columns, or a JSON list of strings")
     else:
         names = [name.strip() for name in value.split(",")] if value.strip() else []
     if not all(names):

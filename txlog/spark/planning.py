@@ -1,7 +1,7 @@
-"""The driver's two acts of a Spark write, on either side of the tasks: plan it, commit it.
+"""The driver's two steps of a Spark write: it plans before the tasks run, and commits after them.
 
 In: the options and schema of the write; later the committables of its tasks. Out: a ``WriteJob``; later one
-version of the table. Kept apart from ``source`` so that a task does not load what only the driver needs.
+version of the table. Kept apart from ``source`` so that tasks do not load code that only the driver needs.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 __all__ = ["answer_known", "commit", "commit_batch", "confirm_replay", "plan"]
 
 _streams: set[str] = set()
-"""The streams of which this process has committed a batch."""
+"""The streams that this process has committed a batch of."""
 
 _OTHER_INPUT = (
-    "its checkpointLocation was rewound or replaced. Nothing was written. For a new source give the stream a new"
+    "its checkpointLocation was rewound or replaced. Nothing was written. For a new source, give the stream a new"
     " txnAppId; to drop the batches up to the last committed one, set skipCommittedBatches=true"
 )
 
 
 def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) -> tuple[WriteJob, bool]:
-    """What this write will do, and whether the table holds it already (a rerun of ``txnAppId`` and ``txnVersion``).
+    """The planned write, and whether the table already contains it (a rerun of ``txnAppId`` and ``txnVersion``).
 
     Raises, before any task runs: ``SchemaMismatchError``, ``InvalidInputError``, ``UnsupportedFeatureError``.
     """
@@ -66,14 +66,14 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
 def commit(
     options: WriteOptions, job: WriteJob, committables: Sequence[Committable], *, lives_on: bool = False
 ) -> WriteResult | None:
-    """One version with the files of every task; None where no task had a row and ``skipEmpty`` is set.
+    """Commit the files of every task as one version; None if no task had a row and ``skipEmpty`` is set.
 
-    Waits for a Delta checkpoint that is due, unless this process ``lives_on``: Spark may end it.
+    Waits for a Delta checkpoint that is due, unless this process ``lives_on``: Spark may end the process.
     """
     if options.skip_empty and _adds_nothing(job, committables):
         return None
     open_table = process_table(options)
-    open_table.state_if_exists()  # another process may have planned the job on a newer version than is known here
+    open_table.state_if_exists()  # another process may have planned the job on a newer version than this one knows
     try:
         with _in_words_of_spark(_BATCH):
             return GlobalCommitter(open_table).commit(job, committables)
@@ -83,7 +83,7 @@ def commit(
 
 
 def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
-    """One version for one micro-batch of a stream; None where it has no row to append.
+    """Commit one micro-batch of a stream as one version; None if it has no row to append.
 
     Raises as `answer_known`, `commit`.
     """
@@ -97,7 +97,7 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
         return known
     if _adds_nothing(job, committables):
         return None
-    # A worker that Spark uses again is there for as long as the stream is: no batch need wait for what follows another.
+    # Spark reuses this worker for as long as the stream runs, so no batch has to wait for an earlier batch's upkeep.
     lives_on = job.app_id in _streams
     _streams.add(job.app_id)
     return commit(options.write, job, committables, lives_on=lives_on)
@@ -106,12 +106,12 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
 def answer_known(
     open_table: OpenTable, app_id: str, batch_id: int, fingerprint: str | None, *, skip_committed: bool
 ) -> WriteResult | None:
-    """The answer for a micro-batch that is not newer than its stream's last one in the table; None for a new one.
+    """The result for a micro-batch that is not newer than its stream's last one in the table; None for a new one.
 
-    The last one is Spark's replay after a crash, if it was made from the same input: its commit has the same
-    ``fingerprint``. An older one, or other input, means that the stream's checkpoint folder was rewound or replaced
-    under a name it had before: other rows under an old number. Raises ``InvalidInputError`` for that, unless
-    ``skip_committed`` says that the user wants such batches dropped.
+    If the batch is the last one and has the same ``fingerprint``, Spark replays it after a crash. If it is older, or
+    was made from other input, the stream's checkpoint folder was rewound or replaced under the same stream name, and
+    the batch holds other rows under an old number. That raises ``InvalidInputError``, unless ``skip_committed`` says
+    that the user wants such batches dropped.
     """
     state = open_table.state_if_exists()
     last = state.transaction_version(app_id) if state else None
@@ -131,7 +131,7 @@ def answer_known(
             table=open_table.uri,
             version=state.version,
         )
-    logger.warning("%s: batch %d of stream %r is dropped as asked", open_table.uri, batch_id, app_id)
+    logger.warning("%s: batch %d of stream %r was dropped (skipCommittedBatches)", open_table.uri, batch_id, app_id)
     return WriteResult(None, "already_committed", 0, "")
 
 
@@ -141,13 +141,13 @@ def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
 
 
 def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
-    """The end of a write whose tasks were told that the table holds it already, and so wrote nothing."""
+    """Finish a write whose tasks wrote nothing because the table already contained it when it was planned."""
     with _in_words_of_spark(_BATCH):
         result = GlobalCommitter(process_table(options)).replay_of(job)
     if result is None:
         raise InvalidInputError(
-            f"when this write was planned the table held txnVersion {job.checkpoint_id} of txnAppId {job.app_id!r}, and"
-            " now it does not: it was restored or created again meanwhile. Nothing was written; run the write again",
+            f"the table contained txnVersion {job.checkpoint_id} of txnAppId {job.app_id!r} when the write was planned,"
+            " and no longer does: it was restored or created again meanwhile. Nothing was written; run the write again",
             table=job.plan.table,
         )
     return result
@@ -164,7 +164,7 @@ _MICRO_BATCH = {r"\bcheckpoint (\d+) of (?=['\"])": r"micro-batch \1 of stream "
 
 @contextlib.contextmanager
 def _in_words_of_spark(words: Mapping[str, str]) -> Iterator[None]:
-    """What the user set is called here as the user called it: Python's names are replaced in what is raised."""
+    """Replace the Python names in an error's message with the names of the options that the user set."""
     try:
         yield
     except InvalidInputError as error:
@@ -178,10 +178,10 @@ def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, over
     if not overwrite:
         for name, is_given in (("replaceWhere", options.replace_where), ("overwriteSchema", options.overwrite_schema)):
             if is_given:
-                raise InvalidInputError(f"option {name} is of overwrites: use .mode('overwrite'), or leave it out")
+                raise InvalidInputError(f"option {name} is for overwrites: use .mode('overwrite'), or leave it out")
     partition_by = options.partition_by
     if overwrite and options.overwrite_schema:
-        partition_by = partition_by or ()  # as Spark's Delta: a write that names no partitioning ends that of the table
+        partition_by = partition_by or ()  # as in Spark's Delta, a write without partitionBy removes the partitioning
     asked = write_planning.WriteOptions(
         mode="overwrite" if overwrite else "append",
         where=options.replace_where,
@@ -205,12 +205,12 @@ def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, over
 
 
 def _require_same_properties(open_table: OpenTable, state: TableState, options: WriteOptions) -> None:
-    """Properties are set when a table is created; on one that exists they may only state what it has."""
+    """Raise InvalidInputError if the options name a property that the existing table does not have."""
     have = state.metadata.configuration
     differing = [f"{key}={value}" for key, value in options.properties.items() if have.get(key) != value]
     if differing:
         raise InvalidInputError(
-            f"a write does not change the properties of a table that exists ({', '.join(differing)}): "
+            f"a write does not change the properties of an existing table ({', '.join(differing)}): "
             "use txlog.Table.open(path).set_properties({...}), or leave the options out",
             table=open_table.uri,
             version=state.version,

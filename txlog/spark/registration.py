@@ -1,6 +1,6 @@
-"""`register`: the data source made known to a session and to a thread in which Spark does not find it by itself.
+"""`register` makes the data source known to a session and to a thread in which Spark does not find it by itself.
 
-In: a SparkSession, or none for the program's own. Out: nothing; ``format("txlog")`` works in the thread afterwards.
+In: a SparkSession, or None for the program's own. Out: nothing; ``format("txlog")`` works in the thread afterwards.
 """
 
 from __future__ import annotations
@@ -15,17 +15,16 @@ __all__ = ["register"]
 
 
 def register(spark: Any = None) -> None:
-    """Make the format ``"txlog"`` known to a SparkSession (classic or Connect), and to the thread that calls this.
+    """Make the format ``"txlog"`` known to a SparkSession (classic or Connect) and to the calling thread.
 
     Needed in a thread that the program started (Spark looks Python sources up in the thread's active session, and such
-    a thread has none), and where only txlog's folder is on the workers' path:
+    a thread has none), and if txlog is not installed but only on the workers' path. May be called again:
 
         with ThreadPoolExecutor(8, initializer=txlog.spark.register) as pool: ...
 
     Args:
-        spark: The session; the program's own one unless given.
-
-    Workers must be able to import txlog: it is sent by reference. May be called again.
+        spark: The session; None means the program's own. Workers must be able to import txlog, since Spark sends the
+            data source by reference.
     """
     session = SparkSession.builder.getOrCreate() if spark is None else spark
     session.dataSource.register(TxlogDataSource)

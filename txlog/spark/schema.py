@@ -1,7 +1,7 @@
 """A DataFrame's schema as txlog takes it, checked on the driver before any task runs.
 
-In: the Spark schema of `df.write`. Out: our `Struct`, without what is Spark's own business, or a refusal that
-names every column that cannot be written. What fits a *table* is judged by the strict rules in ``write/conform``.
+In: the Spark schema of `df.write`. Out: our `Struct` without Spark's internal metadata, or an error that names every
+column that cannot be written. ``writer/conform`` checks whether the columns fit the *table*.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _INTERNAL_METADATA = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 def frame_schema(spark_schema: Any) -> Struct:
     """The columns of a DataFrame (a pyspark ``StructType``).
 
-    Raises UnsupportedFeatureError naming the columns whose type has no place in a Delta table here (intervals, time,
-    variant, user-defined types, collated strings, empty structs). Comments and free metadata are kept.
+    Raises UnsupportedFeatureError naming the columns whose type txlog cannot write (intervals, time, variant,
+    user-defined types, collated strings, empty structs). Comments and user metadata are kept.
     """
     document = spark_schema.jsonValue()
     refused = list(_refused("", document))
@@ -40,7 +40,7 @@ def frame_schema(spark_schema: Any) -> Struct:
 
 
 def as_nullable(data_type: DataType) -> DataType:
-    """The type with every NOT NULL dropped: what Spark creates tables with, since a DataFrame's flags are inferred."""
+    """The type with every NOT NULL dropped. Spark creates tables like this, since a DataFrame's flags are inferred."""
     match data_type:
         case Struct(fields):
             return Struct(tuple(dataclasses.replace(f, type=as_nullable(f.type), nullable=True) for f in fields))

@@ -1,8 +1,8 @@
-"""The session settings that would change what Spark's own Delta does: honoured or refused, never ignored.
+"""The session settings that change what Spark's own Delta does: txlog honours or refuses them, and ignores none.
 
 The process that plans a Python write has no SparkSession, but Spark gives every task of a query the session's
-settings as local properties. So: a task reads them, its message carries them, and the driver judges them before it
-commits. A task that sees a refusal coming writes nothing, so that the refusal is raised once and costs little.
+settings as local properties. So a task reads them, its message carries them, and the driver checks them before it
+commits. A task that finds a setting that will be refused writes nothing: the error is raised once, by the driver.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WATCHED = (OVERWRITE_MODE, APP_ID, VERSION, VERSION_AUTO_RESET, USER_METADATA, 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """The watched settings that this session has set, by name. Options of the write take precedence over all."""
+    """The relevant settings that this session has set, by name. Options of the write take precedence over all."""
 
     values: dict[str, str] = field(default_factory=dict)
 
@@ -41,24 +41,24 @@ class SessionSettings:
         return cls({name: value for name, value in found if value is not None})
 
     def refuse(self, options: WriteOptions, *, overwrite: bool, creating: bool) -> None:
-        """Raise UnsupportedFeatureError or InvalidInputError where this write cannot do what the session asks for."""
+        """Raise UnsupportedFeatureError or InvalidInputError if this write cannot do what the session asks for."""
         if overwrite and options.overwrite_schema and self.overwrites_partitions(options):
             raise InvalidInputError(
-                f"the session sets {OVERWRITE_MODE}=dynamic, which keeps rows of the table, and the option"
-                " overwriteSchema replaces its columns. Nothing was written. To overwrite the whole table, say so:"
+                f"the session sets {OVERWRITE_MODE}=dynamic, which keeps rows of the table, but the option"
+                " overwriteSchema replaces its columns. Nothing was written. To overwrite the whole table, add"
                 " .option('partitionOverwriteMode', 'static')"
             )
         defaults = sorted(self.values.keys() & set(PROPERTY_DEFAULTS))
         if creating and defaults:
             raise UnsupportedFeatureError(
                 f"the session sets {', '.join(defaults)} for new tables, which txlog's Spark writes do not read; "
-                "give the properties as options of the write: .option('delta.<property>', ...)",
+                "pass the properties as options of the write: .option('delta.<property>', ...)",
                 features=tuple(defaults),
             )
         self.transaction(options)
 
     def overwrites_partitions(self, options: WriteOptions) -> bool:
-        """Whether an overwrite replaces only the partitions that it has rows of; ``replaceWhere`` comes before that."""
+        """Whether an overwrite replaces only the partitions that it has rows for. ``replaceWhere`` takes precedence."""
         if options.replace_where is not None:
             return False
         mode = options.partition_overwrite_mode or self.values.get(OVERWRITE_MODE, "static")
@@ -74,7 +74,7 @@ class SessionSettings:
         if app_id is None or version is None or not version.isdecimal() or int(version) >= 2**63:
             raise InvalidInputError(
                 f"the session sets {APP_ID}={app_id} and {VERSION}={version}: set both or neither, "
-                "the version a whole number"
+                "the version as a whole number"
             )
         if self.values.get(VERSION_AUTO_RESET, "false").lower() == "true":
             raise UnsupportedFeatureError(
@@ -85,18 +85,18 @@ class SessionSettings:
         return app_id, int(version)
 
     def refuse_transaction(self) -> None:
-        """Raise InvalidInputError where the session names a transaction: a stream's batches have their own."""
+        """Raise InvalidInputError if the session names a transaction: a stream's batches have their own."""
         if APP_ID in self.values or VERSION in self.values:
             raise InvalidInputError(
-                f"the session sets {APP_ID} or {VERSION}, which name one batch write: unset both, and name the stream "
-                "with the option txnAppId where its query id should not be its name"
+                f"the session sets {APP_ID} or {VERSION}, which name one batch write: unset both. To name the stream "
+                "by something other than its query id, use the option txnAppId"
             )
 
     def user_metadata(self, options: WriteOptions) -> str | None:
         return options.user_metadata if options.user_metadata is not None else self.values.get(USER_METADATA)
 
     def max_records_per_file(self, options: WriteOptions) -> int | None:
-        """Spark's 0 and negative numbers mean no limit."""
+        """The session's limit of records per file. In Spark, 0 and negative numbers mean no limit."""
         if options.max_records_per_file is not None:
             return options.max_records_per_file
         text = self.values.get(MAX_RECORDS, "0").strip()

@@ -2,8 +2,8 @@
 
 Spark runs a write in three kinds of Python process, none of which has the SparkSession: the *planner* (`writer`
 checks options and schema against the table and makes a ``WriteJob``), the *tasks* (`TxlogWriter.write` turns rows
-into data files and hands back a ``Committable``), and one process for `commit` or `abort`. The pickled writer and
-the messages of the tasks are all that passes between them. No task touches the log; the commit is one version.
+into data files and returns a ``Committable``), and one process for `commit` or `abort`. Only the pickled writer and
+the messages of the tasks pass between them. No task touches the log; the commit is one version.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TxlogDataSource(DataSource):
         return "txlog"
 
     def writer(self, schema: StructType, overwrite: bool) -> TxlogWriter:
-        """Plan a batch write. Everything that the schema and the options can be wrong about is raised here."""
+        """Plan a batch write. Every error in the schema and the options is raised here."""
         from txlog.spark.planning import plan
 
         with crossing():
@@ -61,7 +61,7 @@ class TxlogDataSource(DataSource):
         _refuse_read()
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TxlogStreamWriter:
-        """Plan a micro-batch; ``overwrite`` is complete mode. Which batch it is, its tasks and its commit are told."""
+        """Plan a micro-batch; ``overwrite`` is complete mode. Only its tasks and its commit learn the batch id."""
         from txlog.spark.planning import plan
         from txlog.spark.stream import TxlogStreamWriter
 
@@ -84,7 +84,7 @@ def _refuse_read() -> NoReturn:
 class TxlogWriter(DataSourceArrowWriter):
     """One planned batch write. Spark pickles it once, for the tasks and for the commit.
 
-    ``is_replay``: the table held this write when it was planned, so that the tasks need not write it again.
+    ``is_replay``: the table already contained this write when it was planned, so the tasks write nothing.
     """
 
     def __init__(self, options: WriteOptions, job: WriteJob, *, is_replay: bool) -> None:
@@ -93,14 +93,14 @@ class TxlogWriter(DataSourceArrowWriter):
         self.is_replay = is_replay
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Runs in a task. Raises, in crossing form, what only rows can show: a null in a NOT NULL column, a range."""
+        """Runs in a task. Raises, as `crossing` does, errors in the rows: a null in a NOT NULL column, a bad value."""
         context = TaskContext.get()
         assert context is not None
         settings = SessionSettings.seen_by(context.getLocalProperty)
         try:
             job = self._job_in(settings)
         except TxlogError:
-            return TaskMessage(None, settings.values)  # `commit` raises it, once
+            return TaskMessage(None, settings.values)  # `commit` raises the error, once
         if self.is_replay:
             return TaskMessage(None, settings.values)
         with crossing():
@@ -120,11 +120,11 @@ class TxlogWriter(DataSourceArrowWriter):
                 commit(self.options, job, [message.committable for message in messages])
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """Deletes nothing: it cannot know whether a commit was tried, and whose files that commit names."""
+        """Deletes nothing: this process cannot know whether a commit was tried, and which files that commit names."""
         warn_of_orphans(self.job, messages)
 
     def _job_in(self, settings: SessionSettings) -> WriteJob:
-        """The job with what the session adds to it, the same in every task and on the driver; or its refusal."""
+        """The job with the session's settings applied, the same in every task and on the driver; or the error."""
         overwrite = not self.job.intent.is_append
         settings.refuse(self.options, overwrite=overwrite, creating=self.job.creates_table)
         by_partition = (

@@ -1,11 +1,11 @@
 """The Structured Streaming sink: what Spark calls for each micro-batch of ``df.writeStream.format("txlog")``.
 
 A micro-batch is one checkpoint: ``app_id`` is the query's id (which lives in the stream's ``checkpointLocation``, so
-it survives restarts) or the option ``txnAppId``, ``checkpoint_id`` is the batch id, and one commit holds both. A
-batch that Spark runs again after a crash finds itself in the table and adds nothing. That it is the same batch, and
-not another one under its number, the fingerprint tells: the query's id, and a hash of what Spark noted down as the
-batch's offsets before it ran it. Spark plans the tasks and the commit in different processes, so the plan travels
-from one to the other in the tasks' messages.
+it survives restarts) or the option ``txnAppId``, ``checkpoint_id`` is the batch id, and one commit holds both. If
+Spark runs a batch again after a crash, the table already contains it, and the rerun adds nothing. The fingerprint
+proves that it is the same batch and not another one with the same number: it holds the query's id, and a hash of the
+offsets that Spark recorded before it ran the batch. Spark plans the tasks and the commit in different processes, so
+the tasks' messages carry the plan from one to the other.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass
 class StreamMessage(TaskMessage):
-    """A task's message, with what the commit's process cannot know: the plan of the tasks, and whose batch it is."""
+    """A task's message, with what the committing process cannot know: the plan of the tasks, and the query's id."""
 
     job: WriteJob
     query_id: str | None
@@ -52,7 +52,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         self.job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamMessage:
-        """Runs in a task. Raises, in crossing form, what only rows can show."""
+        """Runs in a task. Raises, as `crossing` does, errors in the rows."""
         context = TaskContext.get()
         assert context is not None
         settings = SessionSettings.seen_by(context.getLocalProperty)
@@ -60,7 +60,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         try:
             job = self._job_in(settings, query_id, int(batch_id))
         except TxlogError:
-            return StreamMessage(None, settings.values, self.job, query_id)  # `commit` raises it, once
+            return StreamMessage(None, settings.values, self.job, query_id)  # `commit` raises the error, once
         with crossing():
             committable = write_in_task(self.options.write, job, context, iterator)
         return StreamMessage(*TaskMessage.fields_of(committable, settings), self.job, query_id)
@@ -78,11 +78,11 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
             job = self._job_in(SessionSettings(told.settings), told.query_id, batchId)
             job = replace(job, fingerprint=self._fingerprint(told.query_id, batchId))
             if any(message.job.job_id != job.job_id for message in messages):
-                raise InvalidInputError("the tasks of one micro-batch were planned apart", table=job.plan.table)
+                raise InvalidInputError("the tasks of one micro-batch have different plans", table=job.plan.table)
             commit_batch(self.options, job, [message.committable for message in messages])
 
     def _commit_without_tasks(self, batch_id: int) -> None:
-        """Nobody told the query's id. A batch that adds no row needs none; one that empties the table does."""
+        """Finish a batch without tasks, which cannot know the query's id. Only an overwrite needs the id."""
         from txlog.spark.planning import commit_batch
 
         if not self.job.intent.is_append:
@@ -91,7 +91,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
             commit_batch(self.options, replace(job, fingerprint=self._fingerprint(query_id, batch_id)), [])
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """Deletes nothing: it cannot know whether a commit was tried, and whose files that commit names."""
+        """Deletes nothing: this process cannot know whether a commit was tried, and which files that commit names."""
         warn_of_orphans(self.job, messages)
 
     def _job_in(self, settings: SessionSettings, query_id: str | None, batch_id: int) -> WriteJob:
@@ -100,7 +100,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         settings.refuse_transaction()
         app_id = self.options.app_id or query_id
         if app_id is None:
-            raise InvalidInputError("Spark did not tell the query's id: name the stream with the option txnAppId")
+            raise InvalidInputError("Spark did not provide the query's id: name the stream with the option txnAppId")
         return replace(
             self.job,
             app_id=app_id,
@@ -110,14 +110,14 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         )
 
     def _fingerprint(self, query_id: str | None, batch_id: int) -> str | None:
-        """What a replay of the batch has again, and a batch from a rewound or replaced checkpoint folder has not."""
+        """Equal for a replay of the batch, different for a batch from a rewound or replaced checkpoint folder."""
         if query_id is None:
             return None
         offsets = self._noted(f"offsets/{batch_id}")
         return f"query {query_id}" + (f" offsets {sha256(offsets).hexdigest()[:16]}" if offsets is not None else "")
 
     def _noted(self, name: str) -> bytes | None:
-        """A file of the stream's checkpoint folder; None where that is not on a disk that can be read from here."""
+        """A file of the stream's checkpoint folder; None if the folder is not on a disk that this process can read."""
         if self.options.checkpoint_location is None:
             return None
         try:

@@ -1,4 +1,4 @@
-"""What a Spark task does with its rows, for batches and for streams: write them, seal them, tell the driver.
+"""What a Spark task does with its rows, for batches and for streams: write them, seal them, report to the driver.
 
 In: a ``WriteJob`` and an iterator of record batches. Out: a `TaskMessage` with a packed ``Committable``. Nothing here
 can reach the log.
@@ -32,11 +32,11 @@ __all__ = ["TaskMessage", "warn_of_orphans", "write_in_task"]
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What one task tells the driver: its ``Committable``, packed, and the session settings that it saw.
+    """What one task reports to the driver: its compressed ``Committable``, and the session settings that it saw.
 
-    Packed, since all messages of a job together must stay below ``spark.driver.maxResultSize``, and the statistics
-    of many files look much alike. Without a committable the task wrote nothing: the settings will be refused, or
-    the table holds this write.
+    It is compressed because all messages of a job together must stay below ``spark.driver.maxResultSize``, and the
+    statistics of many files are much alike. Without a committable the task wrote nothing: the settings will be
+    refused, or the table already contains this write.
     """
 
     packed: bytes | None
@@ -53,7 +53,7 @@ class TaskMessage(WriterCommitMessage):
     @property
     def committable(self) -> Committable:
         if self.packed is None:
-            raise InvalidInputError("a task did not write although this write was neither refused nor a replay")
+            raise InvalidInputError("a task wrote nothing although this write was neither refused nor a replay")
         return Committable.from_bytes(zlib.decompress(self.packed))
 
 
@@ -63,7 +63,7 @@ def write_in_task(
     """Write and seal one task's rows. Raises SchemaMismatchError, InvalidInputError, StorageError."""
     task = job.task(context.partitionId(), context.taskAttemptId())
     files = open_store(options.path, options.storage_options).files
-    # the cores that Spark counts for this task: what it has beyond them is another task's
+    # the cores that Spark assigns to this task: the other cores belong to other tasks
     return write_task(files, job.plan, task, batches, encoders=min(ENCODERS, context.cpus()))
 
 
@@ -71,5 +71,5 @@ def warn_of_orphans(job: WriteJob, messages: Sequence[Any]) -> None:
     finished = sum(message is not None and message.packed is not None for message in messages)
     if finished:
         logger.warning(
-            "%s: the write was aborted; what %d finished tasks wrote stays until vacuum", job.plan.table, finished
+            "%s: the write was aborted; the files of %d finished tasks stay until vacuum", job.plan.table, finished
         )
