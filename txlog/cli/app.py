@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 import txlog
-from txlog.cli import log_commands, show, sink_commands, write_commands
+from txlog.cli import log_commands, row_commands, show, sink_commands, write_commands
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import open_data_files
 from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs, read_schema
@@ -95,6 +95,9 @@ def create(
 
 app.command("append")(write_commands.append)
 app.command("overwrite")(write_commands.overwrite)
+app.command("delete")(row_commands.delete)
+app.command("update")(row_commands.update)
+app.command("upsert")(row_commands.upsert)
 
 
 @app.command("show")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from txlog.commands.overwrite_preview import OverwritePreview
+    from txlog.commands.row_change.preview import RowPreview
     from txlog.snapshot import Snapshot
     from txlog.store.probe import ProbeReport
     from txlog.verify.verify import Verification
@@ -39,6 +40,9 @@ __all__ = [
     "preview_shown",
     "probe_facts",
     "probe_shown",
+    "row_preview_facts",
+    "row_preview_shown",
+    "rows_shown",
     "snapshot_facts",
     "snapshot_shown",
     "verification_facts",
@@ -84,6 +88,31 @@ def preview_shown(uri: str, preview: OverwritePreview) -> str:
     gone = f"{counted(preview.rows_deleted, 'row')} in {counted(preview.files_removed + preview.files_marked, 'file')}"
     at = f"{uri} stays at version {preview.version}"
     return f"{counted(preview.rows, 'row')} would take the place of {gone}{copied}: dry run, {at}"
+
+
+def rows_shown(uri: str, result: WriteResult) -> str:
+    """What a delete, an update or an upsert did."""
+    if result.outcome != "committed":
+        return append_shown(uri, result)
+    metrics = result.metrics
+    return f"{_row_counts(asdict(metrics), '')}: {uri} is at version {result.version}"
+
+
+def row_preview_facts(uri: str, preview: RowPreview) -> Facts:
+    """The counts of a dry run."""
+    return {"table": uri, "dry_run": True, **asdict(preview)}
+
+
+def row_preview_shown(uri: str, preview: RowPreview) -> str:
+    files = counted(preview.files_removed + preview.files_marked, "file")
+    copied = f", {counted(preview.rows_copied, 'row')} copied" if preview.rows_copied else ""
+    told = _row_counts(asdict(preview), " would be")
+    return f"{told}, in {files}{copied}: dry run, {uri} stays at version {preview.version}"
+
+
+def _row_counts(counts: dict[str, Any], would: str) -> str:
+    told = [f"{counted(counts[f'rows_{what}'], 'row')}{would} {what}" for what in ("inserted", "updated", "deleted")]
+    return ", ".join(text for text in told if not text.startswith("0 ")) or f"0 rows{would} changed"
 
 
 # --- a version ----------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from txlog.cli.console import Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
 from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs
 
-__all__ = ["append", "overwrite"]
+__all__ = ["append", "check_usage", "overwrite", "text_format_of"]
 
 Format = Annotated[
     str | None, typer.Option("--format", metavar="parquet|csv|json", help="the format of files without a known suffix")
@@ -63,7 +63,7 @@ def append(
 
     JSON files have one object per line.
     """
-    _check_usage(file_format, app_id, checkpoint_id)
+    check_usage(file_format, app_id, checkpoint_id)
     if partition_by and not create_table:
         raise typer.BadParameter("--partition-by needs --create")
     options = pairs(storage_options, "--storage-option")
@@ -73,7 +73,7 @@ def append(
 
         existing = not create_table or txlog.Table.exists(uri, storage_options=options)
         table = txlog.Table.open(uri, storage_options=options) if existing else None
-        text_format = _text_format(table, null_values, delimiter, no_header)
+        text_format = text_format_of(table, null_values, delimiter, no_header)
         data = open_data_files(files, file_format, text_format)
         if table is None:
             data.require_types()
@@ -107,11 +107,11 @@ def overwrite(
     as_json: Json = False,
 ) -> None:
     """Replace the rows of a table, all or those of --where, by the rows of files, as one version."""
-    _check_usage(file_format, app_id, checkpoint_id)
+    check_usage(file_format, app_id, checkpoint_id)
     out = Output(as_json)
     with out.reporting():
         table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
-        data = open_data_files(files, file_format, _text_format(table, null_values, delimiter, no_header))
+        data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
         arguments: dict[str, Any] = {
             "where": where,
             "schema_mode": "merge" if merge_schema else "strict",
@@ -137,14 +137,14 @@ def overwrite(
 # --- from arguments to values ---------------------------------------------------------------------------------------
 
 
-def _check_usage(file_format: str | None, app_id: str | None, checkpoint_id: int | None) -> None:
+def check_usage(file_format: str | None, app_id: str | None, checkpoint_id: int | None) -> None:
     if file_format not in (None, "parquet", "csv", "json"):
         raise typer.BadParameter("--format must be parquet, csv or json")
     if (app_id is None) != (checkpoint_id is None):
         raise typer.BadParameter("--app-id and --checkpoint-id must be used together")
 
 
-def _text_format(
+def text_format_of(
     table: txlog.Table | None, null_values: list[str] | None, delimiter: str | None, no_header: bool
 ) -> TextFormat:
     mark = {"tab": "\t", "\\t": "\t"}.get(delimiter or "", delimiter)

@@ -76,6 +76,7 @@ class RowChange:
         self._options = options
         self._txn_id = ambient.uuid4()
         self._rows = FileRows(open_table.store, state)
+        self._with_vectors = with_vectors
         self._rewriter = FileRewriter(open_table, state, operation, self._rows, unsent, with_vectors=with_vectors)
         self._excluded: set[FileKey] = set()
         self._whole: set[FileKey] = set()
@@ -136,6 +137,23 @@ class RowChange:
             rows_copied=changed.rows_copied,
             vectors=len(changed.marked),
             dead_fraction=changed.dead_fraction,
+        )
+
+    def would_do(self, state: TableState) -> WriteMetrics:
+        """What `execute` would do to the rows and files of this version, found out without writing anything."""
+        whole, touched = self._matches(state, self._files_of(state))
+        inserted, updated, deleted = self._operation.counts(touched, self._operation.inserted(touched))
+        changed = [each for each in touched if len(each.replaced)]
+        left = [each.num_rows - len(each.dead) - len(each.replaced) for each in changed]
+        marked = sum(rows > 0 for rows in left) if self._with_vectors else 0
+        return WriteMetrics(
+            rows=inserted + updated,
+            files_removed=len(whole) + len(changed) - marked,
+            rows_inserted=inserted,
+            rows_updated=updated,
+            rows_deleted=deleted + sum(map(_live_rows, whole)),
+            rows_copied=0 if self._with_vectors else sum(left),
+            vectors=marked,
         )
 
     def declare_reads(self, builder: ProposalBuilder, files: pa.Table) -> None:

@@ -1,0 +1,101 @@
+"""`txlog delete`, `update` and `upsert`: what they do, what their dry runs say, and how they are called wrongly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner, Result
+
+import txlog
+from txlog.cli.app import app
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@pytest.fixture(params=[{}, VECTORS], ids=["copies", "vectors"])
+def table(make_table: Callable[..., txlog.Table], request: pytest.FixtureRequest) -> Path:
+    rows = pa.table({"id": [1, 2, 3, 4], "day": ["mon", "mon", "tue", "tue"]})
+    return Path(make_table(rows, partition_by=["day"], properties=request.param).uri)
+
+
+def run(*arguments: Any) -> Result:
+    return CliRunner().invoke(app, [*map(str, arguments)])
+
+
+def found(table: Path) -> list[tuple[int, str]]:
+    return sorted((row["id"], row["day"]) for row in txlog.Table.open(table).snapshot().to_arrow().to_pylist())
+
+
+def version(table: Path) -> int:
+    return txlog.Table.open(table).snapshot().version
+
+
+@pytest.fixture
+def rows(tmp_path: Path) -> Path:
+    (tmp_path / "rows.csv").write_text("id,day\n1,wed\n9,wed\n")
+    return tmp_path / "rows.csv"
+
+
+def test_rows_are_deleted_updated_and_upserted(table: Path, rows: Path) -> None:
+    done = run("delete", table, "--where", "id = 4")
+    assert f"1 row deleted: {table} is at version 1" in done.stdout
+    done = run("update", table, "--set", "day=upper(day)", "--set", "id=id + 10", "--where", "id = 3")
+    assert f"1 row updated: {table} is at version 2" in done.stdout
+    done = run("upsert", table, rows, "--key", "id")
+    assert f"1 row inserted, 1 row updated: {table} is at version 3" in done.stdout
+    assert found(table) == [(1, "wed"), (2, "mon"), (9, "wed"), (13, "TUE")]
+    assert run("delete", table, "--all").exit_code == 0
+    assert found(table) == []
+    history = " ".join(run("history", table).stdout.split())
+    for operation in ("DELETE", "UPDATE", "MERGE"):
+        assert operation in history
+
+
+@pytest.mark.parametrize(
+    ("command", "counts"),
+    [
+        (["delete", "--where", "id in (1, 3, 4)"], (0, 0, 3)),
+        (["delete", "--all"], (0, 0, 4)),
+        (["update", "--set", "day='x'", "--where", "id = 1"], (0, 1, 0)),
+        (["upsert", "rows", "--key", "id"], (1, 1, 0)),
+        (["upsert", "rows", "--key", "id", "--when-matched", "ignore"], (1, 0, 0)),
+    ],
+)
+def test_a_dry_run_says_what_is_then_done_and_writes_nothing(
+    table: Path, rows: Path, command: list[str], counts: tuple[int, int, int]
+) -> None:
+    name, *rest = [str(rows) if each == "rows" else each for each in command]
+    files = {path.name for path in table.rglob("*")}
+    told = json.loads(run(name, table, *rest, "--dry-run", "--json").stdout)
+    assert (told["rows_inserted"], told["rows_updated"], told["rows_deleted"]) == counts
+    assert (told["dry_run"], told["version"]) == (True, 0)
+    assert "dry run" in run(name, table, *rest, "--dry-run").stdout
+    assert ({path.name for path in table.rglob("*")}, version(table)) == (files, 0)
+    done = json.loads(run(name, table, *rest, "--json").stdout)
+    assert (done["rows_inserted"], done["rows_updated"], done["rows_deleted"]) == counts
+    assert (done["rows_copied"], done["vectors"], done["files_removed"]) == (
+        told["rows_copied"],
+        told["files_marked"],
+        told["files_removed"],
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["delete"], ["delete", "--where", "id = 1", "--all"], ["update"], ["update", "--set", "day"], ["upsert"]],
+)
+def test_a_call_that_does_not_say_what_to_do_is_a_usage_error(table: Path, arguments: list[str]) -> None:
+    name, *rest = arguments
+    assert run(name, table, *rest).exit_code == 2
+    assert version(table) == 0
+
+
+def test_a_condition_that_does_not_fit_is_reported(table: Path) -> None:
+    done = run("delete", table, "--where", "nope = 1", "--json")
+    assert done.exit_code == 1
+    assert "nope" in json.loads(done.stdout or done.stderr)["error"]["message"]

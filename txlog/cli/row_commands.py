@@ -1,0 +1,141 @@
+"""The commands of `txlog` that change rows of a table: delete, update, upsert."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+import txlog
+from txlog.cli import show
+from txlog.cli.console import Output
+from txlog.cli.data_files import open_data_files
+from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.write_commands import (
+    AppId,
+    CheckpointId,
+    Delimiter,
+    Files,
+    Format,
+    NoHeader,
+    NullValues,
+    UserMetadata,
+    check_usage,
+    text_format_of,
+)
+
+__all__ = ["delete", "update", "upsert"]
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="say how many rows and files, and write nothing")]
+
+
+def delete(
+    uri: Uri,
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="the rows that go")] = None,
+    all_rows: Annotated[bool, typer.Option("--all", help="delete every row, in place of --where")] = False,
+    dry_run: DryRun = False,
+    app_id: AppId = None,
+    checkpoint_id: CheckpointId = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Delete the rows for which a condition is true, as one version."""
+    check_usage(None, app_id, checkpoint_id)
+    if (where is None) != all_rows:
+        raise typer.BadParameter("give --where, or --all for every row")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+        if dry_run:
+            from txlog.commands.row_change.preview import preview_delete
+
+            _preview(out, table, preview_delete(table._open_table, where))
+        else:
+            _result(out, table, table.delete(where, **_identity(app_id, checkpoint_id, user_metadata)))
+
+
+def update(
+    uri: Uri,
+    values: Annotated[
+        list[str],
+        typer.Option("--set", metavar="COLUMN=SQL", help="what a column becomes: 'n=n + 1'; a text stands in quotes"),
+    ],
+    where: Annotated[str | None, typer.Option(metavar="SQL", help="the rows that change; all without it")] = None,
+    dry_run: DryRun = False,
+    app_id: AppId = None,
+    checkpoint_id: CheckpointId = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Set columns of the rows for which a condition is true, as one version."""
+    check_usage(None, app_id, checkpoint_id)
+    assigned = pairs(values, "--set")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+        if dry_run:
+            from txlog.commands.row_change.preview import preview_update
+
+            _preview(out, table, preview_update(table._open_table, assigned, where))
+        else:
+            _result(out, table, table.update(assigned, where, **_identity(app_id, checkpoint_id, user_metadata)))
+
+
+def upsert(
+    uri: Uri,
+    files: Files,
+    keys: Annotated[list[str], typer.Option("--key", metavar="COLUMN", help="identifies a row; give one for each")],
+    when_matched: Annotated[str, typer.Option(metavar="update|ignore", help="known keys")] = "update",
+    when_not_matched: Annotated[str, typer.Option(metavar="insert|ignore", help="new keys")] = "insert",
+    on_duplicate: Annotated[str, typer.Option(metavar="error|last", help="a key twice in the files")] = "error",
+    sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="says which is the last")] = None,
+    dry_run: DryRun = False,
+    file_format: Format = None,
+    null_values: NullValues = None,
+    delimiter: Delimiter = None,
+    no_header: NoHeader = False,
+    app_id: AppId = None,
+    checkpoint_id: CheckpointId = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Update the rows whose keys the files have, and insert the others, as one version."""
+    check_usage(file_format, app_id, checkpoint_id)
+    how: dict[str, Any] = {
+        "when_matched": when_matched,
+        "when_not_matched": when_not_matched,
+        "on_duplicate": on_duplicate,
+        "sequence_by": sequence_by,
+    }
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+        data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
+        with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
+            reader = data.reader(advance)
+            if dry_run:
+                from txlog.commands.row_change.preview import preview_upsert
+                from txlog.commands.upsert.upsert import UpsertOptions
+
+                preview = preview_upsert(table._open_table, reader, UpsertOptions(keys, **how))
+            else:
+                result = table.upsert(reader, keys, **how, **_identity(app_id, checkpoint_id, user_metadata))
+        if dry_run:
+            _preview(out, table, preview)
+        else:
+            _result(out, table, result)
+
+
+def _identity(app_id: str | None, checkpoint_id: int | None, user_metadata: str | None) -> dict[str, Any]:
+    return {"app_id": app_id, "checkpoint_id": checkpoint_id, "user_metadata": user_metadata}
+
+
+def _result(out: Output, table: txlog.Table, result: txlog.WriteResult) -> None:
+    out.result({"table": table.uri, **result.to_dict()}, show.rows_shown(table.uri, result))
+
+
+def _preview(out: Output, table: txlog.Table, preview: Any) -> None:
+    out.result(show.row_preview_facts(table.uri, preview), show.row_preview_shown(table.uri, preview))

@@ -1,0 +1,89 @@
+"""What a row change would do, without writing: every file that is in doubt is looked into.
+
+In: an operation bound to the newest version. Out: a `RowPreview`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from txlog.commands.delete import Condition, DeleteRows
+from txlog.commands.row_change.change import RowChange
+from txlog.commands.row_change.operation import RowOperation
+from txlog.commands.row_change.options import RowOptions, uses_vectors
+from txlog.commands.row_change.run import state_to_change
+from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import TxlogError
+from txlog.log.state import TableState
+from txlog.util import ambient
+
+__all__ = ["RowPreview", "preview_delete", "preview_update", "preview_upsert"]
+
+
+@dataclass(frozen=True, slots=True)
+class RowPreview:
+    """What a change of rows of a table at ``version`` would do.
+
+    Attributes:
+        version: The version that was looked at.
+        rows_inserted: How many rows would be added.
+        rows_updated: How many rows would be changed.
+        rows_deleted: How many rows would go; of files that go as a whole, and whose rows the log does not count, none.
+        rows_copied: How many rows would be copied, since they share a file with rows that change.
+        files_removed: How many files would be removed, or written again.
+        files_marked: How many files would stay with some of their rows marked as deleted.
+    """
+
+    version: int
+    rows_inserted: int
+    rows_updated: int
+    rows_deleted: int
+    rows_copied: int
+    files_removed: int
+    files_marked: int
+
+
+def preview_delete(open_table: OpenTable, where: str | None) -> RowPreview:
+    """Raises as `Table.delete`."""
+    return _preview(open_table, "a delete", lambda state: DeleteRows(Condition(where, state, ambient.now())))
+
+
+def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str | None) -> RowPreview:
+    """Raises as `Table.update`, apart from values that only rows show not to fit."""
+    from txlog.commands.assignments import Assignments
+    from txlog.commands.update import UpdateRows
+
+    def bound(state: TableState) -> RowOperation:
+        now = ambient.now()
+        return UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now), state)
+
+    return _preview(open_table, "an update", bound)
+
+
+def preview_upsert(open_table: OpenTable, rows: Any, how: Any) -> RowPreview:
+    """``how`` are ``UpsertOptions``. Raises as `Table.upsert`."""
+    from txlog.commands.upsert.upsert import bound_upsert
+
+    return _preview(open_table, "an upsert", lambda state: bound_upsert(open_table, state, rows, how))
+
+
+def _preview(open_table: OpenTable, what: str, operation_for: Callable[[TableState], RowOperation]) -> RowPreview:
+    options = RowOptions()
+    state = state_to_change(open_table, options, what)
+    with TxlogError.located(open_table.uri, state.version):
+        operation = operation_for(state)
+        with_vectors = uses_vectors(state, options)
+    unsent = UnsentFiles(open_table.store.files)
+    would = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors).would_do(state)
+    return RowPreview(
+        state.version,
+        would.rows_inserted,
+        would.rows_updated,
+        would.rows_deleted,
+        would.rows_copied,
+        would.files_removed,
+        would.vectors,
+    )
