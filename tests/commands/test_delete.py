@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import logging
 import math
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import txlog
 from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.protocol.actions import AddFile
 from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
@@ -113,8 +115,6 @@ def test_a_float_bound_of_another_writer_hides_no_nan(tmp_path: Path) -> None:
     name = tmp_path / "t" / "foreign.parquet"
     pq.write_table(pa.table({"x": [1.0, math.nan, 2.0]}), name)
     stats = orjson.dumps({"numRecords": 3, "minValues": {"x": 1.0}, "maxValues": {"x": 2.0}, "nullCount": {"x": 0}})
-    from txlog.protocol.actions import AddFile
-
     with table.transaction() as txn:
         txn.add(AddFile(name.name, {}, name.stat().st_size, 0, True, stats=stats.decode()))
     assert table.delete("x > 100").metrics.rows_deleted == 1
@@ -256,3 +256,25 @@ def test_timestamps_and_dates_are_proven_and_excluded_soundly(tmp_path: Path) ->
     table.append(pa.table({"at": pa.array([moment], pa.timestamp("us"))}))
     assert table.delete("at <= timestamp_ntz '2026-01-01 00:00:00.001'").version == 1
     assert table.delete("at > timestamp_ntz '2026-01-01 00:00:00.001'").metrics.rows_deleted == 1
+
+
+@MODES
+def test_a_count_of_rows_that_is_too_low_loses_none(tmp_path: Path, properties: dict[str, str]) -> None:
+    """Another writer's statistics say two rows, and two rows go: the file has a third."""
+    table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("x", pa.float64())]), (), properties)
+    name = tmp_path / "t" / "foreign.parquet"
+    pq.write_table(pa.table({"x": [1.0, 2.0, 3.0]}), name)
+    stats = orjson.dumps({"numRecords": 2}).decode()
+    with table.transaction() as txn:
+        txn.add(AddFile(name.name, {}, name.stat().st_size, 0, True, stats=stats))
+    table.delete("x <= 2")
+    assert table.snapshot().to_arrow().column("x").to_pylist() == [3.0]
+
+
+def test_a_file_whose_rows_are_mostly_dead_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    table = made(tmp_path, VECTORS)
+    with caplog.at_level(logging.WARNING, "txlog"):
+        table.delete("id in (1, 3)")
+        assert not caplog.records
+        assert table.delete("id in (5, 7)").metrics.dead_fraction == 0.8
+    assert "v4 marks 80 % of a file's rows" in caplog.text

@@ -234,8 +234,12 @@ class RowChange:
         hits, num_rows = self._hits[add.path], self._count(add)
         dead = self._dead_rows(add, num_rows, vectors)
         live = ~np.isin(hits.positions, dead, assume_unique=True)
-        goes = live if hits.is_replaced is None else live & hits.is_replaced
-        return Touched(add, num_rows, dead, hits, live, hits.positions[goes])
+        replaced = hits.positions[live if hits.is_replaced is None else live & hits.is_replaced]
+        is_doubtful = len(hits.positions) > 0 and hits.positions[-1] >= num_rows
+        if is_doubtful or len(dead) + len(replaced) >= num_rows:
+            # The file itself decides whether a row is left: a count that is too low would lose the others.
+            num_rows = self._num_rows[add.path] = self._rows.count(add)
+        return Touched(add, num_rows, dead, hits, live, replaced)
 
     def _dead_rows(self, add: AddFile, num_rows: int, vectors: DeletionVectorReader) -> NDArray[np.uint64]:
         import numpy as np

@@ -18,8 +18,13 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
+from txlog.util.logs import logger
 
 __all__ = ["apply_in_transaction", "replayed", "run_prepared", "run_row_change", "state_to_change"]
+
+
+DEAD_FRACTION_MAX = 0.5
+"""Above this part of a file's rows marked as deleted, a change warns."""
 
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
@@ -72,12 +77,23 @@ def run_prepared(
     with UnsentFiles(open_table.store.files) as unsent:
         change = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors)
         if options.is_reexecuted:
-            return open_table.commit_plan(change, state, unsent=unsent)
+            return _warned(open_table, open_table.commit_plan(change, state, unsent=unsent))
         # By Delta's rules: a commit that touches what was read, or the same files, is a conflict.
         proposal = change.execute(state)
         if not proposal.actions:
             return WriteResult(state.version, "committed", 0, "")
-        return open_table.commit(proposal, state, change.metrics, unsent=unsent)
+        return _warned(open_table, open_table.commit(proposal, state, change.metrics, unsent=unsent))
+
+
+def _warned(open_table: OpenTable, result: WriteResult) -> WriteResult:
+    """Vectors save the rewriting of a file, not the reading of its dead rows."""
+    if result.metrics.dead_fraction > DEAD_FRACTION_MAX:
+        logger.warning(
+            "%s: v%s marks %.0f %% of a file's rows as deleted; readers still read the file: write such files again,"
+            ' by mode="copy-on-write" or by another engine\'s OPTIMIZE',
+            *(open_table.uri, result.version, 100 * result.metrics.dead_fraction),
+        )
+    return result
 
 
 def apply_in_transaction(
