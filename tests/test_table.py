@@ -1092,7 +1092,7 @@ def test_a_misspelt_name_is_an_attribute_error_like_any_other(table: Table) -> N
         ("table.append(data, schemaMode='merge')", "Table.append() takes no 'schemaMode': it is called 'schema_mode'"),
         ("table.append(data, mergeSchema=True)", 'schema_mode="merge" adds the columns'),
         ("table.append(data, mode='overwrite')", "table.overwrite(data, where) replaces all or some"),
-        ("table.append(data, partition_by=['id'])", "a table is partitioned as it was made"),
+        ("table.append(data, partition_by=['id'])", "set the partitioning when you create the table"),
         ("table.append(data, user_meta='x')", "did you mean 'user_metadata'?"),
         ("table.append(data, 'merge')", "it takes data, schema_mode, "),
         ("table.append()", "missing 1 required positional argument: 'data'"),

@@ -176,7 +176,7 @@ class Table:
 
     def __init__(self, open_table: OpenTable) -> None:
         if not isinstance(open_table, OpenTable):
-            raise InvalidInputError(f"Table() is not for callers: {MADE_BY['Table']}")
+            raise InvalidInputError(f"Do not call Table(): use {MADE_BY['Table']}")
         self._open_table = open_table
 
     # --- opening and creating -----------------------------------------------------------------------------------

@@ -105,9 +105,9 @@ CONTRADICTIONS: dict[str, tuple[bytes, str]] = {
         parquet(row_group(chunk({16: struct({2: several([number(1)] * 2)})}))),
         "2 levels instead of 1",
     ),
-    "bytes of text in a column of numbers": (
+    "a count of string bytes in a column of numbers": (
         parquet(row_group(chunk({16: struct({1: number(7)})}))),
-        "has bytes of text",
+        "has a count of string bytes",
     ),
     "another type than in the schema": (parquet(row_group(chunk({1: number(1, 5)}))), "has another type"),
     "a type that there is not": (parquet(row_group(chunk({1: number(77, 5)}))), "has another type"),

@@ -259,7 +259,7 @@ def test_an_endpoint_travels_without_its_secret_and_says_so(
     place = url.partition("://")[2]
     options = {"endpoint_url": f"http://user:hU5h0015@{place}", "allow_http": True, "region": "us-east-1"}
     travelled = pickle.loads(pickle.dumps(open_store("s3://bucket/t", {**options, **S3_SECRETS})))
-    with pytest.raises(txlog.StorageError, match=r"endpoint, .*did not travel") as caught:
+    with pytest.raises(txlog.StorageError, match=r"endpoint, .*was not sent") as caught:
         travelled.log.read(COMMIT)
     assert "InvalidToken" in str(caught.value), "the same server was asked"
 
@@ -370,7 +370,7 @@ def test_what_was_left_behind_is_named_and_not_shown(server: FaultyS3, monkeypat
     arrived = pickle.loads(
         pickle.dumps(open_store("s3://bucket/t", {**options, "metadata_endpoint": "http://127.0.0.1:9"}))
     )
-    with pytest.raises(txlog.StorageError, match="secret_access_key, session_token did not travel") as caught:
+    with pytest.raises(txlog.StorageError, match="secret_access_key, session_token was not sent") as caught:
         arrived.log.read(COMMIT)
     assert _leaks(_said_by(caught.value)) == []
 

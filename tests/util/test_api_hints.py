@@ -137,7 +137,9 @@ def test_data_in_the_place_of_the_location_is_named_and_not_printed(tmp_path: Pa
         with pytest.raises(txlog.InvalidInputError) as caught:
             call()
         assert str(caught.value) == "txlog.write(uri, data): the location comes first, then the pyarrow.Table"
-    with pytest.raises(txlog.InvalidInputError, match=r"comes first: this is pyarrow\.Schema"):
+    with pytest.raises(
+        txlog.InvalidInputError, match=r"must be a table's location, a path or a URI: this is pyarrow\.Schema"
+    ):
         txlog.Table.create(ROWS.schema, str(tmp_path / "t"))  # type: ignore[arg-type]
     with pytest.raises(txlog.InvalidInputError, match="this is dict") as caught:
         txlog.Table.open({"secret_access_key": "hidden"})  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Arrow's arrays from Python's and NumPy's values, and back, by their buffers.
+"""Conversions between Arrow arrays and Python or NumPy values, through their buffers.
 
 pyarrow's own conversions (``pa.array``, ``pa.scalar``, ``to_numpy``, a Python value as an argument of a compute
 function; before pyarrow 26 even ``to_pandas_dtype``) import pandas, wherever it is installed, as soon as one is called:
@@ -20,9 +20,10 @@ __all__ = ["array_of", "flags_of", "from_flags", "from_numbers", "numbers_of"]
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """``values``, None for null, as ``kind``: of text, integers, floats and booleans, or a struct or a map of these.
+    """``values`` (None for null) as an array of type ``kind``.
 
-    A struct is a ``dict``, which may lack members, a map a sequence of pairs. Other types are left to ``pa.array``.
+    Strings, integers, floats, booleans, and structs and maps of these are converted here; ``pa.array`` converts other
+    types. A struct is a ``dict``, which may lack members. A map is a sequence of pairs.
     """
     import numpy as np
 
@@ -81,7 +82,7 @@ def flags_of(array: pa.BooleanArray) -> np.ndarray[Any, np.dtype[np.bool_]]:
 
 
 def numbers_of(array: pa.Array) -> np.ndarray[Any, Any]:
-    """Of an array of numbers of 8 to 64 bits: its values, without a copy, and anything where it is null."""
+    """The values of an array of 8 to 64-bit numbers, without a copy. Null slots hold arbitrary values."""
     import numpy as np
 
     numbers: np.ndarray[Any, Any] = np.frombuffer(array.buffers()[1] or b"", _number_type(array.type))

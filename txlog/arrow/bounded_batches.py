@@ -1,8 +1,8 @@
 """Parquet rows in batches of bounded size: a file of a few kilobytes may decode to gigabytes.
 
-In: an open Parquet file, the columns and row groups wanted. Out: record batches of at most so many rows, cut as soon
-as they hold so many bytes. Where one long value of a dictionary may stand in every row, the longest is looked up, and
-as few rows are decoded at a time as keep within bounds.
+In: an open Parquet file, the columns and row groups wanted. Out: record batches of at most ``rows`` rows, cut as soon
+as they hold ``size_bytes``. If one long dictionary value may occur in every row, the longest value is looked up, and
+the number of rows decoded at a time is reduced to stay within the bound.
 """
 
 from __future__ import annotations
@@ -56,7 +56,10 @@ def bounded_batches(
 
 
 def beside(left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows with the members that both have of the same structs; ``right`` is drawn in a thread of its own."""
+    """Join two column sets of the same rows; structs that both have get the members of both.
+
+    ``right`` is read in a thread of its own.
+    """
     ahead = parallel_map(lambda batches: next(batches, None), itertools.repeat(right), threads=1)
     with contextlib.closing(ahead):
         other = pa.RecordBatch.from_arrays([], [])
@@ -65,7 +68,7 @@ def beside(left: Iterator[pa.RecordBatch], right: Iterator[pa.RecordBatch]) -> I
                 if not other.num_rows:
                     other = next(ahead)
                     if other is None:
-                        raise ValueError("its columns are not of one length")
+                        raise ValueError("its columns differ in length")
                 rows = min(one.num_rows, other.num_rows)
                 yield _members_of_both(one.slice(0, rows), other.slice(0, rows))
                 one, other = one.slice(rows), other.slice(rows)
@@ -91,7 +94,7 @@ def _joined(steps: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _step_rows(metadata: Any, source: Any, columns: Sequence[str], groups: Sequence[int], rows: int) -> int:
-    """Rows to decode at once: all, unless some leaf could be far larger than the bytes it is stored in."""
+    """The number of rows to decode at once: all, unless a leaf could decode to far more bytes than it is stored in."""
     roots = tuple(f"{name}." for name in columns)
     leaves = [at for at in range(metadata.num_columns) if f"{metadata.schema.column(at).path}.".startswith(roots)]
     step_rows = min(rows, _STEP_BYTES // (_SLOT_BYTES * max(1, len(leaves))))  # nulls take memory, and none of the file
@@ -110,17 +113,17 @@ def _step_rows(metadata: Any, source: Any, columns: Sequence[str], groups: Seque
 
 
 def _repeats_values(chunk: Any) -> bool:
-    """Whether a value that is stored once may stand in many rows."""
+    """Whether a value that is stored once may occur in many rows."""
     is_text = chunk.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")
     return is_text and (chunk.has_dictionary_page or "DELTA_BYTE_ARRAY" in chunk.encodings)
 
 
 def _longest_of_dictionary(metadata: Any, source: Any, group: int, leaf: str) -> int | None:
-    """The bytes of the longest value in a leaf's dictionary; None where pyarrow does not show it."""
+    """The size of the longest value in a leaf's dictionary, in bytes; None if pyarrow does not show it."""
     import numpy as np
     import pyarrow.parquet as pq
 
-    # Not read ahead: its first page is wanted, and the column behind it may take hundreds of megabytes.
+    # No read-ahead: only the first page is needed, and the rest of the column may take hundreds of megabytes.
     file = pq.ParquetFile(source, metadata=metadata, read_dictionary=[leaf], pre_buffer=False, buffer_size=_READ_BYTES)
     batch = next(file.iter_batches(1, row_groups=[group], columns=[leaf], use_threads=False), None)
     found = None if batch is None else batch.column(0)

@@ -17,14 +17,14 @@ STRING_MAP = pa.map_(pa.string(), pa.string())
 
 
 def partition_texts(maps: pa.MapArray, name: str) -> tuple[pa.StringArray, Any]:
-    """The raw text of one partition column in each map, and a mask of the maps that lack it; None where none does."""
+    """The raw strings of one partition column, and a mask of the maps that lack it (None if no map lacks it)."""
     import numpy as np
     import pyarrow.compute as pc
 
     offsets = numbers_of(maps.offsets)
     start, length = int(offsets[0]), int(offsets[-1] - offsets[0])
     width = length // max(1, len(maps))
-    # Nearly always all maps have the same keys in the same order: a grid. Looking up each is six times slower.
+    # Nearly always all maps have the same keys in the same order. Looking up each map is six times slower.
     if width and not maps.null_count and (np.diff(offsets) == width).all():
         keys, items = maps.keys.slice(start, length), maps.items.slice(start, length)
         for slot in range(width):

@@ -1,10 +1,10 @@
-"""Footers of Parquet files that somebody else may have damaged: refused where a look at them would end the process.
+"""Checks the footers of Parquet files, so that a damaged one raises an error instead of ending the process.
 
-parquet C++ throws where a column chunk contradicts its schema, and pyarrow's accessors (``row_group(...).column(...)``,
-``.statistics``) let that pass as the end of the process. In: an open file. Out: its footer's bytes, and whether the
-accessors may be used on what pyarrow made of them. Whatever was written in another way than Thrift's generated code
-writes it counts as damaged, so that both read the same. parquet-format, ``parquet.thrift``; Thrift, "Thrift Compact
-protocol encoding".
+parquet C++ throws an exception if a column chunk contradicts its schema. pyarrow's accessors
+(``row_group(...).column(...)``, ``.statistics``) do not catch it, and the process ends. In: an open file. Out: the
+bytes of its footer, and whether the accessors are safe on pyarrow's metadata. A footer that is encoded differently
+from what Thrift's generated code writes counts as damaged, so that this module and pyarrow read the same.
+parquet-format, ``parquet.thrift``; Thrift, "Thrift Compact protocol encoding".
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ __all__ = ["check_footer", "read_footer"]
 _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
 
-_passed: tuple[bytes, ...] = ()  # the last ones: a checkpoint is opened for its small actions, then for its files
+_passed: tuple[
+    bytes, ...
+] = ()  # the last ones checked: a checkpoint is opened for its small actions, then for its files
 
 
 def read_footer(source: Any) -> bytes:
-    """The end of a file with all of its footer in it, which pyarrow takes for a file as long as only metadata is asked.
+    """The end of a file with its whole footer. pyarrow can open it as a file as long as only metadata is read.
 
-    Raises what the source raises. Whether there is a footer at all, pyarrow says.
+    Raises what the source raises. pyarrow reports a missing footer.
     """
     size_bytes: int = source.size()
     source.seek(max(0, size_bytes - _TAIL_BYTES))
@@ -39,9 +41,9 @@ def read_footer(source: Any) -> bytes:
 
 
 def check_footer(footer: bytes, metadata: Any) -> None:
-    """Raise ``pa.ArrowInvalid`` unless every accessor of ``metadata``, made of ``footer``, returns or raises.
+    """Raise ``pa.ArrowInvalid`` unless every accessor of ``metadata``, made from ``footer``, returns or raises.
 
-    But for ``compression`` of a column chunk, which nobody here asks for.
+    ``compression`` of a column chunk is not checked, since txlog does not read it.
     """
     global _passed
     if footer in _passed:
@@ -91,10 +93,10 @@ _WIDTHS_BYTES = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, 
 
 
 class _Leaf:
-    """What a column chunk of one leaf may say.
+    """Checks the column chunks of one leaf.
 
-    How a walk goes on depends on nothing but the bytes ahead, so what an earlier chunk of the leaf began and ended with
-    is known when it comes again. A leaf without a value in any row, of which checkpoints have many, costs little so.
+    The check depends only on the bytes ahead, so bytes that equal those of an earlier chunk of the leaf need no second
+    check. This makes leaves without a value in any row cheap; checkpoints have many of them.
     """
 
     def __init__(self, column: Any) -> None:
@@ -124,7 +126,7 @@ class _Leaf:
         self._chunk: _Members = {3: (_STRUCT, self._column_metadata), 8: (_STRUCT, self._encryption)}
 
     def chunk(self, body: bytes, at: int) -> int:
-        """Where the chunk that begins here ends."""
+        """The position after the chunk that starts at ``at``."""
         numbers = _NUMBERS.match(body, at + len(self._state)) if body.startswith(self._state, at) else None
         if numbers is None:
             self._start = at
@@ -169,7 +171,7 @@ class _Leaf:
         return _struct(body, at, self._sizes)
 
     def _text_bytes(self, body: bytes, at: int, field: int) -> int:
-        raise _damaged(f"column {self._column.path} has bytes of text, which its type has not")
+        raise _damaged(f"column {self._column.path} has a count of string bytes, but is not a string column")
 
     def _histogram(self, body: bytes, at: int, field: int) -> int:
         count, at = _list_of(_I64, body, at)
@@ -200,13 +202,16 @@ _VARINTS = (4, 5, 6)
 _DEPTH_MAX = 32
 
 _Member: TypeAlias = tuple[int, Callable[[bytes, int, int], int]]
-"""The type that a field must have, and what takes its value (bytes, position, field) and tells where that ends."""
+"""The type that a field must have, and a function (bytes, position, field) -> the position after its value."""
 
 _Members: TypeAlias = Mapping[int, _Member]
 
 
 def _struct(body: bytes, at: int, members: _Members, field: int = 0) -> int:
-    """Where a struct ends of which ``field`` was the last one. Fields ascend: C++ takes the second of two alike."""
+    """The position after a struct whose last field read was ``field``.
+
+    Fields must ascend: for a repeated field C++ would take the second value.
+    """
     while True:
         header = body[at]
         at += 1
@@ -257,7 +262,7 @@ def _skip(body: bytes, at: int, wire_type: int, depth: int) -> int:
         if not count:
             return at
         return _skip_many(body, at + 1, (body[at] >> 4, body[at] & 15), count, depth + 1)
-    raise _damaged(f"there is no type {wire_type}")
+    raise _damaged(f"type {wire_type} does not exist")
 
 
 def _skip_list(body: bytes, at: int, depth: int) -> int:
@@ -266,7 +271,7 @@ def _skip_list(body: bytes, at: int, depth: int) -> int:
 
 
 def _skip_many(body: bytes, at: int, wire_types: tuple[int, ...], count: int, depth: int) -> int:
-    """Past the elements of a list or a map, in which a boolean takes a byte."""
+    """The position after the elements of a list or a map. A boolean takes one byte there."""
     if depth > _DEPTH_MAX:
         raise _damaged("it is too deeply nested")
     if wire_types == (_STRUCT,):
@@ -316,7 +321,7 @@ def _list_of(wire_type: int, body: bytes, at: int) -> tuple[int, int]:
 
 
 def _list_member(wire_type: int) -> _Member:
-    """A list of which only the type matters: C++ reads the one it expects, whatever the header says."""
+    """A list whose element type must match: C++ reads the type it expects, whatever the header says."""
     return _LIST, lambda body, at, field: _take_list(wire_type, body, at)
 
 

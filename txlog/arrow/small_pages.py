@@ -1,10 +1,10 @@
-"""Memory for what is read and written by hundreds of megabytes: in pages of the usual size, which serve again.
+"""Makes Arrow allocate memory in normal pages instead of huge pages, for work on hundreds of megabytes.
 
-Arrow's own allocator on Linux, mimalloc, asks for huge pages. In virtual machines that hand free memory back to their
-host (free page reporting goes by huge pages), each of them is fetched anew and cleared: of a file list of 400 MB
-that took most of the time. jemalloc does not ask for them; the C library, where pyarrow lacks jemalloc, does not
-either, but fetches the pages of each large buffer anew. In: work on many files. Out: nothing; Arrow's buffers remember
-where they came from.
+Arrow's default allocator on Linux, mimalloc, requests huge pages. A virtual machine that returns free memory to its
+host (free page reporting works by huge pages) has to fetch and clear each of them again: for a file list of 400 MB
+that took most of the time. jemalloc requests no huge pages. If pyarrow lacks jemalloc, the C library is used, which
+requests none either but fetches the pages of each large buffer again. In: a ``with`` block around work on many files.
+Out: nothing; Arrow's buffers remember their allocator.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _displaced: Any = None
 
 @contextlib.contextmanager
 def small_pages() -> Iterator[None]:
-    """Meanwhile Arrow takes memory in small pages, in all threads; not where ARROW_DEFAULT_MEMORY_POOL is set.
+    """Use normal pages in all threads during the ``with`` block, unless ARROW_DEFAULT_MEMORY_POOL is set.
 
-    May be entered again, and by several threads: the last one out puts back what was there.
+    The block may be nested and entered by several threads. The last exit restores the previous allocator.
     """
     global _users, _displaced
     with _lock:

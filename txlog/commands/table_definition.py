@@ -147,7 +147,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
 
 
 def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, str]) -> None:
-    """Whether the table of ``head`` may stand in for one that was to be created as ``asked``, with ``properties``.
+    """Whether the table of ``state`` may stand in for one that was to be created as ``asked``, with ``properties``.
 
     It may have more properties, and nullable columns that were added since. Raises ``SchemaMismatchError`` listing
     every difference.

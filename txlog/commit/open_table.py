@@ -72,7 +72,7 @@ class OpenTable:
         return state
 
     def check_writable(self, state: TableState) -> None:
-        """Raises ``UnsupportedFeatureError`` where ``head`` demands of writers what this release cannot do."""
+        """Raises ``UnsupportedFeatureError`` where ``state`` demands of writers what this release cannot do."""
         with TxlogError.located(self.uri, state.version):
             state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
 

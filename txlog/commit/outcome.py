@@ -18,7 +18,7 @@ __all__ = ["CommitOutcome", "raise_conflict"]
 
 @dataclass(frozen=True, slots=True)
 class CommitOutcome:
-    """``outcome`` is "committed" or "already_committed"; ``head`` is the table after our commit where it is known."""
+    """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit where it is known."""
 
     version: int | None
     outcome: Outcome

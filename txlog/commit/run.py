@@ -186,7 +186,7 @@ class CommitRun:
     def _catch_up(self) -> CommitOutcome | None:
         """Judge the commits that landed since the head was established, before anything is sent.
 
-        Also keeps "absent means never taken" true: `DeltaLog.head` loads anew what is too old to build on.
+        Also keeps "absent means never taken" true: `DeltaLog.newest_state` reloads what is too old to build on.
         """
         if self.state is None:
             return None

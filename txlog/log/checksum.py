@@ -1,8 +1,8 @@
 """The version checksum file ``N.crc``: the whole small state of one version, and its number of files and bytes.
 
-In: a head, or the bytes of such a file. Out: the bytes to write, or a ``VersionChecksum``; None where the file makes no
-sense or contradicts the commit it stands beside: it may be absent from a correct log, so it is never worth an error.
-What it leaves out is unknown, not empty. PROTOCOL.md, "Version Checksum File".
+In: a table state, or the bytes of such a file. Out: the bytes to write, or a ``VersionChecksum``. It is None if the
+file is invalid or contradicts the commit of its version: a correct log may lack the file, so a bad one is no error.
+What the file leaves out is unknown, not empty. PROTOCOL.md, "Version Checksum File".
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class VersionChecksum:
 
 
 def checksum_bytes(state: TableState, totals: Totals, txn_id: str | None = None) -> bytes:
-    """The file for ``head``. More applications than fit a small file are left out, which says "unknown".
+    """The file for ``state``. More applications than fit a small file are left out, which says "unknown".
 
     So are all where ``delta.setTransactionRetentionDuration`` lets them expire: which are live then depends on when one
     asks, so that Spark, which leaves them out too, would find the file contradict its own count.

@@ -64,7 +64,7 @@ Decision: TypeAlias = Rebase | Reexecute | Conflict | Committed | AlreadyCommitt
 
 
 def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
-    """Judge a proposal against every commit after its ``base_version``, up to the head.
+    """Judge a proposal against every commit after its ``base_version``, up to the newest version.
 
     ``winners`` ascend without a gap. They may be parsed with ``files=False`` where the proposal's
     ``needs_winning_files`` is False.

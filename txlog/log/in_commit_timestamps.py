@@ -1,7 +1,8 @@
-"""In-commit timestamps: the time a commit carries itself, later than every one before it.
+"""In-commit timestamps: the time recorded in a commit itself, later than that of every commit before it.
 
-In: a proposal and the head it would follow, the time now and that of the head's commit. Out: the timestamp, and the
-proposal with the properties that say since when the table keeps such times. Both change with every version tried for.
+In: a proposal, the table state it would follow, the current time and the time of the previous commit. Out: the
+timestamp, and the proposal with the properties that record since when the table keeps such times. Both change with
+every version tried for.
 PROTOCOL.md, "In-Commit Timestamps".
 """
 

@@ -1,6 +1,6 @@
 """Row ids: the numbers that a commit gives to its new files' rows, on a table that tracks rows.
 
-In: a proposal and the head it would build on. Out: the same proposal with a first row id and a commit version on
+In: a proposal and the table state it would build on. Out: the same proposal with a first row id and a commit version on
 each new file, and the table's high-water mark moved. A retry begins from the proposal as it was planned and numbers
 again, since another commit has taken the numbers meanwhile. PROTOCOL.md, "Row Tracking", "Row IDs".
 """
@@ -30,7 +30,7 @@ def tracks_rows(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
 
 
 def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
-    """``proposal`` as version ``head.version + 1`` has to say it; itself where the table does not track rows.
+    """``proposal`` as version ``state.version + 1`` has to say it; itself where the table does not track rows.
 
     A file that has an id keeps it, and its version: it holds rows that were numbered before. Raises
     ``InvalidInputError`` for a new file whose rows are not counted, ``CorruptLogError`` where the table's

@@ -188,7 +188,7 @@ class StateBuilder:
 
 
 def advance(state: TableState | None, commit: Commit) -> TableState:
-    """The state after one more commit; ``head`` is None for the commit that creates the table (version 0).
+    """The state after one more commit; ``state`` is None for the commit that creates the table (version 0).
 
     Raises ``CorruptLogError`` where a first commit lacks protocol or metadata; ``ValueError`` where the commit
     is not the next one.

@@ -49,7 +49,7 @@ class CheckpointWriter:
         self._reader = CheckpointReader(store, limits)
 
     def write(self, state: TableState) -> tuple[CheckpointFiles | None, Totals | None]:
-        """Publish a checkpoint of ``head``; the one that is there already. None where that may be no checkpoint at all.
+        """Publish a checkpoint of ``state``, or return the existing one. None if the table must have no checkpoint.
 
         Also how many files of how many bytes there are, where all were at hand. Raises ``CorruptLogError``,
         ``StorageError``, ``NotFoundError``.

@@ -1,6 +1,6 @@
-"""One table's log as the rest of txlog sees it: heads, commits, files, time travel, checkpoints.
+"""One table's log as the rest of txlog sees it: states, commits, files, time travel, checkpoints.
 
-In: a ``TableStore``. Out: immutable values. It remembers the newest head, so that the next append asks for one
+In: a ``TableStore``. Out: immutable values. It remembers the newest state, so that the next append asks for one
 name only, and the live files as long as somebody holds them. Thread-safe. How a version is put together is in
 ``state_loader``, its files in ``file_loader``; what a checkpoint holds is in ``log/checkpoint/``.
 PROTOCOL.md, "Action Reconciliation".
@@ -64,10 +64,10 @@ class DeltaLog:
         self._lock = threading.Lock()
         self._state: TableState | None = None
         self._established: ambient.Instant | None = None
-        self._tip: ObjectMeta | None = None  # the known head's commit file
+        self._tip: ObjectMeta | None = None  # the known state's commit file
         self._live: tuple[int, weakref.ref[pa.Table]] | None = None
 
-    # --- heads -------------------------------------------------------------------------------------------
+    # --- states ------------------------------------------------------------------------------------------
 
     def newest_state(self, *, refresh: bool = True) -> TableState:
         """The newest version, files apart; with ``refresh=False`` the newest one known, loaded only if none is.
@@ -97,7 +97,10 @@ class DeltaLog:
         return newest
 
     def reload(self) -> TableState:
-        """Forget what is known and load the newest version. Raises as `head`; ``CorruptLogError`` for a new table."""
+        """Forget the known state and load the newest version.
+
+        Raises as `newest_state`, and ``CorruptLogError`` if the location now holds a different table.
+        """
         known = self._state
         asked = ambient.instant()
         fresh = self._loader.load()
@@ -111,7 +114,7 @@ class DeltaLog:
         return self._remember(fresh, asked)
 
     def still_has(self, state: TableState) -> bool:
-        """Whether ``head``'s own commit is there; True where a look is not free.
+        """Whether ``state``'s own commit is there; True where a look is not free.
 
         Raises ``CorruptLogError`` where it is another file than it was, of another table: one that was dropped and
         made again has commits of the same names.
@@ -163,11 +166,11 @@ class DeltaLog:
         return True
 
     def advance(self, state: TableState | None, commit: Commit) -> TableState:
-        """The head after ``commit``, remembered: nobody reads it again. None for the commit that creates the table."""
+        """The state after ``commit``, remembered: nobody reads it again. None for the commit that creates the table."""
         return self._remember(advance(state, commit), ambient.instant())
 
     def learn_totals(self, version: int, totals: Totals) -> None:
-        """Let the known head, and those that follow it, tell totals that were counted at ``version``."""
+        """Let the known state, and those that follow it, tell totals that were counted at ``version``."""
         known = self._state
         if known is None or known.totals is not None or known.version < version:
             return
@@ -207,9 +210,9 @@ class DeltaLog:
         return self._commits.read(version, files=files)
 
     def commits_after(self, version: int) -> list[Commit]:
-        """Every commit after ``version``, ascending and dense, up to the head.
+        """Every commit after ``version``, ascending and dense, up to the newest version.
 
-        Raises ``NotFoundError`` where one of them was cleaned up: load the head again and start over.
+        Raises ``NotFoundError`` where one of them was cleaned up: load the newest state again and start over.
         """
         found: list[Commit] = []
         if not self.store.log.capabilities.lists_completely:
@@ -224,7 +227,7 @@ class DeltaLog:
     # --- files -------------------------------------------------------------------------------------------
 
     def files(self, state: TableState) -> pa.Table:
-        """The live files of ``head``, as ``log.files.FILES_SCHEMA``.
+        """The live files of ``state``, as ``log.files.FILES_SCHEMA``.
 
         While a table of an older version is still held by somebody, only the commits since are read.
         Raises ``CorruptLogError``, ``StorageError``; ``NotFoundError`` where that version was cleaned up.
@@ -261,7 +264,7 @@ class DeltaLog:
         return live.filter(prune_files(live, *judged_by, parallel_map))
 
     def _held_files(self, state: TableState) -> tuple[int, pa.Table | None]:
-        """The newest list at or before ``head`` that somebody still holds, and its version."""
+        """The newest list at or before ``state`` that somebody still holds, and its version."""
         version, reference = self._live or (0, None)
         return version, reference() if reference is not None and version <= state.version else None
 
@@ -304,11 +307,11 @@ class DeltaLog:
         return self._times.version_at(timestamp_ms, self.newest_state())
 
     def newest_version_until(self, timestamp_ms: int, state: TableState) -> int | None:
-        """The newest version up to ``head`` committed at or before the moment; None where all are younger."""
+        """The newest version up to ``state`` committed at or before the moment; None where all are younger."""
         return self._times.newest_until(timestamp_ms, state)
 
     def history(self, limit: int | None = None) -> list[CommitSummary]:
-        """The commits that are still in the log, newest first, at most ``limit``. Raises as `head`."""
+        """The commits that are still in the log, newest first, at most ``limit``. Raises as `newest_state`."""
         return self._times.history(self.newest_state(), limit)
 
     # --- checkpoints -------------------------------------------------------------------------------------
@@ -323,7 +326,7 @@ class DeltaLog:
         )
 
     def write_checkpoint(self, state: TableState) -> int:
-        """Publish a checkpoint of ``head``, classic or V2, and point ``_last_checkpoint`` at it; returns its version.
+        """Publish a checkpoint of ``state``, classic or V2, and point ``_last_checkpoint`` at it; returns its version.
 
         One that exists already is left as it is. Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``;
         the caller, who has acknowledged the commit, warns.
@@ -376,7 +379,7 @@ class DeltaLog:
         return True
 
     def _adopt(self, checkpoint: CheckpointFiles) -> None:
-        """Let the known head, and those that follow it, start from the new checkpoint."""
+        """Let the known state, and those that follow it, start from the new checkpoint."""
         with self._lock:
             known = self._state
             if known is not None and known.version >= checkpoint.version > known.segment.first_commit - 1:

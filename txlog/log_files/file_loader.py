@@ -50,7 +50,7 @@ class FileLoader:
         self._looked_up: tuple[tuple[str, ...], int] = ((), 0)
 
     def files(self, state: TableState, pruner: FilePruner | None = None) -> pa.Table:
-        """The live files of ``head``; with ``pruner`` those that may match, of which only what is needed is read.
+        """The live files of ``state``; with ``pruner`` those that may match, of which only what is needed is read.
 
         Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError`` (cleaned up).
         """
@@ -90,7 +90,7 @@ class FileLoader:
         return coalesced(reconcile(known.to_batches(), newest))
 
     def newest_checkpoint(self, state: TableState) -> CheckpointFiles | None:
-        """The newest checkpoint up to ``head`` that the log has, whoever wrote it. Raises ``StorageError``."""
+        """The newest checkpoint up to ``state`` that the log has, whoever wrote it. Raises ``StorageError``."""
         known = state.segment.checkpoint
         listing = read_listing(self._store.log.list_from(version_prefix(known.version if known else 0)))
         return next((found for found in listing.checkpoints if found.version <= state.version), known)

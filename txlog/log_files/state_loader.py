@@ -40,7 +40,7 @@ class StateLoader:
         self._commits = CommitReader(store, limits)
         self._checkpoints = CheckpointReader(store, limits)
 
-    # --- heads -------------------------------------------------------------------------------------------
+    # --- states ------------------------------------------------------------------------------------------
 
     def load(self) -> TableState:
         """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
@@ -58,7 +58,7 @@ class StateLoader:
         return self._with_commit_timestamp(self._load_listed(version, usable))
 
     def catch_up(self, state: TableState) -> TableState:
-        """``head`` moved to the newest version, by asking for commit after commit by name."""
+        """``state`` moved to the newest version, by asking for commit after commit by name."""
         listable = self._store.log.capabilities.lists_completely
         most = 4 if listable else _PROBED
         while True:
@@ -93,7 +93,7 @@ class StateLoader:
         return state if segment is state.segment else builder.build(segment, table=self._table)
 
     def _probe_from(self, hint: LastCheckpoint) -> TableState | None:
-        """The head by names alone: the hinted checkpoint, then commit after commit. None where a listing is due."""
+        """The state by names alone: the hinted checkpoint, then commit after commit. None where a listing is due."""
         if hint.files is None:
             return None
         sizes = self._sizes_after(hint.version)
@@ -101,8 +101,8 @@ class StateLoader:
             return None
         try:
             if not sizes:
-                # Nothing newer: true of a head, and of a checkpoint whose successors were cleaned up. The commit
-                # at a checkpoint is kept as long as those after it.
+                # No newer commit: either this is the newest version, or the successors of the checkpoint were cleaned
+                # up. The commit at a checkpoint is kept as long as those after it.
                 self._store.log.stat(commit_name(hint.version))
             segment = LogSegment(hint.version + len(sizes), hint.files, tail_bytes=sum(sizes))
             for version in range(segment.version, hint.version - 1, -1):
@@ -185,7 +185,7 @@ class StateLoader:
     # --- checksum files ----------------------------------------------------------------------------------
 
     def _from_newest_checksum(self, listing: LogListing, segment: LogSegment) -> TableState | None:
-        """The head from the newest checksum file that the listing shows, where that saves reading.
+        """The state from the newest checksum file that the listing shows, where that saves reading.
 
         Only where the files of the version can be found, too: a log that lost its start is to be told of at once.
         """
@@ -203,7 +203,7 @@ class StateLoader:
         return self._from_checksum(version, replace(segment, tail_bytes=tail_bytes))
 
     def _from_checksum(self, version: int, segment: LogSegment) -> TableState | None:
-        """The head of ``segment`` from ``version.crc`` and the commits after it; None where that file does not serve.
+        """The state of ``segment`` from ``version.crc`` and the commits after it; None where that file does not serve.
 
         It is believed only beside the commit of its version, and where it says everything but the files.
         """
@@ -246,7 +246,7 @@ class StateLoader:
     # --- checkpoints -------------------------------------------------------------------------------------
 
     def _at_checkpoint(self, checkpoint: CheckpointFiles) -> TableState:
-        """The head at the checkpoint itself. Raises ``CorruptLogError`` (naming it), ``NotFoundError``."""
+        """The state at the checkpoint itself. Raises ``CorruptLogError`` (naming it), ``NotFoundError``."""
         builder = StateBuilder()
         builder.apply(self._checkpoints.small_actions(checkpoint))
         return builder.build(LogSegment(checkpoint.version, checkpoint), table=self._table)

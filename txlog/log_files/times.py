@@ -1,8 +1,9 @@
 """When each version was committed, and which version was current at a moment.
 
-In: a head and a moment. Out: versions and times. A commit's time is its in-commit timestamp where the table keeps
-those, else the modification time of its file, made strictly increasing as Spark does, since clocks and copies of
-a table can put them out of order. PROTOCOL.md, "In-Commit Timestamps", "Recommendations for Readers of Tables".
+In: a table state and a moment. Out: versions and times. A commit's time is its in-commit timestamp if the table keeps
+those, else the modification time of its file. File times are made strictly increasing as Spark does, since clocks and
+copies of a table can put them out of order. PROTOCOL.md, "In-Commit Timestamps", "Recommendations for Readers of
+Tables".
 """
 
 from __future__ import annotations

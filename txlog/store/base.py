@@ -1,6 +1,6 @@
 """What txlog asks of a storage system: `LogStore` for `_delta_log/`, `FileStore` for data files.
 
-The guarantees stated here are the ones every promise of the library rests on; each implementation
+Every guarantee of the library relies on the ones stated here; each implementation
 passes the same contract test. Names and paths are relative, '/'-separated and decoded.
 """
 
@@ -30,11 +30,11 @@ __all__ = [
 ]
 
 STAGING = "_txlog/staging"
-"""The folder of a table where sinks keep what is not committed yet; the underscore hides it from every vacuum."""
+"""The folder of a table where sinks keep uncommitted work; the leading underscore hides it from every vacuum."""
 
 
 SkipFolder: TypeAlias = Callable[[str], bool]
-"""Says of a folder, by its path, whether a list leaves out everything in it."""
+"""Takes the path of a folder and returns whether a list leaves out everything in it."""
 
 
 class PutOutcome(enum.Enum):
@@ -65,17 +65,17 @@ class LogStore(Protocol):
 
     @property
     def capabilities(self) -> LogCapabilities:
-        """What this kind of store can do beyond what is stated here."""
+        """What this kind of store can do beyond the guarantees of this protocol."""
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         """Names >= ``start`` directly under the log, sorted bytewise; a temp file is never listed.
 
-        ``start`` may lie in a folder of the log (``_sidecars/``): then the names in there, the folder in front.
-        An absent log or folder is an empty list. The list is a hint: a missing name proves nothing.
+        ``start`` may be inside a folder of the log (``_sidecars/``): then the result holds that folder's names, with
+        the folder in front. An absent log or folder is an empty list. A name missing from the list proves nothing.
         """
 
     def read(self, name: str) -> bytes:
-        """The whole object. Reads what the last completed put wrote. Raises NotFoundError, StorageError."""
+        """The whole object, as the last completed put wrote it. Raises NotFoundError, StorageError."""
 
     def stat(self, name: str) -> ObjectMeta:
         """Size and modification time. Raises NotFoundError, StorageError."""
@@ -83,8 +83,8 @@ class LogStore(Protocol):
     def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
         """Create ``name`` with exactly these bytes, atomically and durably, if nothing has that name.
 
-        One request, no hidden retry. Raises StorageError only where it is certain that nothing landed
-        or ever will (permission, no such bucket, disk full); everything else doubtful is UNKNOWN.
+        One request, no hidden retry. Raises StorageError only if it is certain that nothing landed
+        or ever will (permission, no such bucket, disk full); any doubtful outcome is UNKNOWN.
         """
 
     def put(self, name: str, body: bytes | memoryview) -> None:
@@ -94,13 +94,13 @@ class LogStore(Protocol):
         """Remove ``name``; absent is fine. Raises StorageError."""
 
     def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
-        """Remove what writers that crashed more than a day ago left under temporary names; what (would have) gone.
+        """Remove temporary files of writers that crashed more than a day ago. Returns the files removed (or to remove).
 
-        Empty where a write that was cut short leaves nothing. Never raises.
+        Empty on stores where an interrupted write leaves nothing. Never raises.
         """
 
     def make_durable(self, name: str) -> None:
-        """Make an object that was found by reading survive a power cut (local: fsync it and its directory).
+        """Make an object that another program wrote survive a power cut (local: fsync it and its directory).
 
         Raises NotFoundError, StorageError.
         """
@@ -129,7 +129,7 @@ class OutputFile(Protocol):
 class FileStore(Protocol):
     """I/O on one table's data files. Paths are checked to stay below the table's root.
 
-    ``part_bytes``: what an open file gathers in memory before it sends it on; 0 where bytes go to the store at once.
+    ``part_bytes``: how many bytes an open file buffers before it sends them; 0 if it sends all bytes at once.
     """
 
     @property
@@ -139,7 +139,7 @@ class FileStore(Protocol):
         """Begin a new file; its final name must be new. Raises StorageError."""
 
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
-        """All of a new file at once: what `create`, one write and `publish` do, in fewer steps. Raises StorageError."""
+        """Write a whole new file: like `create`, one write and `publish`, in fewer steps. Raises StorageError."""
 
     def open(self, path: str) -> Any:
         """A random-access file object that `pyarrow.parquet.ParquetFile` reads. Raises NotFoundError, StorageError."""
@@ -155,16 +155,16 @@ class FileStore(Protocol):
 
         Names are paths relative to the root, in no promised order. All files are listed: those of ``_delta_log``, of
         ``_txlog`` and other hidden ones too (``protocol.paths.is_hidden`` tells them apart), a file in progress under a
-        hidden name or not at all, and on local disk no symbolic link and nothing behind one. ``skip`` is asked with
-        the path of each folder, such as ``_delta_log``; where it answers True nothing in that folder is listed. A file
-        that comes or goes meanwhile may be listed or not. An absent folder has no files. Raises StorageError.
+        hidden name or not at all, and on local disk no symbolic link and nothing behind one. ``skip`` is called with
+        the path of each folder, such as ``_delta_log``; if it returns True, nothing in that folder is listed. A file
+        created or deleted meanwhile may be listed or not. An absent folder has no files. Raises StorageError.
         """
 
     def make_durable(self, paths: Iterable[str], *, with_contents: bool = False) -> None:
         """Make the names of published files, and the new directories above them, survive a power cut.
 
-        ``with_contents`` is for files that something else wrote: their bytes are synced too, and every directory up to
-        the root, since nobody knows what its writer has synced. Raises NotFoundError, StorageError.
+        ``with_contents`` is for files that another program wrote: their bytes are synced too, and every directory up to
+        the root, since it is unknown what that program has synced. Raises NotFoundError, StorageError.
         """
 
     def delete(self, path: str) -> None:
@@ -172,7 +172,7 @@ class FileStore(Protocol):
 
 
 def folders_above(path: str, folder: str) -> Iterator[str]:
-    """The folders between ``folder`` ("" is the root) and a file below it, the outermost first."""
+    """The folders between ``folder`` ("" is the root) and a file below it, outermost first."""
     at = path.find("/", len(folder) + 1 if folder else 0)
     while at >= 0:
         yield path[:at]
@@ -183,8 +183,8 @@ def folders_above(path: str, folder: str) -> Iterator[str]:
 class TableStore:
     """The stores of one table. ``uri`` is safe to show: no credentials, no query.
 
-    ``staging`` keeps the promises of a log in the folder ``STAGING``; None where sinks cannot stage anything.
-    ``commit_queue`` is where its writers queue before they commit.
+    ``staging`` has the guarantees of a log, in the folder ``STAGING``; None on stores where sinks cannot stage.
+    ``commit_queue`` is where the table's writers queue before they commit.
     """
 
     uri: str

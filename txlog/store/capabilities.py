@@ -1,7 +1,7 @@
-"""What the log of one kind of store can do beyond `LogStore`, by name: callers ask for the fact they rely on.
+"""What the log of one kind of store can do beyond `LogStore`. Callers check the capability that they rely on.
 
-In: nothing. Out: `LogCapabilities`, with the two kinds that txlog ships. A new kind of store states each fact for
-itself; nobody asks "is it local?".
+In: nothing. Out: `LogCapabilities`, with the two kinds that txlog ships. A new kind of store states each capability;
+no code checks whether a store is local.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ __all__ = ["LOCAL_DISK", "OBJECT_STORE", "LogCapabilities"]
 
 @dataclass(frozen=True, slots=True)
 class LogCapabilities:
-    """Facts about one kind of log store. Each one is false where it is not known to be true, except `needs_sync`."""
+    """Facts about one kind of log store. A fact that is not known to be true is false, except `needs_sync`."""
 
     lists_completely: bool
     """A listing is a consistent snapshot. A local directory listing is not: it can miss an older name."""
 
     has_cheap_calls: bool
-    """`read` and `stat` cost microseconds and no request: look again rather than trust, and read one by one."""
+    """`read` and `stat` take microseconds and no request: callers check again rather than trust, and read in turn."""
 
     refuses_taken_names: bool
     """`put_if_absent` is refused by the kernel itself. A server may ignore the condition, so it is probed first."""
 
     needs_sync: bool
-    """What another program made visible may not survive a power cut before `make_durable`."""
+    """An object that another program made visible may not survive a power cut before `make_durable`."""
 
 
 LOCAL_DISK = LogCapabilities(lists_completely=False, has_cheap_calls=True, refuses_taken_names=True, needs_sync=True)

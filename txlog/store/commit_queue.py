@@ -1,11 +1,11 @@
-"""One writer of this machine at a time at the end of a local log: a courtesy that spares them lost races.
+"""A queue for the writers of this machine that commit to one local log. It avoids lost races between them.
 
-In: a log directory. Out: a `Turn`, held while a commit looks at the log and puts its own. Nothing rests on it: a writer
-that gets none in time goes ahead without, and put-if-absent alone decides. It is a lock of the kernel's on the
-directory itself (flock(2)), so that no file is left behind and a writer that dies holds nothing up.
+In: a log directory. Out: a `Turn`, held while a commit reads the end of the log and puts its own file. Correctness does
+not depend on it: a writer that gets no turn in time commits without one, and put-if-absent alone decides. The turn is a
+kernel lock on the directory itself (flock(2)), so that no file is left behind and a dead writer blocks nobody.
 
-A writer that waits asks again after short pauses. A wait in the kernel would be fairer, but has no bound: each one that
-ends in time would leave a thread and a descriptor behind for as long as somebody else holds the lock.
+A waiting writer polls with short pauses. A wait in the kernel would be fairer, but cannot be bounded: each wait that is
+abandoned would leave a thread and a descriptor behind for as long as another process holds the lock.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from txlog.util import ambient
 __all__ = ["OPEN", "CommitQueue", "LocalCommitQueue", "Turn"]
 
 _WAIT_MAX_S = 2.0  # a stopped process may hold a turn for ever
-_PASSED_BY_S = 10.0  # how long no writer of this process asks again after a wait that ended without a turn
+_PASSED_BY_S = 10.0  # how long writers of this process skip the queue after a wait that timed out
 _PAUSE_MIN_S = 0.000_25
-_PAUSE_MAX_S = 0.002  # as long as a fast disk takes for a commit, so that a free turn is soon found
+_PAUSE_MAX_S = 0.002  # as long as a commit takes on a fast disk, so that a free turn is found soon
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW
 
 _passed_by_until_s: dict[str, float] = {}
-"""By directory: until when its turns are not asked for, since one was not to be had."""
+"""By directory: until when writers of this process skip the queue, after a wait timed out."""
 
 
 class Turn:
-    """What `CommitQueue.take` gave: a turn, or none. It owns its descriptor from the moment that is opened.
+    """The result of `CommitQueue.take`: a turn, or none. It owns its descriptor from the moment it is opened.
 
-    Ctrl-C can come between any two steps of Python, also between a call and the keeping of its result. So the
-    descriptor goes from `os.open` to this object, and from here to `os.close`, inside one call of C each; and a turn
-    that nobody holds any more ends by itself.
+    Ctrl-C can interrupt Python between any two steps, also between a call and the assignment of its result. So the
+    descriptor goes from `os.open` into this object, and from here to `os.close`, within one C call each; and a turn
+    without references ends by itself.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Turn:
 
     @property
     def keeps_order(self) -> bool:
-        """Whether no name in the log is on disk without those made before it; False also where that is not known."""
+        """Whether a name in the log reaches the disk only after all names made before it. False if that is unknown."""
         return bool(self._descriptors) and disk.keeps_names_in_order(self._descriptors[0])
 
     def open(self, directory: str) -> None:
@@ -51,7 +51,7 @@ class Turn:
         self._descriptors.extend(map(os.open, (directory,), (_DIRECTORY,)))
 
     def lock(self) -> bool:
-        """Whether the lock was free; if so it is held from now on. Raises OSError, ImportError."""
+        """Take the lock if it is free, and return whether it was. Raises OSError, ImportError."""
         import fcntl
 
         try:
@@ -61,7 +61,7 @@ class Turn:
         return True
 
     def end(self) -> None:
-        """Let the next one pass. To be called in the end, whatever happened; again it does nothing."""
+        """Release the turn. The caller must always call it in the end; further calls do nothing."""
         if not self._descriptors:
             return
         if self._process_id == os.getpid():  # in a forked child the lock is still the parent's
@@ -74,10 +74,10 @@ class Turn:
 
 
 class CommitQueue(Protocol):
-    """Where writers of one table queue, if they do."""
+    """The queue of the writers of one table, on stores that have one."""
 
     def take(self) -> Turn:
-        """Wait for a turn, a bounded time. Never raises for a turn that cannot be had."""
+        """Wait for a turn, for a bounded time. Does not raise if there is none to get."""
 
 
 class _Open:
@@ -86,7 +86,7 @@ class _Open:
 
 
 OPEN: CommitQueue = _Open()
-"""Nobody waits: stores whose writers do not know of each other."""
+"""A queue without waiting, for stores whose writers cannot see each other."""
 
 
 class LocalCommitQueue:
@@ -111,7 +111,7 @@ class LocalCommitQueue:
         return turn
 
     def _wait(self, turn: Turn) -> bool:
-        """Whether ``turn`` has the lock within `_WAIT_MAX_S`."""
+        """Wait up to `_WAIT_MAX_S` for the lock, and return whether ``turn`` got it."""
         began_s = ambient.monotonic_s()
         if began_s < _passed_by_until_s.get(self._directory, began_s):
             return False

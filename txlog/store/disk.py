@@ -1,8 +1,8 @@
 """The few system calls behind the local store: write aside, sync, take a name once, make directories durable.
 
-In: absolute paths and bytes. Out: `OSError` untouched; which of them are definite is decided by the store.
-Nothing here knows what a log or a data file is. PROTOCOL.md asks for mutual exclusion on a commit's name
-("Writer Requirements"); `take_name` is where it comes from on a disk.
+In: absolute paths and bytes. Out: `OSError` unchanged; the store decides which of them are definite.
+Nothing here knows what a log or a data file is. PROTOCOL.md requires mutual exclusion on a commit's name
+("Writer Requirements"); on a disk, `take_name` provides it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-# Opening a named pipe would wait for somebody to write into it.
+# Opening a named pipe would wait until a process writes into it.
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
@@ -51,16 +51,16 @@ _NOT_PLAIN = frozenset(("", ".", ".."))
 
 
 class LinkUnsupported(OSError):
-    """The file system has neither hard links nor an exclusive rename: a name cannot be taken safely on it."""
+    """The file system has neither hard links nor an exclusive rename, so that no name can be taken safely."""
 
 
 def open_exclusive(path: str) -> int:
-    """A new file, open for writing; its permissions follow the umask. The name must be free, also of symlinks."""
+    """Create a file and open it for writing, with permissions from the umask. No file or symlink may have the name."""
     return os.open(path, _CREATE, 0o666)
 
 
 def write_under(path: str, body: bytes | memoryview) -> None:
-    """A new file, whole and synced; on any failure it is gone again."""
+    """Write a new file and sync it. On any failure the file is removed."""
     descriptor = open_exclusive(path)
     try:
         try:
@@ -74,7 +74,7 @@ def write_under(path: str, body: bytes | memoryview) -> None:
 
 
 def write_fully(descriptor: int, body: bytes | memoryview) -> os.stat_result:
-    """Write every byte; the size is read back, since a write that lies would be acknowledged otherwise."""
+    """Write every byte and read the size back, so that a short write is never acknowledged."""
     size_bytes = len(body)
     written_bytes = os.write(descriptor, body)
     while written_bytes < size_bytes:
@@ -86,7 +86,7 @@ def write_fully(descriptor: int, body: bytes | memoryview) -> os.stat_result:
 
 
 def fsync(descriptor: int) -> None:
-    """Force the file to the medium. A failure is final: the kernel forgets the pages, a second try proves nothing."""
+    """Force the file to the disk. A failure is final: the kernel drops the pages, so a second try proves nothing."""
     if sys.platform == "darwin":
         import fcntl
 
@@ -97,7 +97,7 @@ def fsync(descriptor: int) -> None:
 
 
 def fsync_file(path: str) -> None:
-    """Make the bytes of a regular file survive a power cut, whoever wrote them. A symlink is followed."""
+    """Make the bytes of a regular file survive a power cut, whichever process wrote them. Follows a symlink."""
     descriptor = open_regular(os.path.realpath(path))
     try:
         fsync(descriptor)
@@ -124,7 +124,7 @@ def read_from(path: str, start: int) -> bytes:
 
 
 def read_whole(path: str) -> bytes:
-    """All bytes of a regular file that is no symlink; one of no honest size is not begun with."""
+    """All bytes of a regular file. Raises OSError for a symlink, and for a size that no real file has."""
     with open(open_regular(path), "rb", buffering=0) as file:
         if os.fstat(file.fileno()).st_size > _WHOLE_BYTES_MAX:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
@@ -132,7 +132,7 @@ def read_whole(path: str) -> bytes:
 
 
 def open_regular(path: str) -> int:
-    """A descriptor for reading; `OSError` for what is a symlink, a directory, a pipe or a device."""
+    """A descriptor for reading. Raises `OSError` for a symlink, a directory, a pipe or a device."""
     descriptor = os.open(path, _READ | os.O_NOFOLLOW)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor
@@ -186,7 +186,7 @@ class WrittenAside:
         self._unhide()  # before anybody syncs the directory, which then takes both changes at once
 
     def discard(self) -> None:
-        """To be called in the end, whatever happened. A hidden name that stays harms nobody: never a failure."""
+        """Release the file. Must always be called in the end. Never raises: a leftover hidden file is harmless."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             _close_quietly(descriptor)  # what has to be durable was synced before
@@ -204,7 +204,7 @@ class WrittenAside:
         return descriptor
 
     def _hide(self) -> None:
-        """The same bytes once more, under a hidden name: it turned out that a nameless file cannot take one."""
+        """Write the same bytes again under a hidden name, because the nameless file could not be given a name."""
         self.discard()
         self._descriptor = self._open_hidden()
         self.status = self._write(self._descriptor)
@@ -231,7 +231,7 @@ def _open_nameless(directory: str) -> int | None:
 
 
 def keeps_names_in_order(descriptor: int) -> bool:
-    """Whether the file system of an open directory never has a name on disk without those made in it before."""
+    """Whether the file system of an open directory writes its names to disk in the order they were made."""
     return _journals_names(os.fstat(descriptor).st_dev, os.statvfs(descriptor).f_fsid)
 
 
@@ -260,7 +260,7 @@ def _has_journal(device: int) -> bool:
 
 
 def _file_system(device: int) -> str | None:
-    """The kind of file system that a device number stands for; None where /proc does not tell."""
+    """The type of the file system with this device number; None if /proc does not list it."""
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as mounts:
@@ -293,7 +293,7 @@ def take_name(temporary: str, final: str) -> None:
 def make_directories(path: str) -> list[str]:
     """Create ``path`` and its missing parents, and return the ones created, topmost first.
 
-    A directory that somebody else creates meanwhile counts as created here: its creator may not have synced it yet.
+    A directory that another process creates meanwhile counts as created here: it may not be synced yet.
     """
     missing: list[str] = []
     while not os.path.isdir(path):
@@ -310,7 +310,7 @@ def make_directories(path: str) -> list[str]:
 
 
 def remove_quietly(path: str) -> None:
-    """Remove a file whose presence harms nobody, if that can be done."""
+    """Remove a harmless leftover file. Errors are ignored."""
     try:
         os.unlink(path)
     except OSError:
@@ -327,8 +327,8 @@ def _close_quietly(descriptor: int) -> None:
 def check_below(root: str, relative: str, *, follow: bool = True) -> str:
     """The absolute path of ``relative``, which must be a plain path that no symlink leads out of ``root``.
 
-    Segments that do not exist yet are fine. ``follow=False``: for who follows no symlink at the very end, so that what
-    stands there need not be looked at. Raises `ValueError`.
+    Segments that do not exist yet are allowed. With ``follow=False`` the last segment is not checked; it is for callers
+    that do not follow a symlink there. Raises `ValueError`.
     """
     segments = relative.split("/")
     if "\0" in relative or not _NOT_PLAIN.isdisjoint(segments):
@@ -351,7 +351,7 @@ def check_no_links(paths: Iterable[str]) -> None:
         try:
             mode = os.lstat(path).st_mode
         except OSError:
-            continue  # who opens it is told why
+            continue  # opening the file reports the error
         if stat.S_ISLNK(mode):
             raise ValueError(f"{path} is a symbolic link, through which a log is neither read nor written nor deleted")
 

@@ -1,8 +1,8 @@
 """The local store: put-if-absent on a POSIX file system.
 
-A commit is written aside in `_delta_log/`, synced, published by a hard link and made durable by syncing the
-directory, in that order: its name never points to unsynced bytes, and nothing is acknowledged that a power cut
-could take away. Data files are in ``store/local_files``.
+A commit is written to an unnamed or hidden file in `_delta_log/`, synced, published by a hard link and made durable by
+syncing the directory, in that order: its name never points to unsynced bytes, and txlog acknowledges nothing that a
+power cut could undo. Data files are in ``store/local_files``.
 PROTOCOL.md: "Delta Log Entries", "Writer Requirements" (mutual exclusion on a version).
 """
 
@@ -38,7 +38,7 @@ _TEMPORARY = re.compile(r"\.[A-Za-z0-9_][A-Za-z0-9._-]*\.[0-9a-f-]{36}\.tmp")
 _STALE_AFTER_MS = 24 * 60 * 60 * 1000
 _SWEPT_EVERY_S = 60 * 60
 
-# link and rename say these before they touch anything; after any other error the new name may exist.
+# link and rename return these errors before they change anything; after any other error the new name may exist.
 _NOTHING_LANDED = frozenset(
     {
         errno.EACCES,
@@ -110,8 +110,7 @@ class LocalLogStore:
         return outcome
 
     def put(self, name: str, body: bytes | memoryview) -> None:
-        """Create or replace ``name``. Now and then it also sweeps what crashed writers left, since no commit waits
-        for a hint."""
+        """Create or replace ``name``. Sometimes also removes files of crashed writers: no commit waits for a hint."""
         target = self._path(name)
         temporary = self._temporary(name)
         try:
@@ -119,7 +118,7 @@ class LocalLogStore:
             disk.write_under(temporary, body)
         except OSError as error:
             raise self._failed("write", name, error) from error
-        # Hadoop keeps a checksum in a hidden file, and Spark fails on one that belongs to older bytes: remove it first.
+        # Hadoop keeps a checksum in a hidden file, and Spark fails if it belongs to older bytes: remove it first.
         self._remove_hadoop_checksum(name)
         try:
             os.replace(temporary, target)
@@ -174,11 +173,11 @@ class LocalLogStore:
         return self._round_trip.median_s()
 
     def remove_new_directories(self) -> None:
-        """Undo what the first put did to the folders: those that it made go, as far as they are empty."""
+        """Remove the folders that the first put made, as far as they are empty."""
         made, self._made = self._made, []
         self._directory_is_durable = False
         for directory in sorted(made, key=len, reverse=True):
-            with contextlib.suppress(OSError):  # somebody has put something there
+            with contextlib.suppress(OSError):  # another process has put something there
                 os.rmdir(directory)
 
     def _put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
@@ -193,7 +192,7 @@ class LocalLogStore:
         except OSError as error:
             if error.errno in _NOTHING_LANDED:
                 raise self._failed("create", name, error) from error
-            logger.warning("%s: publishing %s answered %s: it may have landed", self._root, name, error)
+            logger.warning("%s: publishing %s failed with %s: it may have landed", self._root, name, error)
             return PutOutcome.UNKNOWN
         finally:
             aside.discard()
@@ -206,7 +205,7 @@ class LocalLogStore:
         return PutOutcome.WRITTEN
 
     def _write_aside(self, name: str, target: str, body: bytes | memoryview) -> disk.WrittenAside:
-        """The bytes, synced, without their name. On any failure nothing stays and nothing landed."""
+        """Write and sync the bytes without their name. On any failure nothing is left and nothing landed."""
         try:
             self._make_room(name)
             aside = disk.WrittenAside(target, lambda: self._temporary(name), body)
@@ -230,9 +229,9 @@ class LocalLogStore:
             disk.fsync_directory(self._directory)
 
     def _ensure_directory(self) -> None:
-        """Once per store: the log directory and its new parents exist and survive a power cut.
+        """Once per store: make the log directory and its new parents exist and survive a power cut.
 
-        Its entry in the root is synced even when it was there: whoever made it may not have come to that.
+        Its entry in the root is synced even if it existed: the process that made it may not have synced it.
         """
         if self._directory_is_durable:
             return
@@ -248,7 +247,7 @@ class LocalLogStore:
 
     def _path(self, name: str) -> str:
         if not _PATH.fullmatch(name):
-            raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
+            raise StorageError(f"{name!r} is not the name of a Delta log file; nothing was changed", path=name)
         if "/" in name:
             self._path_of_folder(name.rpartition("/")[0])
         else:
@@ -261,12 +260,12 @@ class LocalLogStore:
         return folders[-1] if folders else self._directory
 
     def _refuse_links(self, folders: tuple[str, ...]) -> None:
-        """A log is deleted from and replaced in, so that a link could lead it to files of others."""
+        """Refuse symlinks: txlog deletes and replaces files in a log, and a link could lead to files of others."""
         try:
             disk.check_no_links(folders)
         except ValueError as error:
             below = os.path.relpath(folders[-1], self._root)
-            raise StorageError(f"{error}; nothing was touched", table=self._root, path=below) from None
+            raise StorageError(f"{error}; nothing was changed", table=self._root, path=below) from None
 
     def _failed(self, action: str, name: str, error: OSError) -> StorageError | NotFoundError:
         return storage_failure(action, self._root, f"{self._folder}/{name}", error)

@@ -1,7 +1,7 @@
-"""The data files of a table on a local disk: durable before a commit names them, and never outside of the table.
+"""The data files of a table on a local disk: durable before a commit names them, and never outside the table.
 
-In: paths relative to the root, and bytes. Out: files under their final names, synced; or errors that say what an
-operating system error means to the caller. The log beside them is in ``store/local``.
+In: paths relative to the root, and bytes. Out: files under their final names, synced; or errors that explain an
+operating system error to the caller. The table's log is in ``store/local``.
 PROTOCOL.md: "Add File and Remove File", "Writer Requirements".
 """
 
@@ -159,7 +159,7 @@ class LocalFileStore:
 
     @staticmethod
     def _sync_named(aside: disk.WrittenAside, target: str) -> None:
-        """No commit names it yet, so that the name may come first: one turn of a journal then takes both."""
+        """Take the name, then sync: no commit names the file yet, and one journal transaction then covers both."""
         try:
             aside.sync()
         except BaseException:
@@ -198,7 +198,7 @@ class LocalFileStore:
 
 
 def _all_of(sync: Callable[[str], None], names: list[str]) -> None:
-    """A disk makes many durable for little more than the price of one, if they ask at once."""
+    """Sync all names at once: a disk syncs many files in parallel for little more than the cost of one."""
     if len(names) <= 4:
         for name in names:
             sync(name)
@@ -268,7 +268,7 @@ def _checked(root: str, relative: str, *, follow: bool = True) -> str:
     try:
         return disk.check_below(root, relative, follow=follow)
     except ValueError as error:
-        raise StorageError(f"{error}; nothing was touched", table=root, path=relative) from error
+        raise StorageError(f"{error}; nothing was changed", table=root, path=relative) from error
     except OSError as error:
         raise storage_failure("reach", root, relative, error) from error
 
@@ -286,16 +286,16 @@ def _file_above(path: str) -> str | None:
 
 
 def storage_failure(action: str, root: str, path: str, error: OSError) -> StorageError | NotFoundError:
-    """What an operating system error means to the caller. None of these left anything behind."""
+    """The typed error for an operating system error. None of these operations left anything behind."""
     blocking = _file_above(f"{root}/{path}") if isinstance(error, (NotADirectoryError, FileExistsError)) else None
     if blocking is not None:
-        message = f"{blocking} is a file, and the table's place needs a directory there: check the location"
+        message = f"{blocking} is a file, but the table's location needs a directory there: check the location"
         kind = {"list": TableNotFoundError, "read": NotFoundError, "look at": NotFoundError}.get(action, StorageError)
         return kind(message, table=root, path=path)
     if isinstance(error, FileNotFoundError) and action in ("read", "look at", "sync"):
         return NotFoundError(f"{path} does not exist", table=root, path=path)
     return StorageError(
-        f"could not {action} {path}: {error.strerror or error}. Nothing landed; mend the cause and run it again.",
+        f"could not {action} {path}: {error.strerror or error}. Nothing landed; fix the cause and run it again.",
         table=root,
         path=path,
     )

@@ -1,8 +1,8 @@
-"""The client of one table's place in an object store: built per process, never hanging, never showing a secret.
+"""The client of one table's location in an object store. It never hangs and never shows a secret.
 
 In: a `Location`, its options and perhaps a credential provider. Out: the answer of one request, or a TxlogError.
-The client's runtime does not survive a fork (a request in the child would wait for ever), so a process that was
-forked from one that had used it is refused. Pickled, a client leaves its secrets behind.
+Each process builds its own client. The client's runtime does not survive a fork (a request in the child would wait for
+ever), so a process that was forked after the first use is refused. Pickling a client drops its secrets.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ObjectClient:
         self._store(repeats=True)
 
     def read(self, action: str, path: str, request: Callable[[Any], T]) -> T:
-        """``request`` against the store that repeats by itself, and again here where an answer broke off.
+        """Run ``request`` with the client's own retries, and retry it here if an answer broke off.
 
         Raises NotFoundError, StorageError.
         """
@@ -79,19 +79,19 @@ class ObjectClient:
             return read_again(lambda: request(store), _is_transient)
         except BaseException as error:
             failure = self.translated(action, path, error)
-        # Out here it has no context: the client's own text may hold what was redacted.
+        # Raised outside of the handler, so that it has no context: the client's own message may hold a secret.
         raise failure
 
     def send_once(self, request: Callable[[Any], T]) -> T:
-        """``request`` against the store that never repeats. Raises whatever the client raises."""
+        """Run ``request`` once, without retries. Raises what the client raises."""
         return request(self._enter(repeats=False))
 
     def store_for_upload(self) -> Any:
-        """The client's own store object, for an upload that repeats its parts by itself."""
+        """The client's own store object, for an upload that retries its parts by itself."""
         return self._enter(repeats=True)
 
     def translated(self, action: str, path: str, error: BaseException) -> BaseException:
-        """What ``error`` means to a caller; interrupts and our own errors are handed back as they are."""
+        """The typed error for ``error``; interrupts and txlog's own errors are returned unchanged."""
         if not (isinstance(error, Exception) or is_panic(error)) or isinstance(error, (StorageError, NotFoundError)):
             return error
         if isinstance(error, FileNotFoundError) and action != "write":
@@ -101,9 +101,9 @@ class ObjectClient:
         )
 
     def shown(self, error: BaseException) -> str:
-        """The first line of the client's message, without secrets; of what the server said, the code and message.
+        """The first line of the client's message without secrets, with the code and message of the server's answer.
 
-        S3 answers a bad token with the token, and Azure a bad signature with all that was signed.
+        S3 repeats a bad token in its answer, and Azure repeats everything that a bad signature signed.
         """
         text = _ERROR_BODY.sub(_code_and_message, str(error).split("\n\nDebug source", 1)[0].strip())
         first = next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
@@ -112,20 +112,20 @@ class ObjectClient:
     def _hint(self, error: BaseException) -> str:
         if self._left_behind:
             return (
-                f". {', '.join(self._left_behind)} did not travel with this table to another process, since secrets "
-                "are never pickled. Give that process its own credentials (environment variables or an instance role)."
+                f". {', '.join(self._left_behind)} was not sent with this table to another process, since secrets are "
+                "never pickled. Give that process its own credentials (environment variables or an instance role)."
             )
         if type(error).__name__ in ("PermissionDeniedError", "UnauthenticatedError"):
-            return ". Check the credentials and what they may do, then run it again."
+            return ". Check the credentials and their permissions, then run it again."
         if _INSTANCE_ROLE.search(str(error)):
             return (
-                ". No credentials were given, so the machine's own were asked for, in vain: give some in the"
-                " environment or in storage_options (docs/storage.md), or a credential_provider."
+                ". No credentials were given, and the machine has none of its own: pass them in the environment or in"
+                " storage_options (docs/storage.md), or pass a credential_provider."
             )
         if "builder error" in str(error) or "InvalidUri" in str(error):
             return (
-                ". The endpoint is no URL that may be asked: it begins with https://, or with http:// where the storage"
-                " option allow_http is true, as for a server on this machine."
+                ". The endpoint URL is not allowed: it must begin with https://, or with http:// if the storage option"
+                " allow_http is true, as for a server on this machine."
             )
         return ". Check the endpoint and the network, then run it again."
 
@@ -137,7 +137,7 @@ class ObjectClient:
         if _runtime_process_id != process_id:
             raise StorageError(
                 "this process was forked from one that had already used an object store, and the client does not "
-                "survive that. Start workers with the 'spawn' or 'forkserver' method, or fork before the first use.",
+                "survive a fork. Start workers with the 'spawn' or 'forkserver' method, or fork before the first use.",
                 table=self.location.uri,
             )
         return self._store(repeats=repeats)
@@ -171,7 +171,7 @@ class ObjectClient:
                 raise
             shown = self.shown(error)
         raise InvalidInputError(
-            f"storage_options do not make a working client: {shown}. docs/storage.md says which keys it takes",
+            f"the client refuses these storage_options: {shown}. docs/storage.md lists the supported keys",
             table=self.location.uri,
         )
 

@@ -1,8 +1,8 @@
 """The object store: put-if-absent and data files on S3, Azure and Google Cloud Storage, through obstore.
 
-A commit is one conditional PUT that the client never repeats by itself: repeated, its own lost success would come
-back as "already exists". What the answer means is decided in `_outcome`. Data files are uploads that show nothing
-until they are complete. PROTOCOL.md: "Delta Log Entries", "Writer Requirements" (mutual exclusion on a version).
+A commit is one conditional PUT that the client never retries: after a retry, its own lost success would look like
+"already exists". `_outcome` decides what an answer means. Data files are uploads that become visible only when they
+are complete. PROTOCOL.md: "Delta Log Entries", "Writer Requirements" (mutual exclusion on a version).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class ObjectLogStore:
         _delete(self._client, self._path(name))
 
     def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
-        """An upload that was not completed has no name; the bucket's lifecycle rules deal with its parts."""
+        """An incomplete upload has no name. The bucket's lifecycle rules remove its parts."""
         return []
 
     def make_durable(self, name: str) -> None:
@@ -140,7 +140,7 @@ class ObjectLogStore:
 
     def _path(self, name: str) -> str:
         if not all(map(_NAME.fullmatch, name.split("/"))):
-            raise StorageError(f"{name!r} is not the name of a file of a Delta log; nothing was touched", path=name)
+            raise StorageError(f"{name!r} is not the name of a Delta log file; nothing was changed", path=name)
         return f"{self._root}/{name}"
 
 
@@ -165,7 +165,7 @@ class ObjectFileStore:
         try:
             self._client.read("write", path, lambda store: obstore.put(store, path, memoryview(body).cast("B")))
         except TxlogError:
-            with contextlib.suppress(TxlogError):  # a lost answer may hide a success; nobody else uses the name
+            with contextlib.suppress(TxlogError):  # a lost answer may hide a success; no other writer uses the name
                 _delete(self._client, path)
             raise
         return ObjectMeta(name=path, size=memoryview(body).nbytes, modified_ms=ambient.now_ms())
@@ -192,14 +192,14 @@ class ObjectFileStore:
         return self._client.read("look at", path, lambda store: _meta(path, obstore.head(store, path)))
 
     def list(self, folder: str = "", *, skip: SkipFolder | None = None) -> Iterator[Sequence[ObjectMeta]]:
-        """Of a folder that is skipped the names are still asked for, and left out: the store knows no folders."""
+        """Skipped folders are still requested and then left out, since the store has no folders."""
         prefix = _checked(folder) if folder else None
         is_skipped = functools.lru_cache(maxsize=_FOLDERS_KEPT)(skip) if skip is not None else lambda path: False
         last = ""
         pages: Iterator[Any] | None = None
 
         def next_page(store: Any) -> Sequence[Any] | None:
-            """Where an answer breaks off, the next attempt begins behind the last name that came."""
+            """The next page. After an answer that broke off, the next attempt starts after the last name received."""
             nonlocal pages
             import obstore
 
@@ -229,7 +229,7 @@ class ObjectFileStore:
 
 
 class ObjectOutputFile:
-    """A data file on its way up. One request if it is small, else parts; neither shows anything before `publish`."""
+    """A data file being uploaded: one request if it is small, else parts. Nothing is visible before `publish`."""
 
     def __init__(self, client: ObjectClient, path: str) -> None:
         import obstore
@@ -256,7 +256,7 @@ class ObjectOutputFile:
         )
         if meta.size != self._sink.tell():
             raise StorageError(
-                f"{self._sink.tell()} bytes were uploaded but {self._path} has {meta.size}. It is named by no commit; "
+                f"{self._sink.tell()} bytes were uploaded but {self._path} has {meta.size}. No commit names this file; "
                 "run the write again.",
                 table=self._client.location.uri,
                 path=self._path,
@@ -264,7 +264,7 @@ class ObjectOutputFile:
         return meta
 
     def abort(self) -> None:
-        """Drop the upload; the name, which nobody else uses, is freed in case a lost answer hid a success."""
+        """Abort the upload, and delete the file in case a lost answer hid a success. No other writer uses its name."""
         try:
             if not self._is_finished:
                 self._is_finished = True
@@ -288,7 +288,7 @@ class ObjectOutputFile:
 
 
 class _ObjectSink(io.RawIOBase):
-    """What Arrow takes for a file: obstore's own writer looks closed to it, and takes no Arrow buffers."""
+    """A file object for Arrow. obstore's own writer looks closed to Arrow and accepts no Arrow buffers."""
 
     def __init__(self, send: Callable[[memoryview], None]) -> None:
         super().__init__()
@@ -354,7 +354,7 @@ class _ObjectInput(io.RawIOBase):
 def object_table_store(
     location: Location, options: StorageOptions, credential_provider: Callable[[], Any] | None = None
 ) -> TableStore:
-    """Both stores of the table at ``location``. Raises InvalidInputError for options the client refuses."""
+    """The stores of the table at ``location``. Raises InvalidInputError for options that the client refuses."""
     client = ObjectClient(location, options, credential_provider)
     client.validate()
     return TableStore(
@@ -393,5 +393,5 @@ def _is_directly_in(folder: str, name: str) -> bool:
 
 def _checked(path: str) -> str:
     if any(segment in ("", ".", "..") for segment in path.split("/")) or not path.isprintable():
-        raise StorageError(f"{path!r} is not a plain relative path; nothing was touched", path=path)
+        raise StorageError(f"{path!r} is not a plain relative path; nothing was changed", path=path)
     return path

@@ -1,4 +1,4 @@
-"""From a table's URI to its stores.
+"""Opens the stores of a table from its URI.
 
 In: a path, `file:`, `s3://`, `s3a://`, `gs://`, `az://`, `abfs://` or `abfss://` URI, with `storage_options`.
 Out: a `TableStore` whose ``uri`` is built from the parsed parts alone, so that it can be shown anywhere.
@@ -50,16 +50,16 @@ def open_store(
         text = os.fspath(uri)
     except TypeError:
         raise InvalidInputError(
-            f"a table's location must be a path or a URI, and comes first: this is {type_name_of(uri)}"
+            f"the first argument must be a table's location, a path or a URI: this is {type_name_of(uri)}"
         ) from None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInputError("a table's location must be a path or a URI")
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise InvalidInputError(f"a table's location must be text that UTF-8 can hold, is {text!r}") from None
+        raise InvalidInputError(f"a table's location must be a string that UTF-8 can encode, is {text!r}") from None
     if "_delta_log" in text.split("/"):
-        raise InvalidInputError("a table's location is the folder that its _delta_log lies in, not that or one in it")
+        raise InvalidInputError("a table's location is the folder that contains _delta_log, not _delta_log itself")
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else "file"
     if scheme == "file":
@@ -68,7 +68,7 @@ def open_store(
     cloud = _CLOUDS.get(scheme)
     if cloud is None:
         raise InvalidInputError(
-            f"{scheme}: is not a place a table can be. Use a local path, file:, s3://, s3a://, gs://, az://, "
+            f"{scheme}: is not a supported location. Use a local path, file:, s3://, s3a://, gs://, az://, "
             "abfs:// or abfss://."
         )
     from txlog.store.object_store import object_table_store
@@ -79,7 +79,7 @@ def open_store(
 
 
 def _from_home(path: str) -> str:
-    """``~/t`` is a place below the home directory wherever it is typed; ``./~`` names a folder that is called so."""
+    """Expand ``~/t`` to a path below the home directory; ``./~`` is a folder named ``~``."""
     return os.path.expanduser(path) if path == "~" or path.startswith("~/") else path
 
 
@@ -131,7 +131,7 @@ def _split(uri: str) -> SplitResult:
         return parts
     except ValueError:
         pass  # Python's message repeats the URI, which may hold a password
-    raise InvalidInputError("a table's URI has a host or bucket that no URI can have: check its spelling")
+    raise InvalidInputError("the host or bucket of the table's URI is not valid: check its spelling")
 
 
 def _azure_host(host: str) -> tuple[tuple[str, str], ...]:

@@ -1,8 +1,8 @@
-"""`storage_options`: which keys there are, what they mean for the client, and which values must never be shown.
+"""`storage_options`: the supported keys, what they mean for the client, and which values must never be shown.
 
-In: the dict a caller passes, with the keys deltalake and polars take, in any case, with or without the cloud's
-prefix. Out: `StorageOptions`, whose keys are obstore's. An unknown key is refused here with the nearest known one:
-the client would ignore some, fail later on others, and panic on a few.
+In: the dict a caller passes, with the keys that deltalake and polars accept, in any case, with or without the cloud's
+prefix. Out: `StorageOptions`, with obstore's keys. An unknown key is refused here, with the nearest known one in the
+message: the client would ignore some, fail later on others, and panic on a few.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Cloud", "StorageOptions", "environment_secrets", "parse_options", "r
 
 
 class Cloud(enum.Enum):
-    """Where a table is, as far as its options go."""
+    """The kind of storage a table is on, which determines its option keys."""
 
     LOCAL = "a local disk"
     S3 = "S3"
@@ -50,7 +50,7 @@ class StorageOptions:
         return tuple(sorted(name for name, value in self._items() if _secret_parts(name, value)))
 
     def without_secrets(self) -> StorageOptions:
-        """The same options, fit to be pickled. Without its URL a client would ask another server: that stays."""
+        """The options without secrets, for pickling. URLs stay: without its URL a client would ask another server."""
         return StorageOptions(
             config=_without_secrets(self.config),
             client=_without_secrets(self.client),
@@ -71,10 +71,10 @@ def parse_options(options: Mapping[str, Any] | None, cloud: Cloud) -> StorageOpt
     client: dict[str, Any] = {}
     retry: dict[str, Any] = {}
     if not isinstance(options, Mapping | None):
-        raise InvalidInputError(f"storage_options are a dict of keys and values, not a {type(options).__name__}")
+        raise InvalidInputError(f"storage_options must be a dict of keys and values, not a {type(options).__name__}")
     for key, value in (options or {}).items():
         if not isinstance(key, str):
-            raise InvalidInputError(f"storage_options: keys are strings, got {key!r}")
+            raise InvalidInputError(f"storage_options: keys must be strings, got {key!r}")
         if value is None:
             continue
         name = _bare(key, cloud)
@@ -104,7 +104,7 @@ def redact(text: str, secrets: tuple[str, ...]) -> str:
 
 
 def environment_secrets() -> tuple[str, ...]:
-    """Every value that must not appear in a message, of the variables that the client reads by itself."""
+    """The values of environment variables that the client reads by itself and that must not appear in a message."""
     found = []
     for variable, value in os.environ.items():
         for cloud, prefixes in _PREFIXES.items():
@@ -114,7 +114,7 @@ def environment_secrets() -> tuple[str, ...]:
 
 
 def _secret_parts(name: str | None, value: Any) -> list[Any]:
-    """What of an option must not be shown: all of a secret; of a URL the password and the values of its query."""
+    """The parts of an option that must not be shown: a whole secret, or the password and query values of a URL."""
     if name in _SECRET:
         return [value]
     if not isinstance(value, str) or "://" not in value:
@@ -130,7 +130,7 @@ def _secret_parts(name: str | None, value: Any) -> list[Any]:
 
 
 def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options without secrets; of a URL that carries one, what is left without user name, password and query."""
+    """The options without secrets. A URL that carries a secret loses its user name, password and query."""
     kept: dict[str, Any] = {}
     for name, value in options.items():
         if not _secret_parts(name, value):
@@ -143,7 +143,7 @@ def _without_secrets(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _as_shown(values: Iterable[Any]) -> tuple[str, ...]:
-    """What to look for in a message, longest first: the values, those inside of a dict, and each as a URL has it."""
+    """The strings to remove from a message, longest first: values, also inside a dict, and their URL-encoded forms."""
     texts: set[str] = set()
     for value in values:
         for text in map(str, value.values() if isinstance(value, Mapping) else (value,)):
@@ -257,7 +257,7 @@ _SECRET = frozenset(
     }
 )
 
-# Keys of deltalake and polars that tune machinery which is not here: dropping them changes no result.
+# Keys of deltalake and polars for parts that txlog does not have: ignoring them changes no result.
 _WITHOUT_EFFECT = frozenset(
     {
         "allow_unsafe_rename",
@@ -312,13 +312,13 @@ def _refuse_by_name(name: str, key: str, value: Any) -> None:
             "Remove the option, or set it to 'etag'."
         )
     if name in _ELSEWHERE:
-        raise InvalidInputError(f"storage_options: {key} is not taken here: {_ELSEWHERE[name]}")
+        raise InvalidInputError(f"storage_options: {key} is not supported: {_ELSEWHERE[name]}")
 
 
 def _reason_to_ignore(name: str) -> str:
     if name.endswith("allow_unsafe_rename"):
-        return "every commit is made by a conditional put"
-    return "it tunes a part of another library"
+        return "txlog makes every commit with a conditional put"
+    return "it configures another library"
 
 
 def _bare(key: str, cloud: Cloud) -> str:
@@ -344,7 +344,7 @@ def _unknown(key: str, cloud: Cloud) -> InvalidInputError:
     clouds = [cloud] if cloud is not Cloud.LOCAL else [Cloud.S3, Cloud.AZURE, Cloud.GCS]
     known = sorted({name for each in clouds for name in _CONFIG[each]} | _CLIENT | _RETRY)
     near = difflib.get_close_matches(_bare(key, cloud), known, n=1, cutoff=0.6)
-    where = f"{_PAGE} lists the keys of each store" + (", of which a disk needs none" if cloud is Cloud.LOCAL else "")
+    where = f"{_PAGE} lists the keys of each store" + ("; a local disk needs none" if cloud is Cloud.LOCAL else "")
     advice = f"Did you mean {near[0]!r}? {where}." if near else f"{where}."
     return InvalidInputError(f"storage_options: there is no key {key!r} for a table on {cloud.value}. {advice}")
 
@@ -364,12 +364,12 @@ def _text(key: str, value: Any) -> str:
 
 
 def _url(key: str, value: Any) -> str:
-    """Without its scheme the client panics over it, at the first request."""
+    """A URL with its scheme. Without a scheme the client would panic at the first request."""
     text = _text(key, value)
     if not text.lower().startswith(("https://", "http://")):
         raise InvalidInputError(
-            f"storage_options: {key} takes a whole URL, such as https://s3.example.com, or http://127.0.0.1:9000 with"
-            " allow_http: its http:// or https:// is missing"
+            f"storage_options: {key} takes a complete URL, such as https://s3.example.com, or http://127.0.0.1:9000"
+            " with allow_http: http:// or https:// is missing"
         )
     return text
 

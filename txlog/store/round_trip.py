@@ -1,4 +1,4 @@
-"""How long a put takes here: the measure that every wait between attempts is scaled to.
+"""How long a put takes on this store. Every wait between attempts is scaled by it.
 
 In: the duration of each put. Out: their median over the last few, so that one slow put does not stretch
 the waits of a whole process.

@@ -217,5 +217,5 @@ def memory_table_store(uri: str = "memory://table") -> TableStore:
 @lru_cache(maxsize=4096)  # an explorer asks of the same few names a million times
 def _check(path: str) -> str:
     if "\0" in path or any(segment in ("", ".", "..") for segment in path.split("/")) or path.startswith("."):
-        raise StorageError(f"{path!r} is not a plain relative path; nothing was touched", path=path)
+        raise StorageError(f"{path!r} is not a plain relative path; nothing was changed", path=path)
     return path

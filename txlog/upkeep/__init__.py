@@ -1,1 +1,1 @@
-"""Upkeep of the log: what bounds its cost for readers without changing what the table is. Never a commit."""
+"""Maintenance of the log files: keeps reading cheap without changing the table. It never makes a commit."""

@@ -1,8 +1,8 @@
-"""Log cleanup: versions older than the retention leave the log, and nothing that a retained version needs does.
+"""Log cleanup: deletes versions older than the retention from the log, and nothing that a retained version needs.
 
-In: a table's log and its newest head. Out: a ``LogCleanUp``. What may go, and in which order, is decided in
-``log/clean_up``; here the checkpoint that remains is read through and synced before the first deletion, and each file
-is deleted by name. PROTOCOL.md, "Metadata Cleanup".
+In: a table's log and its newest state. Out: a ``LogCleanUp``. ``log/clean_up`` decides what may be deleted,
+and in which order. This module reads and syncs the remaining checkpoint before the first deletion, and deletes each
+file by name. PROTOCOL.md, "Metadata Cleanup".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from txlog.util.logs import logger
 __all__ = ["OnDeleted", "clean_up_log"]
 
 OnDeleted = Callable[[int, int], None]
-"""Called with the number of files gone so far and of all that are to go."""
+"""Called with the number of files deleted so far and the total number to delete."""
 
 
 _LISTINGS_MAX = 10
@@ -41,9 +41,9 @@ def clean_up_log(
     most: int | None = None,
     on_progress: OnDeleted | None = None,
 ) -> LogCleanUp:
-    """Delete what ``delta.logRetentionDuration`` no longer keeps; with ``dry_run`` only say what that is.
+    """Delete what ``delta.logRetentionDuration`` no longer keeps; with ``dry_run`` only list it.
 
-    ``most`` bounds the files of versions that go in one run; the oldest go first and the rest the next time.
+    ``most`` limits the files of versions that one run deletes; the oldest go first, the rest in the next run.
     Raises ``UnsupportedFeatureError`` for a table this release may not write, ``StorageError``.
     """
     with TxlogError.located(log.uri, state.version):
@@ -86,11 +86,11 @@ class _CleanUp:
     # --- versions ------------------------------------------------------------------------------------------
 
     def _plan_versions(self, files: Sequence[ObjectMeta]) -> clean_up.CleanUpPlan[ObjectMeta] | None:
-        """Below the newest checkpoint that is old enough and proves readable; None where there is none."""
+        """Plan to delete what is below the newest checkpoint that is old enough and readable; None if there is none."""
         state = self._state
         cutoff_ms = clean_up.cutoff_ms(state.properties, now_ms=self._now_ms)
         if not any(file.modified_ms <= cutoff_ms for file in files) and not state.properties.in_commit_timestamps:
-            return None  # the usual answer of a young table costs no more than the listing
+            return None  # the usual result for a young table, after no more than the listing
         candidates = clean_up.kept_checkpoints(
             files,
             cutoff_version=self._log.newest_version_until(cutoff_ms, state),
@@ -103,7 +103,7 @@ class _CleanUp:
         return None
 
     def _is_readable(self, checkpoint: CheckpointFiles) -> bool:
-        """Whether all of it decodes: once the rest is gone, nothing can stand in for it."""
+        """Whether the whole checkpoint decodes: after the cleanup, nothing can replace it."""
         try:
             kinds = {type(action) for action in self._reader.small_actions(checkpoint)}
             if not {Protocol, Metadata} <= kinds:
@@ -142,7 +142,7 @@ class _CleanUp:
         return clean_up.plan_sidecars(sidecars, referenced, now_ms=self._now_ms)
 
     def _referenced(self, files: Sequence[ObjectMeta], first_version: int) -> set[str]:
-        """What the checkpoints that remain name, also one of which parts are missing: they may yet come."""
+        """The sidecars that the remaining checkpoints name, incomplete checkpoints included: parts may still arrive."""
         names: set[str] = set()
         for file in files:
             parsed = parse_log_name(file.name)
@@ -158,10 +158,10 @@ class _CleanUp:
 
 
 def _settled_listing(store: LogStore) -> tuple[list[ObjectMeta], bool]:
-    """All names, and whether every checkpoint is surely among them.
+    """All names, and whether the list certainly holds every checkpoint.
 
-    A local directory that changes under a listing can hide an old name: two listings in a row must agree, since a
-    checkpoint that is overlooked would lose its sidecars.
+    A listing of a local directory that changes meanwhile can miss an old name. Two listings in a row must agree, since
+    a checkpoint that was missed would lose its sidecars.
     """
     files = store.list_from("")
     for _ in range(0 if store.capabilities.lists_completely else _LISTINGS_MAX):

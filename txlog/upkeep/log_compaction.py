@@ -1,7 +1,8 @@
-"""Log compaction: one file in place of all commits since the last checkpoint, for whoever reads them next.
+"""Log compaction: writes one file that readers can use in place of all commits since the last checkpoint.
 
-In: a table's log and its head. Out: ``X.Y.compacted.json`` beside the commits, which stay, and a ``LogCompaction``. It
-is never written over: commits do not change, so one that is there holds the same. PROTOCOL.md, "Log Compaction Files".
+In: a table's log and its state. Out: ``X.Y.compacted.json`` beside the commits, which stay, and a ``LogCompaction``. An
+existing file is never overwritten: commits do not change, so it has the same content. PROTOCOL.md, "Log Compaction
+Files".
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from txlog.store.base import PutOutcome
 __all__ = ["OnRead", "compact_log"]
 
 OnRead = Callable[[int, int], None]
-"""Called with the number of commits read so far and of all that will be."""
+"""Called with the number of commits read so far and the total number to read."""
 
 _LANDED = (PutOutcome.WRITTEN, PutOutcome.ALREADY_EXISTS)
 
 
 def compact_log(log: DeltaLog, state: TableState, *, on_progress: OnRead | None = None) -> LogCompaction | None:
-    """Compact the commits after the last checkpoint, up to ``head``; None where there are fewer than two.
+    """Compact the commits after the last checkpoint, up to ``state``; None if there are fewer than two.
 
-    Raises ``UnsupportedFeatureError`` for a table this release may not write, ``NotFoundError`` where a commit was
+    Raises ``UnsupportedFeatureError`` for a table this release may not write, ``NotFoundError`` if a commit was
     cleaned up, ``StorageError``.
     """
     with TxlogError.located(log.uri, state.version):

@@ -1,9 +1,9 @@
-"""What follows an acknowledged commit: checkpoint, checksum, compaction, cleanup. Never its latency or its failure.
+"""Work that follows an acknowledged commit in the background: checkpoint, checksum, cleanup. It never fails the commit.
 
-In: the head after a commit. Out: nothing. Beside the writer a checkpoint is written when one is due, with it what the
-log's retention no longer keeps is deleted, except where looking for that took long not long ago; a checksum file for
-each tenth version, and for each where one writer alone commits slowly, since one costs the disk as much as a small
-commit does. A failure is a warning: the log is the whole truth.
+In: the table state after a commit. Out: nothing. When a checkpoint is due, it is written, and then files that the log's
+retention no longer keeps are deleted, unless a recent search for them took long. Every tenth version gets a checksum
+file. If a single writer commits slowly, every version gets one; otherwise not, since a checksum file costs the disk as
+much as a small commit. A failure is logged as a warning: the log is complete without these files.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ __all__ = ["PostCommit"]
 
 Step = Callable[[TableState], bool]
 
-_CHECKSUM_EVERY = 10  # versions, however fast they follow each other, so that no writer opens far behind one
-_CHECKSUM_SPACING_S = 1.0  # where commits are so far apart, each of them is followed by one
-_CLEANED_UP_AT_ONCE = 1000  # a process that ends waits for it; the rest goes with the next checkpoint
-_CLEAN_UP_SHARE = 100  # times as long as it took, until the log, which may be long, is listed for it again
+_CHECKSUM_EVERY = 10  # versions, at any commit rate, so that a writer that opens the table finds a recent one
+_CHECKSUM_SPACING_S = 1.0  # if commits are at least this far apart, each of them gets a checksum file
+_CLEANED_UP_AT_ONCE = 1000  # an ending process waits for the cleanup; the next checkpoint deletes the rest
+_CLEAN_UP_SHARE = 100  # wait this many times the duration of the last search before the (long) log is listed again
 
 
 class PostCommit:
-    """Runs post-commit work of one table handle, at most one piece at a time, on a thread of its own.
+    """Runs the post-commit work of one table handle, at most one piece at a time, on its own thread.
 
-    A process that ends while it runs waits for it (an executor's threads are joined at exit).
+    A process that ends meanwhile waits for the work (an executor's threads are joined at exit).
     """
 
     def __init__(self, log: DeltaLog) -> None:
@@ -43,18 +43,18 @@ class PostCommit:
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
-        self._checkpoints = False  # whether what runs writes a checkpoint
+        self._checkpoints = False  # whether the running work writes a checkpoint
         self._process_id = os.getpid()
         self._checksum_begun_s = ambient.monotonic_s()
         self._clean_up_from_s = -math.inf
         self._last_version: int | None = None
 
     def after(self, state: TableState, txn_id: str | None = None) -> None:
-        """Begin what is due at ``head``; what is due while something runs waits for a later commit. Never raises."""
+        """Start the work due at ``state``. If other work is running, it waits for a later commit. Never raises."""
         try:
             self._begin(state, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
-            logger.warning("%s: nothing follows v%d, the commit stands: %s", self._log.uri, state.version, error)
+            logger.warning("%s: no upkeep after v%d, the commit is safe: %s", self._log.uri, state.version, error)
 
     def _begin(self, state: TableState, txn_id: str | None) -> None:
         checkpoint, checksum = self._log.checkpoint_is_due(state), self._checksum_is_due(state)
@@ -62,7 +62,7 @@ class PostCommit:
         if not checkpoint and not checksum:
             return
         with self._lock:
-            if self._process_id != os.getpid():  # a fork took the object along, not the thread
+            if self._process_id != os.getpid():  # a fork copies the object, not the thread
                 self._executor, self._running, self._process_id = None, None, os.getpid()
             if self._running is not None and not self._running.done() and (self._checkpoints or not checkpoint):
                 return
@@ -74,7 +74,7 @@ class PostCommit:
             self._running = self._executor.submit(contextvars.copy_context().run, work)
 
     def drain(self) -> None:
-        """Wait for what has begun: for a process that will be ended without ceremony, such as a Spark worker."""
+        """Wait for running work. For processes that end without running exit handlers, such as Spark workers."""
         running = self._running
         if running is not None and self._process_id == os.getpid():
             running.result()
@@ -99,7 +99,7 @@ class PostCommit:
         try:
             return step(state)
         except Exception as error:
-            logger.warning("%s: no %s at v%d, the commit stands: %s", self._log.uri, what, state.version, error)
+            logger.warning("%s: no %s at v%d, the commit is safe: %s", self._log.uri, what, state.version, error)
             return False
 
     def _checkpoint(self, state: TableState) -> bool:

@@ -1,8 +1,8 @@
-"""Writing the version checksum file of a version: exact totals, or no file at all.
+"""Writes the version checksum file of a version: exact totals, or no file at all.
 
-In: a head. Out: ``N.crc``, never overwritten. Totals are known from the checksum file before and from what each commit
-says of itself; where that chain is broken they are counted in a checkpoint. A wrong number would make Spark refuse the
-table. PROTOCOL.md, "Version Checksum File".
+In: a table state. Out: ``N.crc``, never overwritten. The totals come from the previous checksum file and from what each
+commit since declares. If that chain is broken, they are counted in a checkpoint. A wrong number would make Spark refuse
+the table. PROTOCOL.md, "Version Checksum File".
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["write_checkpoint_and_checksum", "write_checksum"]
 
 
 def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
-    """A checkpoint of ``head`` and the checksum file beside it, of which only the first may fail; returns the version.
+    """Write a checkpoint of ``state`` and its checksum file, and return the version.
 
-    Raises as `DeltaLog.write_checkpoint`.
+    A failure of the checksum file is only logged. Raises as `DeltaLog.write_checkpoint`.
     """
     version = log.write_checkpoint(state)
     try:
@@ -33,9 +33,9 @@ def write_checkpoint_and_checksum(log: DeltaLog, state: TableState) -> int:
 
 
 def write_checksum(log: DeltaLog, state: TableState, txn_id: str | None = None) -> bool:
-    """Write ``N.crc`` for ``head`` where its totals are known; whether they are.
+    """Write ``N.crc`` for ``state`` if its totals are known, and return whether they are.
 
-    Where they are not and a checkpoint stands at the head itself, they are counted there, and the log learns them.
+    If they are unknown and this version has a checkpoint, they are counted there, and the log keeps them.
     Raises ``StorageError``, ``CorruptLogError``, ``NotFoundError``.
     """
     known = log.newest_state(refresh=False)

@@ -1,7 +1,7 @@
-"""The one door for time, sleep and chance.
+"""The only access to time, sleep and randomness.
 
-Nothing else in txlog reads a clock, sleeps, or draws randomness (ruff's banned-api holds this), so
-that a test, or a schedule explorer, can own all of them: ``with ambient.use(my_ambient): ...``.
+Nothing else in txlog reads a clock, sleeps, or draws random numbers (ruff's banned-api enforces this), so
+that a test or a schedule explorer can control all of them: ``with ambient.use(my_ambient): ...``.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ __all__ = [
     "uuid4",
 ]
 
-# Linux counts the time that a machine was suspended here, and not in CLOCK_MONOTONIC.
+# On Linux, CLOCK_BOOTTIME counts the time that the machine was suspended, and CLOCK_MONOTONIC does not.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", 1))
 
 
 class Instant(NamedTuple):
-    """A moment, as two clocks saw it; `age_s` tells how long ago it was."""
+    """A moment, read from two clocks. `age_s` returns how long ago it was."""
 
     monotonic_s: float
     wall_ms: int
 
 
 class Ambient:
-    """The real world. Subclass it to script time and chance."""
+    """The real clocks and random numbers. Subclass it to script them."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000  # noqa: TID251
@@ -61,7 +61,7 @@ class Ambient:
         return random.uniform(low, high)
 
     def uuid4(self) -> str:
-        # Each write needs several: `uuid.UUID` takes three times as long over one, and its module a while to import.
+        # Each write needs several UUIDs. `uuid.UUID` takes three times as long, and its module is slow to import.
         digits = bytearray(os.urandom(16))
         digits[6] = digits[6] & 0x0F | 0x40
         digits[8] = digits[8] & 0x3F | 0x80
@@ -99,23 +99,23 @@ def monotonic_s() -> float:
 
 
 def instant() -> Instant:
-    """Now, for `age_s` to be asked about later."""
+    """The current moment, for a later call of `age_s`."""
     current = _current.get()
     return Instant(current.monotonic_s(), current.now_ms())
 
 
 def age_s(since: Instant) -> float:
-    """Seconds since ``since``, for rules under which something becomes too old to be trusted.
+    """Seconds since ``since``, for rules that stop trusting a value after some time.
 
-    Either clock may have missed time: some monotonic clocks stand still while a machine is suspended, and wall time can
-    be set back. The one that counted more is believed. At worst something that could be trusted is looked at again.
+    Either clock may have missed time: some monotonic clocks stop while a machine is suspended, and wall time can be set
+    back. The larger of the two ages counts. At worst, the caller checks a value again that was still valid.
     """
     now = instant()
     return max(now.monotonic_s - since.monotonic_s, (now.wall_ms - since.wall_ms) / 1000)
 
 
 def suspended_s() -> float:
-    """How long this machine has been suspended since it was started; 0 where that cannot be told."""
+    """How long this machine has been suspended since boot, in seconds; 0 if the platform does not report it."""
     return _current.get().suspended_s()
 
 
@@ -129,5 +129,5 @@ def uniform(low: float, high: float) -> float:
 
 
 def uuid4() -> str:
-    """A random UUID (RFC 4122, version 4) as 36 characters of text."""
+    """A random UUID (RFC 4122, version 4) as a string of 36 characters."""
     return _current.get().uuid4()

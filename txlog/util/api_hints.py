@@ -1,8 +1,8 @@
-"""What users of other Delta libraries reach for and do not find here: refused by name, with what does it today.
+"""Hints for users of other Delta libraries: names that txlog does not have, each with what to use instead.
 
 In: the name of an attribute that `txlog` or one of its classes lacks, or of an argument that a call does not take. Out:
-the error to raise, which is a ``TxlogError`` and what Python raises there: an ``AttributeError``, so that ``hasattr``
-stays honest, or a ``TypeError``.
+the error to raise. It is a ``TxlogError`` and also what Python itself would raise: an ``AttributeError``, so that
+``hasattr`` works, or a ``TypeError``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Class = TypeVar("Class", bound=type)
 
 MADE_BY = {
     "Snapshot": "table.snapshot(version)",
-    "Table": "Table.open(uri) opens a table, Table.create(uri, schema) makes one",
+    "Table": "Table.open(uri) or Table.create(uri, schema)",
     "Transaction": "with table.transaction() as txn",
 }
-"""What makes the objects of classes that nobody calls."""
+"""How to get objects of the classes whose constructor is private."""
 
 _OTHER_WRITER = "deltalake does it, also while txlog appends; Spark's Delta does it, in turns with other writers"
 
@@ -34,7 +34,7 @@ NOT_BUILT = {
     "vacuum": _OTHER_WRITER,
     "restore": "table.overwrite(table.snapshot(version)) brings the rows of a version back",
 }
-"""What a later release builds, and what to do until then."""
+"""Operations that this release does not have, and what to use until a later release has them."""
 
 _WITH_BLOCK = "the with block, which commits when it ends, and aborts when an exception leaves it"
 _TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
@@ -137,7 +137,7 @@ ELSEWHERE = {
         "to_pylist": "snapshot.to_arrow().to_pylist()",
     },
 }
-"""What is there under another name, by the class that it is looked for on."""
+"""Names of other libraries by class, and what to use here."""
 
 
 SAME_AS = {
@@ -167,50 +167,50 @@ SAME_AS = {
     "txnversion": "checkpoint_id",
     "updates": "values",
 }
-"""Arguments as other libraries call them, small and without underscores."""
+"""Arguments of other libraries, in lower case and without underscores, and their names here."""
 
 _MERGE = 'schema_mode="merge" adds the columns that the table lacks'
 _AS_IT_WAS = "table.snapshot(version) and table.snapshot(timestamp=...) are the table as it was"
 INSTEAD = {
-    "commitproperties": "use user_metadata, app_id and checkpoint_id, which are arguments of their own here",
-    "description": "the comment of a table is not in this release; user_metadata is kept in each commit",
+    "commitproperties": "use the arguments user_metadata, app_id and checkpoint_id",
+    "description": "table comments are not in this release; user_metadata is kept in each commit",
     "mergeschema": _MERGE,
     "mode": "table.append(data) adds rows, table.overwrite(data, where) replaces all or some,"
     " table.overwrite_partitions(data) whole partitions; txlog.write(uri, data, mode) is any of these",
     "overwriteschema": 'schema_mode="overwrite" of an overwrite gives the table the columns of the data',
-    "name": "a table has its location for a name; user_metadata is kept in each commit",
-    "partitionby": "a table is partitioned as it was made: Table.create(uri, schema, partition_by=[...])",
+    "name": "a table is identified by its location; user_metadata is kept in each commit",
+    "partitionby": "set the partitioning when you create the table: Table.create(uri, schema, partition_by=[...])",
     "timestamp": _AS_IT_WAS,
     "timestampasof": _AS_IT_WAS,
     "version": _AS_IT_WAS,
     "versionasof": _AS_IT_WAS,
     "writerproperties": 'use target_file_size, and the table property "delta.parquet.compression.codec"',
 }
-"""Arguments that another call takes, or that are values of another argument here."""
+"""Arguments of other libraries that have no counterpart in the same call, and what to use instead."""
 
 
 class InvalidInputError(errors.InvalidInputError, TypeError):
-    """The library's own, for a call that does not fit."""
+    """The library's ``InvalidInputError``, for a call with the wrong arguments. It is a ``TypeError`` too."""
 
 
 class UnknownNameError(errors.InvalidInputError, AttributeError):
-    """The library's own ``InvalidInputError``, for an attribute that another library has."""
+    """The library's ``InvalidInputError``, for an attribute of another library. It is an ``AttributeError`` too."""
 
     kind = "InvalidInputError"
 
 
 class UnsupportedFeatureError(errors.UnsupportedFeatureError, AttributeError):
-    """The library's own, for an attribute."""
+    """The library's ``UnsupportedFeatureError``, for an attribute. It is an ``AttributeError`` too."""
 
 
 def not_built(name: str, table: str | None) -> UnsupportedFeatureError:
-    """The refusal of one of `NOT_BUILT`."""
+    """The error for one of the operations in `NOT_BUILT`."""
     message = f"{name} is not in this release. Until it is: {NOT_BUILT[name]}"
     return UnsupportedFeatureError(message, table=table, features=(f"Table.{name}",))
 
 
 def no_attribute(owner: object, name: str, table: str | None) -> Exception:
-    """The error for an attribute that ``owner`` lacks; ``table`` is where it is, if that is known."""
+    """The error for an attribute that ``owner`` lacks; ``table`` is its URI, if known."""
     kind = "txlog" if isinstance(owner, ModuleType) else type(owner).__name__
     if name in ELSEWHERE.get(kind, {}):
         what = kind if kind == "txlog" else f"a {kind}"
@@ -224,7 +224,7 @@ def no_attribute(owner: object, name: str, table: str | None) -> Exception:
 
 
 def explains_calls(owner: Class) -> Class:
-    """The class, which and whose public methods answer a call that does not fit with an ``InvalidInputError``."""
+    """Decorate a class: a call of it or of a public method with the wrong arguments raises ``InvalidInputError``."""
     for name, member in list(vars(owner).items()):
         if name.startswith("_") and name != "__init__":
             continue
@@ -236,7 +236,7 @@ def explains_calls(owner: Class) -> Class:
 
 
 def explains_call(function: Function) -> Function:
-    """As `explains_calls`, for one function."""
+    """Decorate one function as `explains_calls` does."""
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
@@ -245,7 +245,7 @@ def explains_call(function: Function) -> Function:
         except TypeError as error:
             trace = error.__traceback__
             if trace is None or trace.tb_next is not None:
-                raise  # it began: the error is from inside of it
+                raise  # the function had started: the error comes from inside it
             raise _wrong_call(function, named, str(error)) from None
 
     return cast(Function, call)
@@ -257,7 +257,7 @@ def _wrong_call(function: Callable[..., Any], named: Mapping[str, Any], python_s
     owner, _, method = function.__qualname__.rpartition(".")
     called = owner if method == "__init__" else function.__qualname__
     if method == "__init__" and owner in MADE_BY:
-        return InvalidInputError(f"{owner}() is not for callers: {MADE_BY[owner]}")
+        return InvalidInputError(f"Do not call {owner}(): use {MADE_BY[owner]}")
     takes = [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
     unknown = next((name for name in named if name not in takes), None)
     if unknown is None:

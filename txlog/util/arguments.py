@@ -1,7 +1,7 @@
-"""What a caller passes, checked before it is used: whole numbers of any library, lists of names, values in errors.
+"""Checks of the arguments that a caller passes: integers of any library, lists of names, values in errors.
 
-In: an argument. Out: the plain ``int`` or tuple of names that it means, or ``InvalidInputError``; and `described`, the
-words for a value that is not what was asked for, which never print somebody's data.
+In: an argument. Out: the plain ``int`` or tuple of names that it means, or ``InvalidInputError``; and `described`,
+which shows an unexpected value in an error message without printing a user's data.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _INT64_MAX = 2**63 - 1
 def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None = None) -> int:
     """``value`` as an ``int``, if ``operator.index`` takes it for one (numpy's are) and it is a 64-bit one.
 
-    A flag is refused, though Python counts with it, and an older NumPy with its own. Raises ``InvalidInputError``,
-    which names the argument.
+    Booleans are refused, although Python (and older NumPy) accepts them as integers. Raises ``InvalidInputError``
+    that names the argument.
     """
     if type(value) is int and at_least <= value <= _INT64_MAX:
         return value
@@ -40,10 +40,10 @@ def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None 
 
 
 def names_in(name: str, value: Any) -> tuple[str, ...]:
-    """The names that the argument ``name`` holds: a list of strings, or one string with commas between them.
+    """The names in the argument ``name``: a list of strings, or one string with commas between the names.
 
-    A name that has a comma in it can only be given in a list. An empty string holds no name. Raises
-    ``InvalidInputError``, which names the argument.
+    A name that contains a comma can only be passed in a list. An empty string holds no name. Raises
+    ``InvalidInputError`` that names the argument.
     """
     if isinstance(value, str):
         found = tuple(part.strip() for part in value.split(",")) if value.strip() else ()
@@ -58,12 +58,12 @@ def names_in(name: str, value: Any) -> tuple[str, ...]:
 
 
 def described(value: Any) -> str:
-    """A value as an error message shows it: a short one as Python writes it, a long one cut, data by its type alone."""
+    """A value for an error message: its repr, shortened if long. Tables and other data show only their type."""
     return _SHORT.repr(value)
 
 
 def type_name_of(value: Any) -> str:
-    """``pandas.DataFrame``, ``dict``, ``None``: the type, and the library that it is of."""
+    """The name of a value's type, with its library: ``pandas.DataFrame``, ``dict``, ``None``."""
     if value is None:
         return "None"
     kind = type(value)
@@ -71,7 +71,7 @@ def type_name_of(value: Any) -> str:
 
 
 class _Short(reprlib.Repr):
-    """Texts and collections are cut short. What a library calls its repr may run a query and print a million rows."""
+    """Shortens strings and collections. Never calls a library's own repr, which may run a query."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""The one logger of txlog. What a handler or filter raises never reaches the code that logs.
+"""The only logger of txlog. An exception in a log handler or filter never reaches the code that logs.
 
 In: log calls of the whole library. Out: records of the standard logger ``txlog``. Python's own handlers swallow their
-errors; a handler of the user's may not. Raised in the middle of a commit, such an error would hide how the commit
-ended, so it is shown on stderr, as `logging.Handler.handleError` does, and goes no further.
+errors; a user's handler may not. Such an error in the middle of a commit would hide how the commit ended, so it is
+printed to stderr, as `logging.Handler.handleError` does, and not raised.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The same work on many things by a few threads at once: for what runs outside of Python's lock, such as encoding.
+"""A parallel map with a few threads, for work that releases Python's lock, such as encoding.
 
-In: a function and what it is called with, as it comes. Out: its results in order, drawn at most a few ahead, so that
-what waits does not pile up. Where no thread can be started any more, all is done in turn.
+In: a function and an iterable of its arguments. Out: its results in order. Only a few results are computed ahead of
+the caller, which bounds the memory. If no thread can be started any more, the caller's thread does the work.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ Out = TypeVar("Out")
 
 
 class Apply(Protocol):
-    """``map``, or `parallel_map`: how pure code is told to do the same work on many things, without knowing threads."""
+    """``map`` or `parallel_map`. Pure code takes one as an argument, so that it need not know about threads."""
 
     def __call__(self, work: Callable[[In], Out], items: Iterable[In], /) -> Iterable[Out]: ...
 
 
 def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:
-    """``work`` of each item, in order: as many at a time as ``threads``, one more drawn; one alone without a thread.
+    """``work`` of each item, in order, with up to ``threads`` at a time and one more drawn. A lone item uses no thread.
 
     ``work`` must not need the caller's context.
     """
@@ -39,7 +39,7 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int
         for item in itertools.chain(drawn, items):
             try:
                 ahead.append(pool.submit(work, item))
-            except RuntimeError:  # the interpreter is about to end: what a writer left to do then is done without help
+            except RuntimeError:  # the interpreter is shutting down: finish the work on this thread
                 ahead.append(Future())
                 ahead[-1].set_result(work(item))
             if len(ahead) > threads:

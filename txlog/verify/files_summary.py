@@ -1,6 +1,6 @@
 """What the live files of a version look like as a whole: sizes, partitions, small ones, and what waits to be vacuumed.
 
-In: a table's log and the head of a version. Out: a ``FilesSummary``, counted by columns, so that a million files take
+In: a table's log and the state of a version. Out: a ``FilesSummary``, counted by columns, so that a million files take
 about as long as listing them. PROTOCOL.md, "Add File and Remove File".
 """
 
@@ -75,7 +75,7 @@ class FilesSummary:
 
 
 def summarize_files(log: DeltaLog, state: TableState) -> FilesSummary:
-    """Count the files of ``head``. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
+    """Count the files of ``state``. Raises ``CorruptLogError``, ``NotFoundError``, ``StorageError``."""
     files, tombstones = log.files_and_tombstones(state)
     size = files.column("size")
     is_small = pc.less(size, SMALL_BYTES)

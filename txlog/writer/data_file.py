@@ -156,7 +156,7 @@ class DataFileWriter:
         """Arrow tells of a full disk, or a broken one, as the operating system does."""
         why = error.strerror or error
         return StorageError(
-            f"could not write {self._path}: {why}. No commit names it; mend the cause and run it again", path=self._path
+            f"could not write {self._path}: {why}. No commit names it; fix the cause and run it again", path=self._path
         )
 
 

@@ -1,6 +1,6 @@
 """What a classic checkpoint holds, and its bytes: one Parquet file, built by columns.
 
-In: a head, its live files and its tombstones. Out: the bytes, counted again after they are written, and the hint
+In: a table state, its live files and its tombstones. Out: the bytes, counted again after they are written, and the hint
 that names them. Protocol, metadata and application versions stand in a first row group of their own, so that
 opening a table reads them and nothing else; files are sorted by partition, so that a reader can skip row groups.
 PROTOCOL.md, "Checkpoints", "Checkpoint Schema".
@@ -79,7 +79,7 @@ def build_checkpoint(
     apply: Apply = map,
     ahead: Apply = map,
 ) -> Checkpoint:
-    """The classic checkpoint of ``head``. ``live`` is ``FILES_SCHEMA``, ``tombstones`` ``TOMBSTONES_SCHEMA``.
+    """The classic checkpoint of ``state``. ``live`` is ``FILES_SCHEMA``, ``tombstones`` ``TOMBSTONES_SCHEMA``.
 
     ``apply`` maps over many rows; ``ahead`` over row groups, of which it may put the next one together while one is
     written. Raises ``CorruptLogError`` where what was written does not hold every file: publish nothing then.
@@ -102,7 +102,7 @@ def build_checkpoint(
 
 
 def retained_small_actions(state: TableState, *, now_ms: int) -> list[Action]:
-    """All but the file actions that a checkpoint of ``head`` holds."""
+    """All but the file actions that a checkpoint of ``state`` holds."""
     transactions = retained_transactions(state.transactions.values(), state.properties, now_ms=now_ms)
     return [state.protocol, state.metadata, *transactions, *state.domains.values()]
 

@@ -1,6 +1,6 @@
 """How live files and tombstones stand in the Parquet files of a checkpoint, classic or V2, built by columns.
 
-In: a head, which says what statistics its checkpoints hold, and files as columns. Out: the schema, tables of
+In: a table state, which says what statistics its checkpoints hold, and files as columns. Out: the schema, tables of
 one row group each, and what the footer of written bytes says they hold. PROTOCOL.md, "Checkpoint Schema".
 
 A field of ``add`` that the protocol does not know has no column: a checkpoint's schema is fixed before its rows are

@@ -1,7 +1,7 @@
 """When the next checkpoint is due.
 
-In: a head, and the size of the last checkpoint. Out: yes or no. Apart from what a checkpoint holds, since every append
-asks. PROTOCOL.md, "Checkpoints"; ``delta.checkpointInterval``.
+In: a table state, and the size of the last checkpoint. Out: yes or no. This module is separate from checkpoint contents
+since every append imports it. PROTOCOL.md, "Checkpoints"; ``delta.checkpointInterval``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ long as a dozen appends, so that one follows a hundred of them."""
 
 
 def checkpoint_is_due(state: TableState, *, checkpoint_size_bytes: int, reading: ReadingCost = BY_REQUEST) -> bool:
-    """Whether to write a checkpoint at ``head``; ``checkpoint_size_bytes`` is the size of the last one, 0 without.
+    """Whether to write a checkpoint at ``state``; ``checkpoint_size_bytes`` is the size of the last one, 0 without.
 
     ``delta.checkpointInterval`` decides where it is set. Otherwise one is due after ten commits or more, as soon
     as they cost a reader half of what the last checkpoint costs. So the writing of checkpoints stays a fixed share of

@@ -1,8 +1,8 @@
 """What a V2 checkpoint holds: a short top-level file in JSON, and sidecars in Parquet that hold the files.
 
-In: a head, live files and tombstones as columns, and the sidecars of the last checkpoint that may serve again. Out: the
-bytes of each new sidecar, which of the old ones are worth keeping, the bytes of the top-level file and the hint.
-Files and tombstones stand in different sidecars: tombstones expire, and an old sidecar must hold nothing that does.
+In: a table state, live files and tombstones as columns, and the sidecars of the last checkpoint that can be reused.
+Out: the bytes of each new sidecar, which of the old ones are worth keeping, the bytes of the top-level file and the
+hint. Files and tombstones are in different sidecars: tombstones expire, and a reused sidecar must not hold any.
 PROTOCOL.md, "V2 Spec", "Sidecar Files", "Last Checkpoint File".
 """
 
