@@ -1121,7 +1121,7 @@ def test_an_error_of_the_callers_own_code_is_not_taken_for_a_wrong_call(table: T
 
 
 def test_a_table_is_not_made_by_calling_its_class() -> None:
-    with pytest.raises(txlog.InvalidInputError, match=r"Table.open\(uri\) opens a table"):
+    with pytest.raises(txlog.InvalidInputError, match=r"use Table.open\(uri\) or Table.create"):
         Table("orders")  # type: ignore[arg-type]
 
 

@@ -91,7 +91,10 @@ def test_what_is_said_of_sinks_is_so(table: txlog.Table) -> None:
     ("call", "advice"),
     [
         (lambda table: txlog.write(table_or_uri=table.uri, data=ROWS), "it is called 'uri' here"),  # type: ignore[call-arg]
-        (lambda table: table.append(ROWS, commit_properties=None), "use user_metadata, app_id and checkpoint_id"),
+        (
+            lambda table: table.append(ROWS, commit_properties=None),
+            "use the arguments user_metadata, app_id and checkpoint_id",
+        ),
         (lambda table: table.append(ROWS, writer_properties=None), "use target_file_size, and the table property"),
         (lambda table: txlog.Table(table.uri, version=1), MADE_BY["Table"]),
         (lambda table: txlog.Table(), MADE_BY["Table"]),  # type: ignore[call-arg]

@@ -20,9 +20,7 @@ __all__ = ["check_footer", "read_footer"]
 _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
 
-_passed: tuple[
-    bytes, ...
-] = ()  # the last ones checked: a checkpoint is opened for its small actions, then for its files
+_passed: tuple[bytes, ...] = ()  # the last ones checked: a checkpoint is opened more than once
 
 
 def read_footer(source: Any) -> bytes:
