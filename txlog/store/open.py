@@ -50,7 +50,7 @@ def open_store(
         text = os.fspath(uri)
     except TypeError:
         raise InvalidInputError(
-            f"the first argument must be a table's location, a path or a URI: this is {type_name_of(uri)}"
+            f"a table's location must be a path or a URI, as the first argument, not {type_name_of(uri)}"
         ) from None
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise InvalidInputError("a table's location must be a path or a URI")
