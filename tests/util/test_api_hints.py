@@ -142,7 +142,7 @@ def test_data_in_the_place_of_the_location_is_named_and_not_printed(tmp_path: Pa
         assert str(caught.value) == "txlog.write(uri, data): the location comes first, then the pyarrow.Table"
     with pytest.raises(txlog.InvalidInputError, match=r"as the first argument, not pyarrow\.Schema"):
         txlog.Table.create(ROWS.schema, str(tmp_path / "t"))  # type: ignore[arg-type]
-    with pytest.raises(txlog.InvalidInputError, match="this is dict") as caught:
+    with pytest.raises(txlog.InvalidInputError, match="as the first argument, not dict") as caught:
         txlog.Table.open({"secret_access_key": "hidden"})  # type: ignore[arg-type]
     assert "hidden" not in str(caught.value)
 
