@@ -405,7 +405,7 @@ def test_a_sidecar_that_is_gone_or_cut_does_not_serve_again(
         world.store.put(lost, world.store.read(lost)[:-1] if isinstance(body, str) else body)
     world.commit(add("new"))
     world.checkpoint()
-    assert "a whole checkpoint is written" in caplog.text
+    assert "writing a full checkpoint" in caplog.text
     assert lost not in world.sidecars()
     assert paths(world.without_commits()) == sorted([*(f"f{n:02d}" for n in range(24)), "new"])
 

@@ -1,8 +1,8 @@
 """Which row groups and rows of a Parquet checkpoint a predicate needs, found from as few bytes as possible.
 
-In: an open checkpoint file and a `FilePruner`. Out: the rows whose files may match. Footers are asked first, then the
-columns that decide alone (partition values, typed statistics), then the text of statistics; only what passes is read in
-full. PROTOCOL.md, "Checkpoint Schema".
+In: an open checkpoint file and a `FilePruner`. Out: the rows whose files may match. The filter reads footers first,
+then the columns that decide alone (partition values, typed statistics), then JSON statistics. Only rows that pass are
+read in full. PROTOCOL.md, "Checkpoint Schema".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PARTITION_VALUES, _TEXT = "add.partitionValues", "add.stats"
 _STRING = pa.string()
 _VALUE = "add.partitionValues.key_value.value"
 _JOINED_ROWS = 8_192
-_TRUNCATED_FROM = 64  # some writers cut the bounds in footers to so many bytes
+_TRUNCATED_FROM = 64  # some writers truncate the bounds in footers to this many bytes
 
 
 class CheckpointFilter:
@@ -43,19 +43,19 @@ class CheckpointFilter:
         self._pruner = pruner
         self._metadata = metadata
         names = [metadata.schema.column(leaf).path for leaf in range(metadata.num_columns)]
-        counts = Counter(names)  # a dot may be part of a column's name: two leaves of one path tell nothing
+        counts = Counter(names)  # a dot may be part of a column's name: leaves that share a path are not used
         self._leaves = {name: leaf for leaf, name in enumerate(names) if counts[name] == 1}
         self._typed = self._typed_columns()
         kinds = {metadata.schema.column(self._leaves[name]).physical_type for name in self._typed}
-        self._is_typed_in_full = "INT96" not in kinds  # as Spark has timestamps: they are not believed
+        self._is_typed_in_full = "INT96" not in kinds  # Spark's form of timestamps: their bounds are not used
 
     def batches(
         self, groups: Sequence[int], columns: Sequence[str], read: Read, apply: Any = map, *, at_once: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """The rows of these row groups that hold a file that may match, with these columns.
 
-        ``apply`` is ``map``, or ``parallel_map`` where nothing else is done meanwhile. ``at_once`` reads the text of
-        statistics with all the rest, for fewer requests; else the rest is read for rows that passed.
+        ``apply`` is ``map``, or ``parallel_map`` if nothing else runs meanwhile. ``at_once`` reads JSON statistics
+        together with all other columns, for fewer requests; otherwise those are read only for rows that passed.
         """
         for group in groups:
             if self._may_match(group):
@@ -87,7 +87,7 @@ class CheckpointFilter:
             yield _with_texts(batch, texts.slice(np.searchsorted(rows, left[0]), len(left)))
 
     def _judged(self, chosen: tuple[Rows, pa.RecordBatch]) -> tuple[Rows, pa.RecordBatch]:
-        """Those of the rows whose files may match, by partition values and JSON statistics."""
+        """The rows whose files may match, by partition values and JSON statistics."""
         rows, batch = chosen
         members = _members(batch.column("add"))
         columns = [_maps(members, len(rows)), _texts(members, len(rows))]
@@ -97,7 +97,7 @@ class CheckpointFilter:
     # --- columns ------------------------------------------------------------------------------------------------
 
     def _typed_columns(self) -> list[str]:
-        """The leaves of ``stats_parsed`` that tell of the predicate's columns; none where one of these has none."""
+        """The leaves of ``stats_parsed`` for the predicate's columns; empty if one of these columns has none."""
         if not self._pruner.needs_statistics:
             return []
         wanted = [name for name in ("numRecords", "tightBounds") if f"add.stats_parsed.{name}" in self._leaves]
@@ -110,7 +110,7 @@ class CheckpointFilter:
         return [f"add.stats_parsed.{name}" for name in wanted]
 
     def _mask_of(self, batch: pa.RecordBatch) -> tuple[Any, bool]:
-        """Which rows may match, and whether nothing more can be known of them."""
+        """Which rows may match, and whether this decision is final."""
         adds = batch.column("add")
         mask = flags_of(adds.is_valid())
         if adds.null_count:
@@ -128,7 +128,7 @@ class CheckpointFilter:
     # --- footers ------------------------------------------------------------------------------------------------
 
     def _may_match(self, group: int) -> bool:
-        """Whether some file of a row group may match, by the row group's statistics in the footer."""
+        """Whether a file in a row group may match, by the row group's statistics in the footer."""
         row_group = self._metadata.row_group(group)
         files = self._count(row_group, "add.path")
         if files is None:
@@ -137,7 +137,7 @@ class CheckpointFilter:
         return not facts or self._pruner.may_match_any(facts)
 
     def _partition_facts(self, row_group: Any, files: int) -> Mapping[Path, Facts]:
-        """Where a table has one partition column, and all files a value, the leaf of all values holds just these."""
+        """Bounds of the partition column, for tables with exactly one where every file has a value."""
         if self._pruner.only_partition_column is None or self._count(row_group, _VALUE) != files:
             return {}
         low, high = self._bound(row_group, _VALUE, "min"), self._bound(row_group, _VALUE, "max")
@@ -147,7 +147,7 @@ class CheckpointFilter:
         return self._pruner.facts_of_texts(low, high, is_whole=is_whole)
 
     def _statistics_facts(self, row_group: Any, files: int) -> Mapping[Path, Facts]:
-        """Bounds that hold for every file of a row group; where one file has none, there is none."""
+        """Bounds that hold for every file of a row group. A column that one file has no bound for has none."""
         facts = {}
         for leaf in self._pruner.leaves if self._typed else ():
             low = high = None
@@ -162,7 +162,7 @@ class CheckpointFilter:
         return facts
 
     def _count(self, row_group: Any, name: str) -> int | None:
-        """How many values a leaf has that are not null; None where the footer does not tell."""
+        """How many values of a leaf are not null; None if the footer does not record it."""
         leaf = self._leaves.get(name)
         statistics = None if leaf is None else row_group.column(leaf).statistics
         if statistics is None or not statistics.has_null_count:
@@ -175,14 +175,14 @@ class CheckpointFilter:
         try:
             return getattr(statistics, side) if statistics.has_min_max else None
         except (ValueError, OverflowError, ImportError, pa.ArrowException):
-            return None  # a time beyond Python's, text that is none
+            return None  # a time outside Python's range, or bytes that are not UTF-8
 
 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
 def _chosen(batches: Iterable[pa.RecordBatch], rows: Rows | None) -> Iterator[tuple[Rows, pa.RecordBatch]]:
-    """These rows of the batches, or all that hold a file; nothing is read behind the last."""
+    """These rows of the batches, or all rows that hold a file. Reading stops after the last row."""
     start = 0
     for batch in batches if rows is None or len(rows) else ():
         stop = start + batch.num_rows
@@ -198,7 +198,7 @@ def _chosen(batches: Iterable[pa.RecordBatch], rows: Rows | None) -> Iterator[tu
 
 
 def _joined(chosen: Iterable[tuple[Rows, pa.RecordBatch]]) -> Iterator[tuple[Rows, pa.RecordBatch]]:
-    """The same, many at a time: to judge or to convert has its price however few they are."""
+    """The same rows in larger groups: each evaluation or conversion has a fixed cost."""
     kept: list[tuple[Rows, pa.RecordBatch]] = []
     count = 0
     for each in chosen:
@@ -233,7 +233,7 @@ def _members(adds: pa.StructArray) -> dict[str, pa.Array]:
 
 
 def _maps(members: Mapping[str, pa.Array], length: int) -> pa.MapArray:
-    """The partition values; a checkpoint whose files all have none has no leaf to read."""
+    """The partition values. A checkpoint whose files all have none has no leaf to read."""
     maps = members.get("partitionValues")
     return pa.nulls(length, STRING_MAP) if maps is None else _cast(maps, STRING_MAP)
 
@@ -244,7 +244,7 @@ def _texts(members: Mapping[str, pa.Array], length: int) -> pa.StringArray:
 
 
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Raises ArrowException where a damaged file has another type altogether."""
+    """Raises ArrowException if a damaged file has an incompatible type."""
     return column if column.type == data_type else column.cast(data_type)
 
 

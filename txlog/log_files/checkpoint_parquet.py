@@ -1,7 +1,7 @@
 """One Parquet file of a checkpoint: which leaves hold a value, and its rows in pieces that are read on their own.
 
-In: a way to open the file. Out: record batches with only the leaves that hold a value, refused as soon as they cost
-more than a file of that size may. A leaf without a value in any row, of which checkpoints have many, is not read.
+In: a function that opens the file. Out: record batches with only the leaves that hold a value. Reading fails as soon as
+the batches exceed the limits for a file of that size. Leaves without any value, common in checkpoints, are not read.
 PROTOCOL.md, "Checkpoint Schema".
 """
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckpointParquet", "Piece"]
 
-_BATCH_ROWS = 32_768  # four times as much breaks the memory bound of a million files
-_FILTERED_ROWS = 16_384  # of which few are kept: the memory of the last ones serves again
+_BATCH_ROWS = 32_768  # four times as many would exceed the memory limit for a million files
+_FILTERED_ROWS = 16_384  # few of them are kept, so that their memory is reused
 _BATCH_BYTES = 64 << 20
 _READ_BYTES = 1 << 20
 _PIECE_ROWS = 65_536
@@ -45,7 +45,7 @@ class Piece:
 
 
 class CheckpointParquet:
-    """One file, of which the footer is kept. ``is_remote`` where a request costs more than the bytes it brings."""
+    """One file with its footer. ``is_remote``: a request costs more than the bytes it returns."""
 
     def __init__(self, name: str, open_source: Callable[[], Any], limits: Limits, *, is_remote: bool) -> None:
         import pyarrow.parquet as pq
@@ -92,8 +92,9 @@ class CheckpointParquet:
         ]
 
     def set_rows(self, group: int, root: str) -> float:
-        """In how many rows of a row group ``root`` is set, infinite where the footer does not tell: as many as its
-        fullest leaf has values, since each action has a field that it cannot be without.
+        """In how many rows of a row group ``root`` is set; infinite if the footer does not record it.
+
+        That is the number of values in its fullest leaf, since each action has a required field.
         """
         counts: list[float] = [0]
         row_group = self.metadata.row_group(group)
@@ -109,7 +110,7 @@ class CheckpointParquet:
         return list(range(self.metadata.num_row_groups))
 
     def batches(self, groups: list[int], columns: list[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of these row groups, refused as soon as they cost more than `Limits` allows."""
+        """The rows of these row groups. Raises as soon as they exceed `Limits`."""
         with self._open() as (file, source):
             yield from self._bounded(file, source, groups, columns)
 

@@ -1,8 +1,8 @@
 """Reading checkpoints: classic, multi-part and V2 (JSON or Parquet, with or without sidecars).
 
-In: the names of one checkpoint. Out: its small actions (protocol, metadata, ...) without touching the file list,
-or its files as Arrow batches. Whatever is wrong with a checkpoint
-is ``CorruptLogError``, so that the caller falls back to an older one. PROTOCOL.md, "Checkpoints".
+In: the names of one checkpoint. Out: its small actions (protocol, metadata, ...) without reading the file list,
+or its files as Arrow batches. Any defect of a checkpoint raises ``CorruptLogError``, so that the caller falls back to
+an older one. PROTOCOL.md, "Checkpoints".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ LOG_DIRECTORY = "_delta_log"
 
 _SMALL = ("protocol", "metaData", "txn", "domainMetadata", "sidecar", "checkpointMetadata")
 
-# An empty list or map has no leaf with a value, so it is not read: what its absence means.
+# An empty list or map has no leaf with a value, so it is not read. These values replace it.
 _EMPTY: dict[str, dict[str, Any]] = {"metaData": {"partitionColumns": [], "configuration": {}, "format": {}}}
 
 _NONE: Mapping[str, CheckpointParquet] = {}
@@ -56,7 +56,7 @@ class CheckpointReader:
     def _small(
         self, checkpoint: CheckpointFiles, keys: Collection[str], opened: Mapping[str, CheckpointParquet] = _NONE
     ) -> list[Action]:
-        """Those with ``keys``. ``opened`` are files of it whose footers were read already."""
+        """The small actions with these ``keys``. ``opened`` are files of the checkpoint with footers already read."""
         found: list[Action] = []
         for name in checkpoint.names:
             with self._reading(name, checkpoint.version):
@@ -79,17 +79,18 @@ class CheckpointReader:
     ) -> Iterator[pa.RecordBatch]:
         """The live files at the checkpoint, as batches of ``FILES_SCHEMA``; with ``pruner`` those that may match.
 
-        Those that ``newest`` speaks of are left out. ``without`` are the names of sidecars to be passed over. Without
-        ``statistics``, most of what a checkpoint holds need not be read: they are null. With ``typed`` there is a last
-        column ``stats_parsed`` of this type. Raises as `small_actions`.
+        Files in ``newest`` are left out. ``without`` are the names of sidecars to skip. Without ``statistics`` these
+        columns are null, and most of the checkpoint need not be read. With ``typed`` there is a last column
+        ``stats_parsed`` of this type. Raises as `small_actions`.
         """
         names = [name for name in files.FILES_SCHEMA.names if statistics or name != "stats"]
         pieces = self._pieces(checkpoint, AddFile.KEY, [*names, STATS_PARSED] if typed else names, pruner, without)
         return self._converted(checkpoint, pieces, partial(files.adds_of_batch, statistics=typed), newest or {})
 
     def removes(self, checkpoint: CheckpointFiles, newest: files.Newest | None = None) -> Iterator[pa.RecordBatch]:
-        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, but those of files that ``newest``
-        speaks of. Raises as `small_actions`.
+        """The tombstones at the checkpoint, as batches of ``TOMBSTONES_SCHEMA``, without files in ``newest``.
+
+        Raises as `small_actions`.
         """
         pieces = self._pieces(checkpoint, RemoveFile.KEY, files.TOMBSTONES_SCHEMA.names)
         return self._converted(checkpoint, pieces, files.removes_of_batch, newest or {})
@@ -102,10 +103,10 @@ class CheckpointReader:
         return [action for action in self._small(checkpoint, (Sidecar.KEY,), opened) if type(action) is Sidecar]
 
     def untouched_adds(self, sidecar: Sidecar, version: int, schema: pa.Schema, newest: files.Newest) -> int | None:
-        """How many files a sidecar holds, if it can stand in another checkpoint just as it is; else None.
+        """How many files a sidecar holds, if another checkpoint can reuse it unchanged; else None.
 
-        So it is where it has just the columns of ``schema``, the size it is said to have, files only, and ``newest``
-        speaks of none of these. Raises as `small_actions`.
+        It can if it has exactly the columns of ``schema``, the recorded size, only files, and none of the files in
+        ``newest``. Raises as `small_actions`.
         """
         with self._reading(SIDECARS, version):
             name = sidecar_name(sidecar)
@@ -141,7 +142,7 @@ class CheckpointReader:
                         pass
 
     def size_bytes(self, checkpoint: CheckpointFiles) -> int:
-        """What all its files take, sidecars included. Raises as `small_actions`."""
+        """The total size of the checkpoint's files, sidecars included. Raises as `small_actions`."""
         names = checkpoint.names
         top_level = sum(self._store.log.stat(name).size for name in names)
         if checkpoint.kind is not LogFileKind.V2_CHECKPOINT:
@@ -155,16 +156,16 @@ class CheckpointReader:
         convert: Callable[[pa.RecordBatch], pa.RecordBatch | None],
         newest: files.Newest,
     ) -> Iterator[pa.RecordBatch]:
-        """What the pieces hold, in order: small ones two at a time, of a large one each batch while the next is read.
+        """The contents of the pieces, in order. Small pieces are read two at a time, large ones batch by batch.
 
-        What does not convert names the file it is in.
+        A conversion error names the file.
         """
 
         def finished(batch: pa.RecordBatch) -> pa.RecordBatch | None:
             converted = convert(batch)
             if converted is None:
                 return None
-            converted.validate(full=True)  # Parquet lets any bytes pass for text
+            converted.validate(full=True)  # Parquet accepts any bytes as a string
             return files.left_after(newest, converted)
 
         def batches(piece: Piece) -> Iterator[pa.RecordBatch]:
@@ -234,7 +235,7 @@ class CheckpointReader:
                 for root in left:
                     left[root] -= batch.num_rows - batch.column(root).null_count
                 if not any(left.values()):
-                    break  # behind them stand a million files, of whose nulls nobody needs to be told
+                    break  # only file actions follow, perhaps a million, and their rows are null here
         return found
 
     def _parquet(self, name: str) -> CheckpointParquet:
@@ -270,7 +271,7 @@ def _as_rows(table: pa.Table, root: str) -> Iterator[pa.RecordBatch]:
 
 
 def sidecar_name(sidecar: Sidecar) -> str:
-    """Sidecars stand in the table's own folder, so of a longer path only the last segment counts."""
+    """The name of a sidecar below the log. Only the last segment of its path counts: sidecars have one folder."""
     from urllib.parse import unquote
 
     name = unquote(sidecar.path).replace("\\", "/").rsplit("/", 1)[-1]
@@ -306,7 +307,7 @@ def _set_rows(column: pa.StructArray) -> list[int]:
 
 
 def _completed(root: str, row: dict[str, Any]) -> dict[str, Any]:
-    """The row with what empty lists and maps stand for put back."""
+    """The row with the values of empty lists and maps restored."""
     values = {**_EMPTY.get(root, {}), **{key: value for key, value in row.items() if value is not None}}
     if root == "metaData" and isinstance(values["format"], dict) and isinstance(values["format"].get("options"), list):
         values["format"] = {**values["format"], "options": dict(values["format"]["options"])}

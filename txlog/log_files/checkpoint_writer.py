@@ -1,7 +1,7 @@
-"""Writing one checkpoint: classic, or V2 where the table asks for it, then the hint that names it.
+"""Writes one checkpoint: classic, or V2 if the table asks for it, then the hint that names it.
 
-In: a table state. Out: the checkpoint as it stands in the log, complete, durable and counted before anybody can see
-it, or nothing where the table needs none of ours. What a checkpoint holds is decided in ``log/checkpoint/``.
+In: a table state. Out: the checkpoint in the log, complete, durable and verified before any reader can see it, or
+nothing if the table must have no checkpoint from txlog. ``log/checkpoint/`` decides what a checkpoint holds.
 PROTOCOL.md, "Checkpoints", "Sidecar Files", "Last Checkpoint File".
 """
 
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class CheckpointWriter:
-    """Writes the checkpoints of one table. Thread-safe; two at once, here or elsewhere, do each other no harm."""
+    """Writes the checkpoints of one table. Thread-safe. Concurrent writers, also in other processes, are safe."""
 
     def __init__(self, store: TableStore, limits: Limits) -> None:
         self._store = store.log
@@ -71,14 +71,14 @@ class CheckpointWriter:
         checkpoint = self._readable(name, state.version, build, lambda built: built.body)
         totals = _totals(live)
         if not self._publish(name, checkpoint.body):
-            return None, totals  # somebody else's; it is theirs to point at, and ours never to overwrite
+            return None, totals  # another writer's checkpoint, which that writer's hint names
         self._publish_hint(state.version, checkpoint.hint)
         return CheckpointFiles(state.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body)), totals
 
     # --- V2 ----------------------------------------------------------------------------------------------------
 
     def _write_v2(self, state: TableState) -> tuple[CheckpointFiles, Totals | None]:
-        """Under a name of its own: where one stands at this version already, a second would only be in the way."""
+        """Write under a unique name, unless this version already has a checkpoint: a second one would be of no use."""
         newest_checkpoint = self._files.newest_checkpoint(state)
         if newest_checkpoint is not None and newest_checkpoint.version == state.version:
             return newest_checkpoint, None
@@ -109,10 +109,10 @@ class CheckpointWriter:
     def _increment(
         self, state: TableState, base: CheckpointFiles, columns: FileColumns
     ) -> tuple[list[StoredSidecar], pa.Table, pa.Table] | None:
-        """The sidecars of ``base`` that serve again, the files of no such sidecar, all tombstones; None without any.
+        """The sidecars of ``base`` to reuse, the files in no such sidecar, and all tombstones; None if there are none.
 
-        ``base`` must be the newest checkpoint, not only the newest one known: a log cleanup takes the sidecars that
-        older ones alone name.
+        ``base`` must be the newest checkpoint, not only the newest known one: a log cleanup deletes sidecars that only
+        older checkpoints name.
         """
         try:
             newest = self._files.newest_after(state, base)
@@ -126,7 +126,7 @@ class CheckpointWriter:
             live = with_added(adds, newest, None, columns.statistics)
             return kept, live, reconcile_tombstones(self._reader.removes(base), newest)
         except (CorruptLogError, NotFoundError) as error:
-            logger.warning("%s: a whole checkpoint is written, since the last cannot be read: %s", self._table, error)
+            logger.warning("%s: writing a full checkpoint, since the last one cannot be read: %s", self._table, error)
             return None
 
     def _untouched(self, base: CheckpointFiles, columns: FileColumns, newest: Newest) -> list[StoredSidecar]:
@@ -169,20 +169,20 @@ class CheckpointWriter:
 
     def _publish_new(self, name: str, body: bytes | memoryview) -> None:
         if not self._publish(name, body):
-            raise StorageError(f"{name} is there already, with other bytes", table=self._table, path=name)
+            raise StorageError(f"{name} exists already with different content", table=self._table, path=name)
 
     def _publish(self, name: str, body: bytes | memoryview) -> bool:
-        """Whether ``name`` now has these bytes, durably; not where somebody else's stand there.
+        """Publish ``name``, and return whether it now holds these bytes durably, not those of another writer.
 
-        Raises ``StorageError`` where that stays open, or where a power cut may take it away again.
+        Raises ``StorageError`` if that is unknown, or if a power cut could undo it.
         """
         outcome = self._store.put_if_absent(name, body)
         if outcome is PutOutcome.WRITTEN:
             return True
         if outcome is PutOutcome.NOT_DURABLE:
             raise StorageError(
-                f"{name} can be seen, but its directory could not be synced: it is not pointed at, since a power cut"
-                " may take it away again",
+                f"{name} is visible, but its directory could not be synced: the hint does not name it, since a power"
+                " cut could undo it",
                 table=self._table,
                 path=name,
             )
@@ -190,7 +190,7 @@ class CheckpointWriter:
             found_bytes = self._store.stat(name).size
         except NotFoundError as error:
             raise StorageError(
-                f"the answer to the write of {name} was lost, and it is not there: write it again",
+                f"the answer to the write of {name} was lost, and the file does not exist: write it again",
                 table=self._table,
                 path=name,
             ) from error

@@ -1,6 +1,6 @@
-"""Reading commits by name: one, the next ones, or all that a segment's plan asks for.
+"""Reads commits by name: one, the next ones, or all commits of a segment's plan.
 
-In: versions. Out: ``Commit`` values in ascending order. A listing is never believed to be complete; only a
+In: versions. Out: ``Commit`` values in ascending order. A listing is never assumed to be complete; only a
 direct "not found" counts. PROTOCOL.md, "Delta Log Entries", "Log Compaction Files".
 """
 
@@ -48,7 +48,7 @@ class CommitReader:
         return parse_commit(body, version, table=self._store.uri, limits=self._limits, files=files)
 
     def following(self, version: int, *, files: bool, most: int) -> list[Commit]:
-        """Up to ``most`` commits after ``version``, by asking for each until one is absent."""
+        """Up to ``most`` commits after ``version``, requested one after another until one is absent."""
         found: list[Commit] = []
         while len(found) < most:
             try:
@@ -77,7 +77,7 @@ class CommitReader:
         try:
             return (self._read_compacted(file, files=files),)
         except (CorruptLogError, NotFoundError) as error:
-            logger.warning("%s: reading single commits, since a compacted file fails: %s", self._store.uri, error)
+            logger.warning("%s: reading single commits, since a compacted file is bad: %s", self._store.uri, error)
             return [self.read(version, files=files) for version in range(file.first_version, file.version + 1)]
 
     def _read_compacted(self, file: LogFile, *, files: bool) -> Commit:
@@ -86,15 +86,15 @@ class CommitReader:
             body, file.name, version=file.version, table=self._store.uri, limits=self._limits, files=files
         )
         actions = [action for action in parsed if action is not None and type(action) is not CommitInfo]
-        # Reconciled, no two speak of one file. Where they do all the same, they stand newest first, as the
-        # Delta kernel reads and some writers write them; the newest is to be applied last.
+        # After reconciliation, each file has one action. If a writer kept several, the newest comes first, as the
+        # Delta kernel reads and some writers write them; the newest must be applied last.
         actions.reverse()
         if not body.strip():
             raise CorruptLogError(f"{file.name} is empty", table=self._store.uri, path=file.name)
         return Commit(file.version, tuple(actions), None, len(body), not files)
 
     def _map(self, read: Callable[[T], R], wanted: Sequence[T]) -> Iterator[R]:
-        """In order; in parallel where each read is a request and there are many. A window bounds the memory."""
+        """Read in order; in parallel if each read is a request and there are many. A window bounds the memory."""
         if self._store.log.capabilities.has_cheap_calls or len(wanted) < _PARALLEL_FROM:
             yield from map(read, wanted)
             return

@@ -1,8 +1,8 @@
 """One table's log as the rest of txlog sees it: states, commits, files, time travel, checkpoints.
 
-In: a ``TableStore``. Out: immutable values. It remembers the newest state, so that the next append asks for one
-name only, and the live files as long as somebody holds them. Thread-safe. How a version is put together is in
-``state_loader``, its files in ``file_loader``; what a checkpoint holds is in ``log/checkpoint/``.
+In: a ``TableStore``. Out: immutable values. It remembers the newest state, so that the next append requests one
+name only, and the live files as long as a caller holds them. Thread-safe. ``state_loader`` loads a version,
+``file_loader`` its files; ``log/checkpoint/`` decides what a checkpoint holds.
 PROTOCOL.md, "Action Reconciliation".
 """
 
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 __all__ = ["CommitSummary", "DeltaLog"]
 
 _BUILT_ON_MAX_S = 3600.0
-"""A state confirmed longer ago is not followed commit by commit: its successors may have been cleaned up."""
+"""A state confirmed longer ago is loaded in full, not advanced by commits: its successors may have been cleaned up."""
 _FRESH_MAX_S = 60.0
-"""Where a look at the log costs a request, a state confirmed this recently is taken as it is."""
+"""On stores where reading the log takes a request, a state confirmed this recently is used without one."""
 _LONG_TAIL_COMMITS = 10
-"""Reading so many commits costs more than to read the hint, which may name a newer checkpoint."""
+"""Reading this many commits costs more than reading the hint, which may name a newer checkpoint."""
 _MANY_FILES = 100_000
-"""The statistics of so many listed files take longer to parse than a checkpoint takes to give them typed."""
+"""Parsing the statistics of this many listed files takes longer than reading typed ones from a checkpoint."""
 _FAR_COMMITS = 64
-"""Reading so many commits costs more than a listing, which shows a checkpoint that the hint does not name."""
+"""Reading this many commits costs more than a listing, which shows checkpoints that the hint does not name."""
 
 
 class DeltaLog:
@@ -93,7 +93,7 @@ class DeltaLog:
             return self.reload()
         self._remember(newest, asked)
         if newest is not known and self._tip is None and self.store.log.capabilities.has_cheap_calls:
-            return self.reload()  # its own commit went while those after it were asked for
+            return self.reload()  # its own commit was cleaned up while the next ones were requested
         return newest
 
     def reload(self) -> TableState:
@@ -114,10 +114,10 @@ class DeltaLog:
         return self._remember(fresh, asked)
 
     def still_has(self, state: TableState) -> bool:
-        """Whether ``state``'s own commit is there; True where a look is not free.
+        """Whether the commit of ``state`` still exists; True without a check if a check takes a request.
 
-        Raises ``CorruptLogError`` where it is another file than it was, of another table: one that was dropped and
-        made again has commits of the same names.
+        Raises ``CorruptLogError`` if the file belongs to another table: a table that was dropped and created again has
+        commits of the same names.
         """
         if not self.store.log.capabilities.has_cheap_calls:
             return True
@@ -136,15 +136,15 @@ class DeltaLog:
         return math.inf if self._established is None else ambient.age_s(self._established)
 
     def state_is_fresh(self) -> bool:
-        """Whether the known state was confirmed so recently that it is relied on without a request to the store.
+        """Whether the known state was confirmed recently enough to use it without a request to the store.
 
-        A minute ago at most, less where the log's retention is short.
+        The limit is a minute, or less if the log's retention is short.
         """
         known = self._state
         return known is not None and self.state_age_s() <= trusted_s(known.properties, _FRESH_MAX_S)
 
     def state_at(self, version: int) -> TableState:
-        """One version, files apart. Raises ``NotFoundError`` where it is not there yet, or can no longer be read."""
+        """One version, without its files. Raises ``NotFoundError`` if it does not exist, or can no longer be read."""
         known = self._state
         if known is not None and known.version == version:
             return known
@@ -166,11 +166,11 @@ class DeltaLog:
         return True
 
     def advance(self, state: TableState | None, commit: Commit) -> TableState:
-        """The state after ``commit``, remembered: nobody reads it again. None for the commit that creates the table."""
+        """The state after ``commit``, remembered so that no commit is read twice. ``state`` is None for a new table."""
         return self._remember(advance(state, commit), ambient.instant())
 
     def learn_totals(self, version: int, totals: Totals) -> None:
-        """Let the known state, and those that follow it, tell totals that were counted at ``version``."""
+        """Add totals that were counted at ``version`` to the known state and to those that follow it."""
         known = self._state
         if known is None or known.totals is not None or known.version < version:
             return
@@ -244,9 +244,9 @@ class DeltaLog:
         return live
 
     def matching_files(self, state: TableState, predicate: Predicate) -> pa.Table:
-        """Those live files that may hold a row the predicate keeps, by partition values and statistics.
+        """The live files that may hold a row that matches the predicate, by partition values and statistics.
 
-        Of a checkpoint only the row groups and columns are read that this needs. Raises as `files`.
+        Reads only the row groups and columns of a checkpoint that this needs. Raises as `files`.
         """
         from txlog.skipping.many_files import FilePruner, prune_files
 
@@ -264,7 +264,7 @@ class DeltaLog:
         return live.filter(prune_files(live, *judged_by, parallel_map))
 
     def _held_files(self, state: TableState) -> tuple[int, pa.Table | None]:
-        """The newest list at or before ``state`` that somebody still holds, and its version."""
+        """The version and the newest list of files at or before ``state`` that a caller still holds."""
         version, reference = self._live or (0, None)
         return version, reference() if reference is not None and version <= state.version else None
 
@@ -276,9 +276,9 @@ class DeltaLog:
             return self._files.files_and_tombstones(self._on_short_tail(state))
 
     def _on_short_tail(self, state: TableState) -> TableState:
-        """``state`` on the newest checkpoint up to it, looked for where more commits follow its own than that costs.
+        """``state`` based on the newest checkpoint up to it, if it has so many commits that a search pays off.
 
-        A handle that stays open follows the log commit by commit, while others write the checkpoints.
+        A handle that stays open follows the log commit by commit, while other writers write the checkpoints.
         """
         if state.version - state.segment.first_commit < _LONG_TAIL_COMMITS:
             return state
@@ -293,14 +293,14 @@ class DeltaLog:
     # --- time --------------------------------------------------------------------------------------------
 
     def timestamp_ms(self, version: int) -> int:
-        """When a version was committed: its in-commit timestamp, else the time of its file.
+        """When a version was committed: its in-commit timestamp, else the modification time of its file.
 
         Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``.
         """
         return self._times.of_version(version)
 
     def version_at(self, timestamp_ms: int) -> int:
-        """The newest version committed at or before ``timestamp_ms``: the newest of all for a time after its commit.
+        """The newest version committed at or before ``timestamp_ms``. For a time in the future, the newest of all.
 
         Raises ``NotFoundError`` where that lies before the first readable version.
         """
@@ -342,20 +342,21 @@ class DeltaLog:
         return state.version
 
     def make_durable(self, state: TableState) -> None:
-        """Have the commit of ``state``, and those below it that others left unsynced, on disk before a file that tells
-        of it is. After a power cut that file would tell of a version that never was, or its commit would follow a hole.
+        """Sync the commit of ``state``, and unsynced ones of other writers below it, before a file that refers to it.
+
+        Otherwise, after a power cut, that file could refer to a version that is lost, or that follows a gap.
         Raises ``StorageError``.
         """
         unsynced = unsynced_versions(self, state.version, state.newest_foreign, -1, keeps_order=False)
         for version in reversed(unsynced):
-            with contextlib.suppress(NotFoundError):  # a copied table may hold it as a checkpoint only
+            with contextlib.suppress(NotFoundError):  # a copied table may have only a checkpoint of this version
                 self.store.log.make_durable(commit_name(version))
 
     def on_newest_checkpoint(self, state: TableState) -> TableState:
-        """``state`` on the newest checkpoint up to it, where another writer wrote one since.
+        """``state`` based on the newest checkpoint up to it, which another writer may have written since.
 
-        The hint ``_last_checkpoint`` tells; where it cannot be true or is far behind, a listing does. The known state,
-        and those that follow it, start from it too. Raises ``StorageError``.
+        The hint ``_last_checkpoint`` names it. If the hint cannot be true or is far behind, a listing does. The known
+        state, and those that follow it, then start from this checkpoint too. Raises ``StorageError``.
         """
         known = state.segment.checkpoint
         hint = self._loader.read_hint()
@@ -375,7 +376,7 @@ class DeltaLog:
             for name in checkpoint.names:
                 self.store.log.stat(name)
         except NotFoundError:
-            return False  # a hint may be stale, and would then keep everybody from writing the next one
+            return False  # a stale hint must not keep every writer from writing the next checkpoint
         return True
 
     def _adopt(self, checkpoint: CheckpointFiles) -> None:

@@ -1,4 +1,4 @@
-"""Which commits a power cut may still take away: those on top of the log whose writers do not sync.
+"""Finds commits that a power cut could still undo: the newest ones of the log, if their writers do not sync.
 
 In: a log and the version to build on. Out: versions to make durable before the next commit, or a checkpoint of that
 version, is. A hole below a durable commit would make the table unreadable; deltalake and Spark leave it to the kernel
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["unsynced_versions"]
 
-_WRITTEN_BACK_MS = 120_000  # by then a kernel has written by itself what nobody synced
+_WRITTEN_BACK_MS = 120_000  # by then a kernel has written unsynced pages to disk by itself
 
 
 def unsynced_versions(
@@ -27,9 +27,9 @@ def unsynced_versions(
     """Versions up to ``version``, newest first, that may not be on disk.
 
     ``newest_foreign`` is the newest version, up to ``version`` or above it, that another engine may have committed.
-    ``durable_version`` and all below it were made durable by this handle, -1 where it has made none: then ``version``
-    is not trusted whoever wrote it, since the table may be a copy. Below a commit of txlog's all is on disk, since its
-    writer has seen to it; so is itself, where the disk ``keeps_order`` of names, and our own sync is its, too.
+    This handle has made ``durable_version`` and all below it durable, -1 if none: then ``version`` is not trusted even
+    if txlog wrote it, since the table may be a copy. Everything below a txlog commit is on disk, since its writer
+    synced it first. The commit itself is on disk too, if the disk ``keeps_order`` of names: our own sync covers it.
     """
     is_settled_by_ours = durable_version >= 0 and newest_foreign < version and keeps_order
     if durable_version >= version or is_settled_by_ours:
@@ -45,7 +45,7 @@ def _may_be_unsynced(log: DeltaLog, version: int, newest_foreign: int) -> bool:
         return False
     try:
         age_ms = ambient.now_ms() - log.store.log.stat(commit_name(version)).modified_ms
-        age_ms -= int(1000 * ambient.suspended_s())  # perhaps since then, and meanwhile nothing is written back
+        age_ms -= int(1000 * ambient.suspended_s())  # nothing is written back while suspended
         return age_ms < _WRITTEN_BACK_MS and log.read_commit(version, files=False).is_foreign
     except NotFoundError:
         return False

@@ -1,8 +1,8 @@
-"""The files of one version from the store: the checkpoint's, then what the commits after it say of them.
+"""Loads the files of one version from the store: those of the checkpoint, changed by the commits after it.
 
 In: a ``TableState``. Out: its live files and tombstones as Arrow tables; with a predicate only the files that may
-match, of which only what is needed is read. Where the checkpoint or a commit after it is damaged or was cleaned up, the
-newest other checkpoint that the log has takes its place. PROTOCOL.md, "Action Reconciliation".
+match, and only the data needed to decide that is read. If the checkpoint or a later commit is damaged or was cleaned
+up, the newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Reconciliation".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 class FileLoader:
     """Loads the files of versions of one table. Thread-safe.
 
-    ``found`` is called with a checkpoint that had to take the place of another one, for whoever reads next.
+    ``found`` is called with a checkpoint that replaced another one, so that later reads use it.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class FileLoader:
         self._looked_up: tuple[tuple[str, ...], int] = ((), 0)
 
     def files(self, state: TableState, pruner: FilePruner | None = None) -> pa.Table:
-        """The live files of ``state``; with ``pruner`` those that may match, of which only what is needed is read.
+        """The live files of ``state``; with ``pruner`` only those that may match.
 
         Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError`` (cleaned up).
         """
@@ -64,9 +64,9 @@ class FileLoader:
     def files_and_tombstones(
         self, state: TableState, statistics: pa.StructType | None = None
     ) -> tuple[pa.Table, pa.Table]:
-        """The live files and the tombstones of ``state``, all that the log still tells of. Raises as `files`.
+        """The live files of ``state`` and all tombstones still in the log. Raises as `files`.
 
-        With ``statistics`` the files have typed statistics too, of this type, as their last column.
+        With ``statistics`` the files also have typed statistics of this type, in the last column.
         """
 
         def read(checkpoint: CheckpointFiles | None, newest: Newest) -> tuple[pa.Table, pa.Table]:
@@ -90,13 +90,13 @@ class FileLoader:
         return coalesced(reconcile(known.to_batches(), newest))
 
     def newest_checkpoint(self, state: TableState) -> CheckpointFiles | None:
-        """The newest checkpoint up to ``state`` that the log has, whoever wrote it. Raises ``StorageError``."""
+        """The newest checkpoint up to ``state`` in the log, written by any engine. Raises ``StorageError``."""
         known = state.segment.checkpoint
         listing = read_listing(self._store.log.list_from(version_prefix(known.version if known else 0)))
         return next((found for found in listing.checkpoints if found.version <= state.version), known)
 
     def checkpoint_bytes(self, checkpoint: CheckpointFiles) -> int:
-        """What all files of a checkpoint take. Where neither listing nor hint told, it is looked up, once.
+        """The total size of a checkpoint's files. If neither listing nor hint recorded it, it is looked up, once.
 
         Raises ``CorruptLogError``, ``StorageError``, ``NotFoundError``.
         """
@@ -107,11 +107,11 @@ class FileLoader:
         return self._looked_up[1]
 
     def newest_after(self, state: TableState, checkpoint: CheckpointFiles) -> Newest:
-        """What the commits from ``checkpoint`` to ``state`` say of files. Raises as `files`."""
+        """The newest file actions of the commits from ``checkpoint`` to ``state``. Raises as `files`."""
         return self._fold_tail(LogSegment(state.version, checkpoint))
 
     def _read(self, state: TableState, read: Callable[[CheckpointFiles | None, Newest], T]) -> T:
-        """``read`` of the checkpoint and of what the commits after it say; of another checkpoint where that fails."""
+        """Call ``read`` with the checkpoint and the file actions after it. If that fails, try another checkpoint."""
         segment = state.segment
         replacement = _Replacement(state)
         while True:
@@ -128,7 +128,7 @@ class FileLoader:
                 failed, segment = segment, replacement.choose(listing, segment, error)
                 if isinstance(error, CorruptLogError) or segment.first_commit <= failed.first_commit:
                     logger.warning("%s: falling back to an older checkpoint or the commits: %s", self._table, error)
-                continue  # a log that was cleaned up starts at a newer checkpoint, which is no cause for alarm
+                continue  # a cleaned-up log starts at a newer checkpoint: no warning needed
             if segment is not state.segment and segment.checkpoint is not None:
                 self._found(segment.checkpoint)
             return found
@@ -138,7 +138,7 @@ class FileLoader:
 
 
 class _Replacement:
-    """Which segment of ``state`` to read after another one failed; each of them at most once."""
+    """Chooses another segment of ``state`` after one failed. Each segment is tried at most once."""
 
     def __init__(self, state: TableState) -> None:
         self._state = state
@@ -146,13 +146,13 @@ class _Replacement:
         self._first: tuple[CheckpointFiles, CorruptLogError | NotFoundError] | None = None
 
     def exclude(self, checkpoint: CheckpointFiles | None, error: CorruptLogError | NotFoundError) -> None:
-        """Do not choose ``checkpoint``, which cannot be read, again."""
+        """Never choose ``checkpoint``, which cannot be read, again."""
         if checkpoint is not None:
             self._excluded |= {checkpoint.names}
             self._first = self._first or (checkpoint, error)
 
     def choose(self, listing: LogListing, failed: LogSegment, error: CorruptLogError | NotFoundError) -> LogSegment:
-        """The best segment that ``listing`` shows and that was not tried. Raises what stands in the way."""
+        """The best segment in ``listing`` that was not tried yet. Raises the reason if there is none."""
         segment = choose_segment(listing, target=self._state.version, excluded=self._excluded)
         if segment is None or (segment.checkpoint is None and 0 not in listing.commits):
             raise self._failure(listing, error) from error

@@ -1,7 +1,7 @@
-"""Loading one version from the store: checksum file or checkpoint, then commits, with a way back where one fails.
+"""Loads one version from the store: checksum file or checkpoint, then commits, with a fallback if one fails.
 
-In: a table's store. Out: a ``TableState`` (its files: ``file_loader``). A corrupt or missing hint, checksum or
-checkpoint costs time and a warning, never a wrong answer; a commit that is absent when asked for by name is a gap.
+In: a table's store. Out: a ``TableState`` (``file_loader`` loads its files). A corrupt or missing hint, checksum or
+checkpoint costs time and a warning, never a wrong result; a commit that is absent when requested by name is a gap.
 PROTOCOL.md, "Action Reconciliation", "Last Checkpoint File", "Version Checksum File".
 """
 
@@ -27,7 +27,7 @@ from txlog.util.logs import logger
 __all__ = ["StateLoader", "as_corrupt"]
 
 _PROBED = 256
-"""So many commits after the hint's checkpoint are looked for before a listing shows whether there is a newer one."""
+"""How many commits after the hint's checkpoint are requested before a listing is made to find a newer checkpoint."""
 
 
 class StateLoader:
@@ -52,13 +52,13 @@ class StateLoader:
         return self._with_commit_timestamp(state)
 
     def load_at(self, version: int) -> TableState:
-        """One version. Raises ``NotFoundError`` where it is not there (yet, or any more), else as `load`."""
+        """One version. Raises ``NotFoundError`` if it does not exist (yet, or no longer), else as `load`."""
         hint = self.read_hint()
         usable = hint if hint and hint.version <= version else None
         return self._with_commit_timestamp(self._load_listed(version, usable))
 
     def catch_up(self, state: TableState) -> TableState:
-        """``state`` moved to the newest version, by asking for commit after commit by name."""
+        """``state`` advanced to the newest version, by requesting commit after commit by name."""
         listable = self._store.log.capabilities.lists_completely
         most = 4 if listable else _PROBED
         while True:
@@ -69,19 +69,19 @@ class StateLoader:
             if len(following) < most:
                 return state
             if listable:
-                # Many follow: a listing names them all at the price of one request, so they are read at once.
+                # Many commits follow: one listing request names them all, so that they are read in parallel.
                 last = self._list(state.version + 1).latest_version
                 state = self._advanced(state, self._commits.read_range(state.version + 1, last, files=False))
 
     def read_hint(self) -> LastCheckpoint | None:
-        """What ``_last_checkpoint`` says; None where it is absent or not understood. Raises ``StorageError``."""
+        """The hint in ``_last_checkpoint``; None if it is absent or not understood. Raises ``StorageError``."""
         try:
             body = self._store.log.read(LAST_CHECKPOINT)
         except NotFoundError:
             return None
         hint = parse_last_checkpoint(body)
         if hint is None:
-            logger.warning("%s: %s is not understood and passed over", self._table, LAST_CHECKPOINT)
+            logger.warning("%s: %s is not understood and ignored", self._table, LAST_CHECKPOINT)
         return hint
 
     def _advanced(self, state: TableState, commits: Iterable[Commit]) -> TableState:
@@ -93,7 +93,7 @@ class StateLoader:
         return state if segment is state.segment else builder.build(segment, table=self._table)
 
     def _probe_from(self, hint: LastCheckpoint) -> TableState | None:
-        """The state by names alone: the hinted checkpoint, then commit after commit. None where a listing is due."""
+        """Load without a listing: the hinted checkpoint, then commit after commit. None if a listing is needed."""
         if hint.files is None:
             return None
         sizes = self._sizes_after(hint.version)
@@ -116,7 +116,7 @@ class StateLoader:
         except CorruptLogError as error:
             if error.path not in hint.files.names:
                 raise
-            return None  # reported by the listed load, which looks at it again
+            return None  # the load with a listing reads it again and reports the error
         return self._advanced(state, following) if len(following) < _PROBED else None
 
     def _load_listed(self, target: int | None, hint: LastCheckpoint | None) -> TableState:
@@ -126,7 +126,7 @@ class StateLoader:
         except NotFoundError as error:
             if target is None and isinstance(error, TableNotFoundError):
                 raise
-            # The log may have been cleaned up under our feet, or the hint be stale: look once more, at all of it.
+            # The log may have been cleaned up meanwhile, or the hint may be stale: list the whole log once more.
             return self._load_whole(target)
 
     def _load_whole(self, target: int | None) -> TableState:
@@ -143,7 +143,7 @@ class StateLoader:
         excluded: frozenset[tuple[str, ...]] = frozenset()
         failure: CorruptLogError | None = None
         if target is not None and 0 <= listing.latest_version < target:
-            # One look, before all versions up to a target that may be far away are asked for by name.
+            # One check first: the target may be far away, and all versions up to it would be requested by name.
             self._store.log.stat(commit_name(target))
         while True:
             segment = choose_segment(listing, target=target, excluded=excluded)
@@ -167,7 +167,7 @@ class StateLoader:
             return self._fold(StateBuilder(base), segment)
 
     def _fold_all(self, segment: LogSegment, failure: CorruptLogError | None) -> TableState:
-        """From the first commit on. Where the log no longer has it, the checkpoint that failed is the cause."""
+        """Load from the first commit. If the log no longer has it, the error names the checkpoint that failed."""
         try:
             return self._fold(StateBuilder(), segment)
         except NotFoundError:
@@ -185,9 +185,9 @@ class StateLoader:
     # --- checksum files ----------------------------------------------------------------------------------
 
     def _from_newest_checksum(self, listing: LogListing, segment: LogSegment) -> TableState | None:
-        """The state from the newest checksum file that the listing shows, where that saves reading.
+        """The state from the newest checksum file in the listing, if that saves reading.
 
-        Only where the files of the version can be found, too: a log that lost its start is to be told of at once.
+        Only if the files of the version can be found too: a log that lost its start must be reported at once.
         """
         if segment.checkpoint is None and 0 not in listing.commits:
             return None
@@ -205,7 +205,7 @@ class StateLoader:
     def _from_checksum(self, version: int, segment: LogSegment) -> TableState | None:
         """The state of ``segment`` from ``version.crc`` and the commits after it; None where that file does not serve.
 
-        It is believed only beside the commit of its version, and where it says everything but the files.
+        The file is used only if the commit of its version exists, and if it has everything but the list of files.
         """
         try:
             body = self._store.log.read(checksum_name(version))
@@ -214,7 +214,7 @@ class StateLoader:
             return None
         found = parse_checksum(body, version, limits=self._limits)
         if found is None or not found.agrees_with(commit):
-            logger.warning("%s: %s is damaged or of another commit: passed over", self._table, checksum_name(version))
+            logger.warning("%s: %s is damaged or of another commit: ignored", self._table, checksum_name(version))
             return None
         if not found.is_whole:
             return None
@@ -226,8 +226,8 @@ class StateLoader:
         try:
             state.schema, state.properties  # noqa: B018 -- parsed as they are asked for
             check_can_read(state.protocol, state.metadata)
-        except TxlogError as error:  # the checkpoint, which decides, may say the same
-            logger.warning("%s: %s is passed over: %s", self._table, checksum_name(version), error)
+        except TxlogError as error:  # the checkpoint decides, and may raise the same error
+            logger.warning("%s: %s is ignored: %s", self._table, checksum_name(version), error)
             return None
         return state
 
@@ -236,7 +236,7 @@ class StateLoader:
         return file.size if file is not None else self._store.log.stat(commit_name(version)).size
 
     def _sizes_after(self, version: int) -> list[int]:
-        """The sizes of the commits after ``version``, asked for by name, at most so many as are probed."""
+        """The sizes of the commits after ``version``, requested by name, at most `_PROBED` of them."""
         sizes: list[int] = []
         with contextlib.suppress(NotFoundError):
             while len(sizes) < _PROBED:
@@ -252,7 +252,7 @@ class StateLoader:
         return builder.build(LogSegment(checkpoint.version, checkpoint), table=self._table)
 
     def _with_commit_timestamp(self, state: TableState) -> TableState:
-        """Where the table keeps in-commit timestamps the next commit needs this one's, and a checkpoint has none."""
+        """Add the commit's timestamp if the table keeps them: the next commit needs it, and a checkpoint has none."""
         if state.in_commit_timestamp_ms is not None or not state.properties.in_commit_timestamps:
             return state
         try:
@@ -268,7 +268,7 @@ class StateLoader:
 
     def _no_table(self) -> TableNotFoundError:
         return TableNotFoundError(
-            "there is no Delta table here: its log has neither a commit nor a checkpoint. Check the location, or"
+            "there is no Delta table here: the log has neither a commit nor a checkpoint. Check the location, or"
             " create the table",
             table=self._table,
         )
@@ -299,7 +299,7 @@ class StateLoader:
 
 
 def as_corrupt(error: CorruptLogError | NotFoundError, checkpoint: CheckpointFiles) -> CorruptLogError:
-    """What it means that a checkpoint cannot be read and nothing older stands in for it."""
+    """The error for a checkpoint that cannot be read and that nothing older can replace."""
     repair = f"The log before this checkpoint is cleaned up, so the table {PUT_BACK}"
     if isinstance(error, CorruptLogError):
         error.repair = repair

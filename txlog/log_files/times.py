@@ -45,7 +45,7 @@ class CommitTimes:
         self._commits = commits
 
     def of_version(self, version: int) -> int:
-        """The time of one commit in ms, as `history` has it. Raises ``NotFoundError``, ``CorruptLogError``."""
+        """The time of one commit in ms, as `history` reports it. Raises ``NotFoundError``, ``CorruptLogError``."""
         commit = self._commits.read(version, files=False)
         if commit.in_commit_timestamp_ms is not None:
             return commit.in_commit_timestamp_ms
@@ -53,32 +53,32 @@ class CommitTimes:
         return times[version] if version in times else self._store.log.stat(commit_name(version)).modified_ms
 
     def version_at(self, timestamp_ms: int, state: TableState) -> int:
-        """The newest version at or before the moment; ``NotFoundError`` where the log does not reach back that far."""
+        """The newest version at or before the moment. Raises ``NotFoundError`` if the log starts after it."""
         times, low, high = self._searched(timestamp_ms, state)
         if state.version not in times:
-            raise NotFoundError("no commit is left in the log to tell the time of a version", table=self._store.uri)
+            raise NotFoundError("the log has no commit left to take the time of a version from", table=self._store.uri)
         earliest_ms = self._time(low, times, state)
         if timestamp_ms < earliest_ms:
             raise NotFoundError(
                 f"{_utc(timestamp_ms)} is before the earliest version that can be read, {low}, of {_utc(earliest_ms)}:"
-                " ask for a later time",
+                " use a later time",
                 table=self._store.uri,
                 version=low,
             )
         return self._newest(timestamp_ms, times, state, low, high)
 
     def newest_until(self, timestamp_ms: int, state: TableState) -> int | None:
-        """The newest readable version at or before the moment, however far in the future; None where there is none."""
+        """The newest readable version at or before the moment, which may be in the future; None if there is none."""
         times, low, high = self._searched(timestamp_ms, state)
         if state.version not in times or self._time(low, times, state) > timestamp_ms:
             return None
         return self._newest(timestamp_ms, times, state, low, high)
 
     def _searched(self, timestamp_ms: int, state: TableState) -> tuple[dict[int, int], int, int]:
-        """The times of files, and the versions among which the one of the moment is.
+        """The times of files, and the range of versions to search for the moment.
 
-        Times before and after in-commit timestamps were enabled do not compare, where the table was copied: the
-        moment they were enabled says on which side to look.
+        In a copied table, times from before and after in-commit timestamps were enabled are not comparable. The time
+        when they were enabled decides which side to search.
         """
         listing = self._list()
         times = self._file_times(listing, state.version)
@@ -135,7 +135,7 @@ class CommitTimes:
         while version >= 0:
             file = listing.commits.get(version)
             try:
-                # A listing is a hint: what it does not show is asked for by name.
+                # A listing may be incomplete: a name that it lacks is requested directly.
                 found.append((file or self._store.log.stat(commit_name(version))).modified_ms)
             except NotFoundError:
                 break
@@ -153,7 +153,7 @@ class CommitTimes:
 def milliseconds(timestamp: Any) -> int:
     """A ``datetime``, ``date`` (its first moment) or ISO 8601 string as ms since the epoch; without a zone it is UTC.
 
-    A whole number is taken for ms since the epoch as it is.
+    An integer is taken as ms since the epoch.
     """
     if isinstance(timestamp, str):
         try:
@@ -169,7 +169,7 @@ def milliseconds(timestamp: Any) -> int:
         return whole_number("timestamp (in ms since the epoch)", timestamp)
     if not isinstance(timestamp, datetime):
         raise InvalidInputError(
-            "a timestamp is a datetime, a date, an ISO 8601 string or an integer (ms since the epoch), not"
+            "a timestamp must be a datetime, a date, an ISO 8601 string or an integer (ms since the epoch), not"
             f" {described(timestamp)}"
         )
     if timestamp.tzinfo is None:
@@ -179,7 +179,7 @@ def milliseconds(timestamp: Any) -> int:
 
 
 def _first_readable(listing: LogListing, first: int) -> int:
-    """The first version of a dense run from commit ``first`` on whose state can be put together."""
+    """The first version, in the dense run from commit ``first``, whose state can be loaded."""
     if first == 0:
         return 0
     return min((max(c.version, first) for c in listing.checkpoints if c.version >= first - 1), default=first)
