@@ -325,13 +325,13 @@ def test_from_any_refuses_what_is_no_schema(form: object) -> None:
         (b"id bigint", "it is not JSON, from line 1, column 1 on"),
         ('{"type": "struct",\n "fields": [}', "it is not JSON, from line 2, column 13 on"),
         (b"", "it is not JSON, from line 1, column 1 on"),
-        ('"long"', "it must be an object, is a text"),
+        ('"long"', "it must be an object, is a string"),
         ("{}", "it has no 'type'"),
         ('{"type": "struct", "fields": {}}', "it must have a list as 'fields', has an object"),
-        ('{"type": "struct", "fields": [{"name": 1}]}', "it must have a text as 'name', has a number"),
+        ('{"type": "struct", "fields": [{"name": 1}]}', "it must have a string as 'name', has a number"),
         (
             '{"type": "struct", "fields": [{"name": "a", "type": "long", "nullable": "no"}]}',
-            "column a must have true or false as 'nullable', has a text",
+            "column a must have true or false as 'nullable', has a string",
         ),
     ],
 )

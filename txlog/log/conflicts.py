@@ -1,4 +1,4 @@
-"""The heart: (read set, actions, winning commits, isolation) -> Rebase | Reexecute | Conflict | (Already)Committed.
+"""Conflict detection: (read set, actions, winners, isolation) -> Rebase | Reexecute | Conflict | (Already)Committed.
 
 A proposal was planned on one version; others have committed since. `find_conflicts` is the detector: it lists
 every way in which one winner invalidates what the proposal read or wrote, under the proposal's isolation level.
@@ -155,13 +155,13 @@ def _transaction_detail(proposal: Proposal, winner: Commit, theirs: SetTransacti
         mismatch = FingerprintMismatch(
             theirs.app_id, theirs.version, winner.version, proposal.fingerprint, their_fingerprint
         )
-        return f"committed another work under our id: {mismatch}"
+        return f"committed a different checkpoint under the same id: {mismatch}"
     moved = f"moved application {theirs.app_id!r} to checkpoint {theirs.version}"
     return f"{moved}, which this transaction read" if mine is None else f"{moved}, this transaction is its {mine}"
 
 
 def _added_files(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) -> Iterator[ConflictReason]:
-    """Rows that we would have read, had they been there."""
+    """Concurrently added rows that this transaction would have read."""
     read = proposal.read_set
     match proposal.effective_isolation:
         case Isolation.SNAPSHOT:
@@ -251,12 +251,12 @@ def _holds_our_work(proposal: Proposal, winner: Commit) -> bool:
 
 
 def _changes_files(winner: Commit) -> bool:
-    """Also one that only moved rows: the positions that were found are those of files that are gone."""
+    """Whether the winner changed files, also by only moving rows: row positions found before are then invalid."""
     return any(type(action) is AddFile or type(action) is RemoveFile for action in winner.actions)
 
 
 def _is_blind(winner: Commit) -> bool:
-    """As its writer declared; where it declared nothing, it is not."""
+    """Whether the winner declared itself a blind append. No declaration counts as no."""
     return winner.commit_info is not None and winner.commit_info.is_blind_append
 
 

@@ -1,9 +1,9 @@
-"""Exactly once: whether the work of an application's checkpoint is in the table already.
+"""Exactly once: decides whether an application's checkpoint is in the table already.
 
 In: what the caller is about to commit (app_id, checkpoint_id, fingerprint), the application's last ``txn`` and
-commits that are still retained. Out: one of four answers; none is an exception, the edge decides. A proof is a
-retained commit that holds the very (app_id, checkpoint_id). This holds while every writer of the app_id asks
-here first, and while the table keeps its ``txn``. PROTOCOL.md, "Transaction Identifiers".
+commits that are still retained. Out: one of four values; the caller decides which of them is an error. The proof is a
+retained commit with this (app_id, checkpoint_id). It is valid if every writer of the app_id checks here first, and as
+long as the table keeps its ``txn``. PROTOCOL.md, "Transaction Identifiers".
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Rewound:
 
 @dataclass(frozen=True, slots=True)
 class FingerprintMismatch:
-    """``version`` holds this checkpoint, made from other source offsets: two different works bear one id."""
+    """``version`` holds this checkpoint, made from other source offsets: two checkpoints share one id."""
 
     app_id: str
     checkpoint_id: int
@@ -68,7 +68,7 @@ class FingerprintMismatch:
     def __str__(self) -> str:
         return (
             f"checkpoint {self.checkpoint_id} of {self.app_id!r} is in version {self.version} already, made from"
-            f" other input (fingerprint {self.theirs!r} there, {self.ours!r} here): two different works bear one id"
+            f" other input (fingerprint {self.theirs!r} there, {self.ours!r} here): two checkpoints share one id"
         )
 
 
@@ -110,7 +110,7 @@ def fingerprints_differ(ours: str | None, commit: Commit) -> str | None:
 def _find(app_id: str, checkpoint_id: int, retained: Reversible[Commit]) -> Commit | None:
     """The newest commit of this checkpoint, not looking behind a reset of the application to a lower id.
 
-    Whoever sets an application's version back means to have the checkpoints above it committed again.
+    Setting an application's version back means that the checkpoints above it are to be committed again.
     """
     lowest_since: int | None = None
     for commit in reversed(retained):

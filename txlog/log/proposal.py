@@ -269,11 +269,11 @@ def _line(action: Action) -> bytes:
     try:
         return orjson.dumps(action_to_json(action))
     except TypeError as error:
-        raise InvalidInputError(f"{action.KEY} holds what JSON cannot ({error}): {shown(action)}") from None
+        raise InvalidInputError(f"{action.KEY} cannot be written as JSON ({error}): {shown(action)}") from None
 
 
 def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
-    """What of a commit's ``commitInfo`` tells of the table, for whoever need not read back what was just written."""
+    """The parts of ``commitInfo`` that describe the table, so that a writer need not read its own commit back."""
     own = {} if proposal.net_files is None else {"net": list(proposal.net_files)}
     return CommitInfo({"inCommitTimestamp": in_commit_timestamp, "txlog": own})
 
@@ -313,7 +313,7 @@ def operation_parameters(**values: object) -> dict[str, str]:
             if value is not None
         }
     except TypeError as error:
-        raise InvalidInputError(f"JSON cannot hold this ({error}): {shown(values)}") from None
+        raise InvalidInputError(f"operation parameters cannot be written as JSON ({error}): {shown(values)}") from None
 
 
 # --- what one commit may hold -------------------------------------------------------------------------------
@@ -347,15 +347,15 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
 
 
 def check_text(what: str, value: object) -> None:
-    """Refuse what commitInfo would hold as another type than the text that its readers expect. None is nothing."""
+    """Refuse a value that commitInfo would not hold as a string, which its readers expect. None is allowed."""
     if value is None:
         return
     if type(value) is not str:
-        raise InvalidInputError(f"{what} must be text, is {described(value)}")
+        raise InvalidInputError(f"{what} must be a string, is {described(value)}")
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise InvalidInputError(f"{what} must be text that UTF-8 can hold, is {value!r}") from None
+        raise InvalidInputError(f"{what} must be a string that UTF-8 can encode, is {value!r}") from None
 
 
 def _check_version(proposal: Proposal) -> None:

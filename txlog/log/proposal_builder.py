@@ -1,8 +1,8 @@
-"""`ProposalBuilder`: every change of a table, whoever asks for it, becomes one `Proposal` here.
+"""`ProposalBuilder` turns every change of a table into one `Proposal`.
 
 In: the table's state that the change was planned on (None: it creates the table), then, in order, what the change does
-and reads. Out: a proposal. What is done to one file in several steps is folded into one pair of actions: a file that
-ends as it began yields none, a new file that goes again is never named. Pure: ids and times are given by the caller.
+and reads. Out: a proposal. Several steps on one file become one pair of actions: a file that ends unchanged yields
+none, and a new file that is removed again is never named. Pure: the caller passes ids and times.
 PROTOCOL.md, "Add File and Remove File", "Add CDC File", "Action Reconciliation".
 """
 

@@ -385,7 +385,7 @@ def as_read(action: Kind) -> Kind:
     try:
         line = orjson.dumps(action_to_json(action))
     except TypeError as error:
-        raise ActionError(f"{action.KEY} holds what JSON cannot ({error})") from None
+        raise ActionError(f"{action.KEY} cannot be written as JSON ({error})") from None
     found = action_from_json(orjson.loads(line))
     assert type(found) is type(action)
     return found

@@ -49,7 +49,7 @@ class Limits:
     before it is published.
 
     JSON nests at most 1,024 deep (orjson). A checkpoint is decoded 256 to 2,048 rows at a time, so that
-    a dictionary that blows up is found out after so many of its values.
+    a dictionary that expands too much is detected after that many values.
     """
 
     commit_bytes: int = 2 * 1024**3
@@ -213,15 +213,15 @@ def _too_long(line_bytes: int, limits: Limits) -> str | None:
 
 
 def _what_stands_there(line: bytes, *, is_last: bool) -> str:
-    """A line that does not parse, in words: what befell the disk, a write, or the hand of somebody."""
+    """Why a line does not parse: lost by the disk, an interrupted write, or an edited file."""
     text = line.rstrip(b"\0")
     if not text:
         return f"is {len(line)} zero bytes (the disk lost it, as in a power cut)"
     if text != line:
         return f"is cut off after {len(text)} bytes, zeros follow (torn: the disk lost the rest)"
     if is_last and line.lstrip().startswith(b"{"):
-        return f"is cut off after {len(line)} bytes (torn: its write did not come to its end)"
-    return "is not JSON (no write that was cut short leaves this: was the file edited or replaced?)"
+        return f"is cut off after {len(line)} bytes (torn: its write did not finish)"
+    return "is not JSON (an interrupted write does not cause this: was the file edited or replaced?)"
 
 
 def _check_size(found: int, limit: int, unit: str, name: str, version: int | None, table: str | None) -> None:

@@ -45,11 +45,11 @@ def vector_path(descriptor: DeletionVectorDescriptor) -> DataPath | None:
     if descriptor.storage_type == _ABSOLUTE:
         return resolve_data_path(text)
     if descriptor.storage_type != _RELATIVE:
-        raise CorruptLogError(f"a deletion vector has storage type {descriptor.storage_type!r}, which means nothing")
+        raise CorruptLogError(f"a deletion vector has the unknown storage type {descriptor.storage_type!r}")
     prefix, encoded = text[:-_UUID_CHARACTERS], text[-_UUID_CHARACTERS:]
     number = _z85_bytes(encoded)
     if len(number) != 16 or not _PREFIX.fullmatch(prefix):
-        raise CorruptLogError(f"a deletion vector is named by {text[:60]!r}, which is no prefix and uuid")
+        raise CorruptLogError(f"a deletion vector is named by {text[:60]!r}, which is not a prefix and a UUID")
     digits = number.hex()
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
     name = f"deletion_vector_{uuid}.bin"
@@ -84,10 +84,10 @@ def bitmap_in_block(block: bytes, descriptor: DeletionVectorDescriptor) -> bytes
         raise CorruptLogError(f"it ends {block_size_bytes(descriptor) - len(block)} bytes short of the vector's end")
     stated = int.from_bytes(block[:_SIZE_BYTES], "big")
     if stated != size:
-        raise CorruptLogError(f"it holds a vector of {stated} bytes where the log tells of {size}")
+        raise CorruptLogError(f"it holds a vector of {stated} bytes, but the log records {size}")
     bitmap = block[_SIZE_BYTES : _SIZE_BYTES + size]
     if zlib.crc32(bitmap) != int.from_bytes(block[-_CHECKSUM_BYTES:], "big"):
-        raise CorruptLogError("the vector's bytes do not have the checksum that stands behind them")
+        raise CorruptLogError("the vector's bytes do not match the checksum that follows them")
     return bitmap
 
 
@@ -105,7 +105,7 @@ def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int
     try:
         rows: Any = BitMap64.deserialize(bitmap[len(_MAGIC) :])
     except (ValueError, IndexError, OverflowError):
-        raise CorruptLogError("a deletion vector holds no roaring bitmap that can be read") from None
+        raise CorruptLogError("a deletion vector holds no readable roaring bitmap") from None
     # Counted before it is spelled out: a few bytes of runs can stand for billions of rows.
     if len(rows) != descriptor.cardinality:
         raise CorruptLogError(f"a deletion vector marks {len(rows)} rows, the log counts {descriptor.cardinality}")

@@ -105,7 +105,7 @@ class DataPath:
     """A decoded path. Relative to the table's root, or absolute: then it starts with ``/``.
 
     ``scheme`` ("s3", "file"; lower case) and ``authority`` (bucket, host) are None and "" where the log names none.
-    Whoever opens an absolute path decides whether it may leave the table's root.
+    The caller that opens an absolute path decides whether it may leave the table's root.
     """
 
     path: str
@@ -187,7 +187,7 @@ def _unescape(uri_text: str, part: str) -> str:
     if _NEEDS_NO_ESCAPE.fullmatch(part):
         return part
     if _BAD_ESCAPE.search(part):
-        raise _bad_path(uri_text, "a '%' in it starts no escape")
+        raise _bad_path(uri_text, "it has a '%' that starts no escape")
     try:
         return unquote_to_bytes(part).decode()
     except ValueError:

@@ -299,7 +299,7 @@ def _member(value: Any, key: str, kind: type, column: str) -> Any:
 
 
 def _in_json(kind: type) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    names = {dict: "an object", list: "a list", str: "a string", bool: "true or false", type(None): "null"}
     return names.get(kind, "a number" if kind in (int, float) else f"a {kind.__name__}")
 
 

@@ -100,7 +100,7 @@ def check_statistics_columns(schema: Struct, properties: TableProperties, partit
 class FileStatistics:
     """Collects the statistics of one data file: ``observe`` each batch written into it, then ``finish``.
 
-    ``leaves`` are ``policy.leaves_in`` the file's schema, for whoever writes many files of one; else its footer tells.
+    ``leaves`` are ``policy.leaves_in(schema)``, for writers of many files with one schema; else the footer gives them.
     Not thread-safe, as the writer of one file is not. What was not observed is not claimed: without ``observe``
     (a file somebody else wrote) float columns get no bounds, arrays and maps no null count.
     """

@@ -1,7 +1,7 @@
-"""Statistics read back: the JSON text of ``add.stats``, whoever wrote it, as typed bounds.
+"""Reads statistics: the JSON of ``add.stats``, written by any engine, as typed bounds.
 
-In: the text and the table's schema. Out: ``FileBounds``, holding only what can be believed. Statistics are hints:
-text that is no JSON, a value of the wrong type, or a bound that its writer is known to have cut wrongly, is left
+In: the JSON and the table's schema. Out: ``FileBounds`` with only trustworthy values. Statistics are hints:
+invalid JSON, a value of the wrong type, or a bound that its writer is known to truncate wrongly is left
 out and never an error. PROTOCOL.md, "Per-file Statistics".
 """
 

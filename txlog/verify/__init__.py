@@ -1,1 +1,1 @@
-"""Looks a table over: verify, summaries."""
+"""Inspects a table: verification and file summaries."""

@@ -1,4 +1,4 @@
-"""What the live files of a version look like as a whole: sizes, partitions, small ones, and what waits to be vacuumed.
+"""Summarizes the live files of a version: sizes, partitions, small files, and removed files that await a vacuum.
 
 In: a table's log and the state of a version. Out: a ``FilesSummary``, counted by columns, so that a million files take
 about as long as listing them. PROTOCOL.md, "Add File and Remove File".
@@ -28,7 +28,7 @@ _BIN_STARTS = (0, MB, 8 * MB, 32 * MB, 128 * MB, 512 * MB, 1000 * MB)
 
 @dataclass(frozen=True, slots=True)
 class SizeBin:
-    """The files of ``from_bytes`` up to, but not including, ``to_bytes`` (None: and larger)."""
+    """The files from ``from_bytes`` up to, but not including, ``to_bytes`` (None: no upper limit)."""
 
     from_bytes: int
     to_bytes: int | None
@@ -38,7 +38,7 @@ class SizeBin:
 
 @dataclass(frozen=True, slots=True)
 class PartitionFiles:
-    """``values`` are texts as in the log, None for null, under the table's column names."""
+    """One partition. ``values`` are strings as in the log, None for null, under the table's column names."""
 
     values: Mapping[str, str | None]
     files: int
@@ -50,9 +50,9 @@ class PartitionFiles:
 class FilesSummary:
     """``partitions`` has those with most files first; one without values stands for an unpartitioned table.
 
-    Small is below ``small_below_bytes``. ``mergeable_files`` are the small ones that share a partition with another
-    small one. ``removed_files`` are those the log still tells of; ``expired_files`` of them may be vacuumed by now.
-    ``removed_bytes`` counts those whose size the log tells.
+    A small file is below ``small_below_bytes``. ``mergeable_files`` are small files that share a partition with another
+    small file. ``removed_files`` are those still in the log; a vacuum may delete ``expired_files`` of them now.
+    ``removed_bytes`` counts the removed files whose size the log records.
     """
 
     version: int

@@ -1,7 +1,7 @@
-"""The live files of a table as a verification remembers them: a million cost about 300 MB, most of it their paths.
+"""A compact set of a table's live files, for verification: a million take about 300 MB, most of it their paths.
 
-In: files as commits add and remove them. Out: what was said of one, and all that are left. Numbers stand in arrays
-beside a dictionary of paths, since an object for each file would cost as much again.
+In: files as commits add and remove them. Out: the facts recorded for one file, and all remaining files. Numbers are in
+arrays beside a dictionary of paths, since an object for each file would take twice the memory.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PartitionKey: TypeAlias = tuple[tuple[str, str | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class LiveFile:
-    """What is remembered of a live file: its path as in the log, its size in bytes, its partition, who added it."""
+    """A live file: its path as in the log, its size in bytes, its partition, and the version that added it."""
 
     path: str
     size: int
@@ -70,7 +70,7 @@ class LiveFiles:
             self._spelled[short] = path
 
     def remove(self, key: FileKey) -> bool:
-        """Whether it was there."""
+        """Remove a file, and return whether it was live."""
         short = _short(key)
         slot = self._slot_of.pop(short, None)
         if slot is None:
@@ -82,11 +82,11 @@ class LiveFiles:
         return True
 
     def holds(self, slot: int, size: int, partition: PartitionKey) -> bool:
-        """Whether just this was said of the file in a slot."""
+        """Whether the file in a slot has exactly this size and partition."""
         return self._sizes[slot] == size and self._partition_keys[self._partitions[slot]] == partition
 
     def without(self, seen: bytearray) -> Iterator[LiveFile]:
-        """Those whose slot is not marked in ``seen``, which has a byte for each slot."""
+        """The files whose slot is not marked in ``seen``, which has a byte for each slot."""
         return (self._file(key, slot) for key, slot in self._slot_of.items() if not seen[slot])
 
     def _file(self, short: FileKey | str, slot: int) -> LiveFile:
@@ -109,5 +109,5 @@ class LiveFiles:
 
 
 def _short(key: FileKey) -> FileKey | str:
-    """Nearly no file has a deletion vector: its path alone is half the key."""
+    """The path alone for a file without a deletion vector, as nearly all are: it takes half the memory."""
     return key[0] if key[1] is None else key

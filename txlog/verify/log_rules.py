@@ -1,7 +1,7 @@
-"""The rules that commits obey one after another, as a fold that reports each breach. Pure.
+"""The rules for a sequence of commits, as a fold that reports each breach. Pure.
 
 In: the commits of a log in ascending order, or a checkpoint to start from. Out: a ``Breach`` for every rule that a
-commit breaks, and the state the log has reached, to hold checkpoints and data files against.
+commit breaks, and the state reached, to compare checkpoints and data files with.
 PROTOCOL.md, "Action Reconciliation", "Actions", "Requirements for Writers".
 """
 
@@ -39,7 +39,7 @@ _REMEMBERED_MAX = 10_000
 class Breach:
     """One rule broken by one commit. ``position`` is the index of the action at fault among the commit's actions.
 
-    A warning is odd but costs no reader a wrong answer.
+    A warning is unusual but gives no reader a wrong result.
     """
 
     rule: str
@@ -69,7 +69,7 @@ class LogState:
     _in_commit_timestamp: int | None = None
 
     def start_from(self, version: int, actions: Iterable[Action], files: LiveFiles | None = None) -> None:
-        """Begin at a checkpoint: its actions, but for those of files, and its live files."""
+        """Start at a checkpoint: its actions except those of files, and its live files."""
         self.is_whole, self.version = True, version
         self.protocol = self.metadata = self._partition_fields = None
         self.files, self.transactions, self.domains = files or LiveFiles(), {}, {}
@@ -77,7 +77,7 @@ class LogState:
             self._take_small(action)
 
     def definition(self) -> dict[str, object]:
-        """What the table is, files and applications apart, in a form in which equal definitions are equal."""
+        """The table's definition, without files and applications, in a form that can be compared."""
         protocol, metadata = self.protocol, self.metadata
         return {
             "protocol": protocol
@@ -99,9 +99,9 @@ class LogState:
         self.is_whole = False
 
     def apply(self, commit: Commit, actions: Iterable[Action]) -> Iterator[Breach]:
-        """Fold one more commit, with all its ``actions`` in order, and yield what is wrong with it. To be exhausted.
+        """Fold one more commit, with all its ``actions`` in order, and yield its breaches. Must be exhausted.
 
-        The actions may come one by one: no more of a file is kept than its place in the log's state.
+        The actions may be a stream: only the state of each file is kept.
         """
         yield from self._commit_info(commit)
         self.version = commit.version
@@ -159,7 +159,7 @@ class LogState:
         absent = [name for name in metadata.partition_columns if schema.find(name) is None]
         if absent:
             yield Breach(
-                "unknown-partition-column", f"partition columns that no column is: {', '.join(absent)}", position
+                "unknown-partition-column", f"partition columns that the schema lacks: {', '.join(absent)}", position
             )
 
     def _take_small(self, action: Action) -> None:

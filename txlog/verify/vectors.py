@@ -1,4 +1,4 @@
-"""The deletion vectors of a table's live files, each read and checked: a vector that is damaged stops every reader.
+"""Reads and checks the deletion vectors of a table's live files: a damaged vector stops every reader.
 
 In: a table's stores. Out: what is wrong, by data file: a vector's file that is gone, a size, checksum or count that
 does not agree, a position that the data file lacks, or a vector whose data file does not count its rows.
@@ -65,6 +65,6 @@ def _problem(reader: DeletionVectorReader, row: dict[str, Any]) -> VectorProblem
     except UnsupportedFeatureError as error:
         return VectorProblem("vector-not-checked", error.message, error.path or row["path"], is_warning=True)
     except TxlogError as error:
-        message = f"the deletion vector of {row['path']}, {at}, cannot be looked at: {error.message}"
+        message = f"the deletion vector of {row['path']}, {at}, cannot be read: {error.message}"
         return VectorProblem("unreachable-vector", message, error.path or row["path"])
     return None

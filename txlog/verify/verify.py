@@ -1,8 +1,8 @@
-"""Checking a whole table against the invariants it rests on: its log, its checkpoints, its data files.
+"""Checks a whole table against its invariants: its log, its checkpoints, its data files.
 
-In: a table's stores. Out: a ``Verification`` that lists every ``Finding`` with file and line. It reads the log by
-itself, file by file, since what is to be found is what stops a reader; in memory it keeps a path and three numbers for
-each live file, and one commit or piece of a checkpoint at a time. It changes nothing.
+In: a table's stores. Out: a ``Verification`` that lists every ``Finding`` with file and line. It reads the log file by
+file instead of using txlog's reader, which stops at the defects to be found. In memory it keeps a path and three
+numbers for each live file, and one commit or piece of a checkpoint at a time. It changes nothing.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Verification", "verify_table"]
 
 EXAMPLES_MAX = 20
-"""Of many files that break one rule of one checkpoint, this many are named and the rest are counted."""
+"""If many files break one rule of one checkpoint, this many are named and the rest are counted."""
 DATA_FILES_MAX = 1000
-"""Of data files that are gone, or have another size, this many are named and the rest are counted."""
+"""If many data files are missing or have another size, this many are named and the rest are counted."""
 _PARALLEL = 16
 
 OnProgress = Callable[[str, int, int], None]
@@ -54,9 +54,9 @@ OnProgress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong. ``path`` is a name under ``_delta_log`` or a data file's; ``line`` counts from 1.
+    """One defect. ``path`` is a name under ``_delta_log`` or the path of a data file; ``line`` counts from 1.
 
-    ``severity`` is "error", or "warning" for what is odd but costs no reader a wrong answer.
+    ``severity`` is "error", or "warning" for a defect that gives no reader a wrong result.
     """
 
     rule: str
@@ -74,7 +74,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was looked at and what was found. ``version`` is the newest of the log."""
+    """What was checked and what was found. ``version`` is the newest of the log."""
 
     table: str
     version: int
@@ -99,9 +99,9 @@ def verify_table(
 ) -> Verification:
     """Check the table in ``store``.
 
-    ``data_files=False`` leaves out that each live file exists at its full size (a request per file). ``txn_ids``
-    are acknowledged transactions by version, as ``WriteResult`` told them: a version that now holds another was
-    rewritten by a writer that does not put conditionally, and one after the newest was lost. Raises
+    ``data_files=False`` skips the check that each live file exists at its full size (a request per file). ``txn_ids``
+    are acknowledged transactions by version, from ``WriteResult``: a version that now holds another transaction was
+    overwritten by a writer without conditional puts, and one after the newest version was lost. Raises
     ``TableNotFoundError``, and ``StorageError`` where the log cannot be read; a data file that cannot is a finding.
     """
     return _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None)).run(data_files)
@@ -212,7 +212,7 @@ class _Verifier:
                 yield number, action
 
     def _breaches(self, breaches: Sequence[Breach], version: int, body: bytes) -> None:
-        """Each with its line; of many that break one rule, some are named and the rest counted."""
+        """Report each breach with its line; if many break one rule, some are named and the rest counted."""
         if not breaches:
             return
         count = Counter(breach.rule for breach in breaches)
@@ -233,7 +233,7 @@ class _Verifier:
             )
 
     def _unknown_features(self) -> None:
-        """A table may put into its log what nobody here knows how to check."""
+        """Warn about features whose log contents this release cannot check."""
         if self.state.protocol is None or self.state.metadata is None:
             return
         try:
@@ -247,7 +247,7 @@ class _Verifier:
     # --- checkpoints ----------------------------------------------------------------------------------------
 
     def _checkpoints_at(self, version: int, checkpoints: Mapping[int, Iterable[CheckpointFiles]]) -> None:
-        """Hold each checkpoint of this version against the fold; where the fold has lost track, go on from one."""
+        """Compare each checkpoint of this version with the fold. If the fold has lost track, restart from one."""
         for checkpoint in checkpoints.get(version, ()):
             self.checkpoints += 1
             try:
@@ -278,7 +278,7 @@ class _Verifier:
             self._found("checkpoint-differs", message, version=checkpoint.version, path=checkpoint.names[0])
 
     def _differences(self, checkpoint: CheckpointFiles, held: LogState) -> Iterator[str]:
-        """How a checkpoint departs from the fold. It may lack expired transactions and tombstones, nothing else."""
+        """How a checkpoint differs from the fold. It may lack expired transactions and tombstones, nothing else."""
         yield from self._small_differences(held)
         files = self.state.files
         seen = bytearray(files.slots)
@@ -312,7 +312,7 @@ class _Verifier:
             self.on_progress(step, done, max(done, len(self.state.files)))
 
     def _checksum(self, version: int) -> None:
-        """Hold the checksum file of this version against the fold: other engines believe what it says."""
+        """Compare the checksum file of this version with the fold: other engines trust it."""
         name = checksum_name(version)
         try:
             body = self.store.log.read(name)
@@ -320,7 +320,7 @@ class _Verifier:
             return
         found = parse_checksum(body, version, limits=self.limits)
         if found is None:
-            message = "cannot be read; readers pass it over"
+            message = "cannot be read; readers ignore it"
             self._found("bad-checksum", message, version=version, path=name, severity="warning")
             return
         held = LogState()
@@ -342,7 +342,7 @@ class _Verifier:
         for file in listed:
             parsed = parse_log_name(file.name)
             if parsed and parsed.kind is LogFileKind.MULTIPART_CHECKPOINT and file.name not in whole:
-                message = f"part {parsed.part} of {parsed.parts}, and others are missing; readers pass it over"
+                message = f"part {parsed.part} of {parsed.parts}, and other parts are missing; readers ignore it"
                 self._found(
                     "incomplete-checkpoint", message, version=parsed.version, path=file.name, severity="warning"
                 )
@@ -356,7 +356,7 @@ class _Verifier:
         if hint is None or hint.files is None:
             problem = "cannot be read"
         elif hint.files.names not in {checkpoint.names for checkpoint in listing.checkpoints}:
-            problem = f"names checkpoint {hint.version}, which is not there"
+            problem = f"names checkpoint {hint.version}, which does not exist"
         else:
             return
         message = f"{problem}; it is only a hint, and readers look for a checkpoint themselves"
@@ -396,14 +396,14 @@ class _Verifier:
     def _check_data_file(self, file: LiveFile) -> Finding | None:
         path = resolve_data_path(file.path)
         if not path.is_relative:
-            message = "lies outside of the table's folder; it was not looked at"
+            message = "is outside the table's folder; it was not checked"
             return Finding("file-not-checked", message, file.version, file.path, severity="warning")
         try:
             size = self.store.files.stat(path.path).size
         except NotFoundError:
             return Finding("missing-file", f"is gone, and version {file.version} added it", file.version, file.path)
         except StorageError as error:
-            return Finding("unreachable-file", f"cannot be looked at: {error.message}", file.version, file.path)
+            return Finding("unreachable-file", f"cannot be checked: {error.message}", file.version, file.path)
         if size != file.size:
             message = f"has {size} bytes; version {file.version} added it with {file.size}"
             return Finding("wrong-size", message, file.version, file.path)
