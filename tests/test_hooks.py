@@ -71,7 +71,7 @@ def let_another_win(table: Table, scripted_log: Any, act: Callable[[Table], obje
     scripted_log.script["put_if_absent"] = [step]
 
 
-def test_a_hook_is_told_of_each_commit_with_its_result(watched: Any) -> None:
+def test_a_hook_is_called_for_each_commit_with_its_result(watched: Any) -> None:
     hooks = Recorded()
     table = watched(hooks)
     result = table.append(ROWS)
@@ -81,7 +81,7 @@ def test_a_hook_is_told_of_each_commit_with_its_result(watched: Any) -> None:
     assert (result.metrics.rows, result.metrics.files) == (2, 1)
 
 
-def test_a_lost_race_is_told_before_the_commit_and_named_in_result_commit_and_log_line(
+def test_a_lost_race_is_reported_before_the_commit_and_in_result_commit_and_log_line(
     watched: Any, scripted_log: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     hooks = Recorded()
@@ -103,7 +103,7 @@ def test_a_lost_race_is_told_before_the_commit_and_named_in_result_commit_and_lo
     assert line.txlog["version"] == 2  # type: ignore[attr-defined]
 
 
-def test_a_conflict_is_told_and_raised(watched: Any, scripted_log: Any) -> None:
+def test_a_conflict_is_reported_to_the_hook_and_raised(watched: Any, scripted_log: Any) -> None:
     hooks = Recorded()
     table = watched(hooks)
     let_another_win(table, scripted_log, lambda other: other.set_properties({"delta.appendOnly": "true"}))
@@ -127,14 +127,14 @@ def test_a_hook_that_fails_neither_loses_nor_doubles_a_commit(
     assert sum("a hook failed" in record.getMessage() for record in caplog.records) == 2
 
 
-def test_an_interrupt_inside_a_hook_goes_on_its_way_and_the_commit_stands(watched: Any) -> None:
+def test_an_interrupt_inside_a_hook_is_raised_and_the_commit_stands(watched: Any) -> None:
     table = watched(Recorded(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
         table.append(ROWS)
     assert table.snapshot().version == 1
 
 
-def test_every_door_to_a_table_takes_hooks_and_a_pickled_handle_leaves_them(tmp_path: Path) -> None:
+def test_every_way_to_open_a_table_takes_hooks_and_pickling_drops_them(tmp_path: Path) -> None:
     hooks = Recorded()
     path = str(tmp_path / "t")
     txlog.Table.create(path, ROWS.schema, hooks=hooks).append(ROWS)

@@ -39,7 +39,7 @@ KINDS: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=[str(kind) for kind, _ in KINDS])
 @given(st.data())
-def test_an_array_is_the_one_that_pyarrow_makes(kind: pa.DataType, values: Any, data: st.DataObject) -> None:
+def test_an_array_equals_the_one_that_pyarrow_makes(kind: pa.DataType, values: Any, data: st.DataObject) -> None:
     drawn = data.draw(st.lists(st.none() | values, max_size=20))
     made = array_of(drawn, kind)
     made.validate(full=True)
@@ -47,7 +47,7 @@ def test_an_array_is_the_one_that_pyarrow_makes(kind: pa.DataType, values: Any, 
 
 
 @given(st.lists(st.none() | st.booleans(), max_size=30), st.integers(0, 30), st.integers(0, 30))
-def test_flags_and_numbers_of_any_slice_are_what_stands_there(flags: list[bool | None], start: int, rows: int) -> None:
+def test_flags_and_numbers_of_any_slice_equal_its_values(flags: list[bool | None], start: int, rows: int) -> None:
     expected = [bool(flag) for flag in flags[start : start + rows]]
     assert flags_of(pa.array(flags, pa.bool_()).slice(start, rows)).tolist() == expected
     numbers = from_numbers(np.arange(len(flags)), np.array([flag is not None for flag in flags], bool))

@@ -159,7 +159,7 @@ def test_the_footer_from_which_these_are_made_tells_all_it_holds() -> None:
     ],
     ids=["one bound", "no levels", "an empty list of nothing", "fields yet to come"],
 )
-def test_what_does_no_harm_passes(changes: Mapping[int, Field]) -> None:
+def test_a_harmless_footer_is_accepted(changes: Mapping[int, Field]) -> None:
     metadata = checked(parquet(row_group(WHOLE), row_group(chunk(changes))))
     assert metadata.row_group(1).column(0).num_values == 2
 
@@ -195,7 +195,7 @@ def test_whole_files_pass_with_all_types_and_levels(options: dict[str, object]) 
 
 
 @pytest.mark.parametrize("size_bytes", [0, 3, 7, 12])
-def test_what_is_too_short_for_a_footer_is_left_to_pyarrow(size_bytes: int) -> None:
+def test_a_file_too_short_for_a_footer_is_left_to_pyarrow(size_bytes: int) -> None:
     body = b"P" * size_bytes
     assert read_footer(pa.BufferReader(body)) == body
 

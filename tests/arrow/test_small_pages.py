@@ -32,7 +32,7 @@ def backend() -> str:
     return str(pa.default_memory_pool().backend_name)
 
 
-def test_the_last_one_out_puts_back_what_was_there() -> None:
+def test_the_last_exit_restores_the_allocator() -> None:
     with small_pages():
         with pytest.raises(KeyError), small_pages():
             raise KeyError
@@ -40,7 +40,7 @@ def test_the_last_one_out_puts_back_what_was_there() -> None:
     assert backend() == "mimalloc"
 
 
-def test_threads_that_overlap_leave_what_was_there() -> None:
+def test_overlapping_threads_restore_the_allocator() -> None:
     both = Barrier(2)
 
     def overlap(_: int) -> str:

@@ -109,7 +109,7 @@ def test_what_is_declared_is_what_conflicts(
 
 
 @pytest.mark.parametrize(("changes", "rules"), [((), []), ((METADATA,), ["ConcurrentAppendError"])])
-def test_whoever_changes_the_definition_is_not_placed_before_an_append_that_it_would_have_read(
+def test_a_definition_change_is_not_ordered_before_an_append_that_it_would_have_read(
     changes: tuple[Action, ...], rules: list[str]
 ) -> None:
     proposal = propose(NEW, *changes, read=READ_MONDAY, isolation=WRITE_SERIALIZABLE)
@@ -167,7 +167,7 @@ def test_a_reason_names_the_winner_the_file_the_predicate_and_what_we_did() -> N
     ]
 
 
-def test_whoever_creates_the_table_conflicts_with_every_write_to_it() -> None:
+def test_creating_the_table_conflicts_with_every_write_to_it() -> None:
     """Also where the commit that created it is not among those that are looked at, or says nothing of the protocol."""
     ours = propose(PROTOCOL, METADATA, read_version=-1)
     assert [reason.rule for reason in find_conflicts(ours, commit(NEW, version=1))] == ["ProtocolChangedError"]

@@ -174,7 +174,7 @@ def test_deltalake_reads_the_commits_their_history_and_their_application(tmp_pat
     assert oldest["operation"] == "CREATE TABLE"
 
 
-def test_operation_parameters_are_texts_as_spark_writes_them() -> None:
+def test_operation_parameters_are_strings_as_spark_writes_them() -> None:
     given = operation_parameters(mode="Overwrite", partitionBy=[], isManaged=False, description=None, limit=3)
     assert given == {"mode": "Overwrite", "partitionBy": "[]", "isManaged": "false", "limit": "3"}
 

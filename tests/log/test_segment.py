@@ -41,7 +41,7 @@ def planned(segment: LogSegment) -> list[str]:
 COMMITS = [commit_name(version) for version in range(8)]
 
 
-def test_nothing_but_strange_names_is_no_segment() -> None:
+def test_unknown_names_alone_make_no_segment() -> None:
     listing = read_listing([Listed("_last_checkpoint"), Listed(checksum_name(3)), Listed("part-0.parquet")])
     assert choose_segment(listing) is None
     assert choose_segment(listing, target=3) is None
@@ -63,7 +63,7 @@ def test_a_commit_that_a_listing_does_not_show_is_planned_all_the_same() -> None
     assert planned(segment_of(COMMITS[0], COMMITS[3])) == COMMITS[:4]
 
 
-def test_a_checkpoint_newer_than_every_commit_is_the_head() -> None:
+def test_a_checkpoint_newer_than_every_commit_is_the_newest_version() -> None:
     segment = segment_of(COMMITS[0], checkpoint_name(9))
     assert (segment.version, planned(segment)) == (9, [])
 

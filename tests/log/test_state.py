@@ -49,7 +49,7 @@ def test_a_removed_domain_is_gone_until_it_is_set_again() -> None:
     assert set(advance(state, commit(2, domain("a"))).domains) == {"a", "b"}
 
 
-def test_an_older_head_is_not_changed_by_what_follows_it() -> None:
+def test_an_older_state_is_not_changed_by_later_commits() -> None:
     old = created(SetTransaction("x", 1), domain("a"))
     advance(old, commit(1, SetTransaction("x", 2), domain("a", removed=True)))
     assert (old.transaction_version("x"), set(old.domains)) == (1, {"a"})

@@ -231,7 +231,7 @@ def test_a_table_of_which_only_a_checkpoint_is_left_exists(world: World) -> None
     assert (log.newest_state().version, paths(log)) == (0, ["p"])
 
 
-def test_an_open_head_is_refreshed_by_one_name_and_no_listing(local: World) -> None:
+def test_a_known_state_is_refreshed_by_one_name_and_no_listing(local: World) -> None:
     local.commit(protocol(), metadata())
     log = local.open()
     log.newest_state()
@@ -298,11 +298,11 @@ def _cleaned_up_under(world: World) -> DeltaLog:
     return log
 
 
-def test_a_head_whose_own_commit_was_cleaned_up_is_loaded_again_where_a_look_is_free(local: World) -> None:
+def test_a_state_whose_own_commit_was_cleaned_up_is_reloaded_if_the_check_is_free(local: World) -> None:
     assert _cleaned_up_under(local).newest_state().version == 12
 
 
-def test_a_head_too_old_to_trust_a_missing_name_is_loaded_again(world: World, clock: Any) -> None:
+def test_a_state_too_old_to_trust_a_missing_name_is_reloaded(world: World, clock: Any) -> None:
     world.log.capabilities = OBJECT_STORE
     log = _cleaned_up_under(world)
     assert log.newest_state().version == 0
@@ -357,7 +357,7 @@ def test_a_log_without_its_beginning_is_refused(world: World) -> None:
         world.open().newest_state()
 
 
-def test_commits_that_were_cleaned_up_are_reported_to_whoever_follows(world: World) -> None:
+def test_commits_that_were_cleaned_up_are_reported_to_the_follower(world: World) -> None:
     for lines in ([protocol(), metadata()], [add("p1")], [add("p2")], [add("p3")]):
         world.commit(*lines)
     world.open().write_checkpoint(world.open().state_at(2))
@@ -472,7 +472,7 @@ def test_a_damaged_checkpoint_falls_back_with_a_warning(
     assert len(paths(fresh, state)) == 6
 
 
-def test_a_checkpoint_lost_after_the_head_was_loaded_is_replaced_by_an_older_one(world: World) -> None:
+def test_a_checkpoint_lost_after_the_state_was_loaded_is_replaced_by_an_older_one(world: World) -> None:
     log = long_table(world)
     log.write_checkpoint(log.state_at(2))
     log.write_checkpoint(log.state_at(4))

@@ -94,17 +94,17 @@ def test_a_kernel_writes_nothing_back_while_its_machine_is_suspended(
         ("ffo", 0, []),
     ],
 )
-def test_what_lies_on_the_last_commit_that_was_synced_is_doubtful(
+def test_commits_above_the_last_synced_one_are_doubtful(
     tmp_path: Path, story: str, durable_version: int, expected: list[int]
 ) -> None:
     assert Story(tmp_path, story).unsynced(durable_version) == expected
 
 
-def test_where_names_may_reach_the_disk_out_of_order_the_newest_is_doubtful_whoever_wrote_it(tmp_path: Path) -> None:
+def test_where_names_may_reach_the_disk_out_of_order_the_newest_version_is_doubtful(tmp_path: Path) -> None:
     assert Story(tmp_path, "ooo").unsynced(1, keeps_order=False) == [3]
 
 
-def test_what_the_kernel_has_long_written_is_not_synced_again(tmp_path: Path) -> None:
+def test_commits_that_the_kernel_has_written_long_ago_are_not_synced_again(tmp_path: Path) -> None:
     story = Story(tmp_path, "offff")
     for version in range(1, 4):
         os.utime(story.log_path / commit_name(version), (1_600_000_000, 1_600_000_000))

@@ -144,7 +144,7 @@ BODY = vector_file(BITMAP)[0]
         (b"\x02" + BODY[1:], "format version"),
         (BODY[:-1], "short"),
         (BODY[:20] + b"!" + BODY[21:], "checksum"),
-        (BODY[:4] + b"\x7f" + BODY[5:], "bytes where the log tells"),
+        (BODY[:4] + b"\x7f" + BODY[5:], "bytes, but the log records"),
         (vector_file(bitmap_of([ROWS - 1, ROWS]))[0], f"row {ROWS}"),
     ],
 )

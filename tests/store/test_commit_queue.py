@@ -80,7 +80,7 @@ def stopped_peer(tmp_path: Path) -> Iterator[Path]:
         peer.kill()
 
 
-def test_a_turn_is_had_at_once_where_nobody_has_it_and_given_back_once(tmp_path: Path) -> None:
+def test_a_free_turn_is_taken_at_once_and_released_once(tmp_path: Path) -> None:
     with ambient.use(Scripted()) as clock:
         turn = LocalCommitQueue(str(tmp_path)).take()
     assert clock.slept_s == 0
@@ -122,7 +122,7 @@ def test_after_a_wait_without_a_turn_no_writer_of_the_process_asks_again_for_a_w
     held.end()
 
 
-def test_a_turn_that_is_had_again_is_asked_for_at_once_the_next_time(tmp_path: Path) -> None:
+def test_after_a_successful_wait_the_next_turn_is_requested_at_once(tmp_path: Path) -> None:
     held = LocalCommitQueue(str(tmp_path)).take()
     with ambient.use(Scripted()) as clock:
         LocalCommitQueue(str(tmp_path)).take().end()
@@ -206,7 +206,7 @@ def _is_interrupted(queue: LocalCommitQueue, at: int, others: Turn) -> bool:
     return False
 
 
-def test_a_real_interrupt_during_a_wait_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_real_interrupt_during_a_wait_blocks_no_other_writer(tmp_path: Path) -> None:
     held = LocalCommitQueue(str(tmp_path)).take()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     try:
@@ -219,7 +219,7 @@ def test_a_real_interrupt_during_a_wait_holds_nobody_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_where_no_turn_can_be_had_nobody_waits(tmp_path: Path, is_there: bool) -> None:
+def test_without_a_lockable_directory_no_writer_waits(tmp_path: Path, is_there: bool) -> None:
     place = tmp_path / "log"
     if is_there:
         place.write_text("not a directory")

@@ -142,7 +142,7 @@ def test_a_write_that_takes_the_bytes_in_pieces_is_finished(
     assert log.read(COMMIT) == body
 
 
-def test_a_write_that_lies_about_its_length_never_gets_the_name(
+def test_a_write_that_reports_a_wrong_length_never_gets_the_name(
     log: LocalLogStore, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = os.write
@@ -282,7 +282,7 @@ def test_a_writer_killed_at_a_step_leaves_a_whole_commit_or_none(
     assert log.read(COMMIT) == (b"from the dead" if is_visible else b"from the living")
 
 
-def test_temporaries_of_the_dead_are_swept_after_a_day_and_nothing_else(log: LocalLogStore, root: Path) -> None:
+def test_only_temporary_files_of_crashed_writers_are_removed_after_a_day(log: LocalLogStore, root: Path) -> None:
     directory = root / "_delta_log"
     stale = directory / f".{COMMIT}.123e4567-e89b-42d3-a456-426614174000.tmp"
     fresh = directory / f".{SECOND}.123e4567-e89b-42d3-a456-426614174001.tmp"
@@ -651,7 +651,7 @@ def test_a_folder_that_may_not_be_listed_is_a_storage_error(root: Path) -> None:
         list(LocalFileStore(str(root)).list("day=1/part"))
 
 
-def test_an_absent_file_is_not_found_and_a_directory_is_no_file(root: Path) -> None:
+def test_an_absent_file_is_not_found_and_a_directory_is_not_a_file(root: Path) -> None:
     files = LocalFileStore(str(root))
     with pytest.raises(NotFoundError):
         files.open("part.parquet")

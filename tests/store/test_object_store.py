@@ -111,7 +111,7 @@ def test_an_upload_that_arrives_short_is_not_published() -> None:
             output.publish()
 
 
-def test_a_pickled_store_holds_no_secret_and_says_so_where_it_is_missed(server: FaultyS3) -> None:
+def test_a_pickled_store_holds_no_secret_and_the_error_says_so(server: FaultyS3) -> None:
     options = {**server.storage_options, "access_key_id": "AKIA1234", "secret_access_key": "hush-hush"}
     pickled = pickle.dumps(open_store("s3://bucket/t", {**options, "session_token": "also-secret"}))
     for secret in (b"AKIA1234", b"hush-hush", b"also-secret"):

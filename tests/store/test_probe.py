@@ -100,14 +100,14 @@ def test_a_store_that_does_not_answer_cannot_be_probed() -> None:
         probe_store(table_store(SilentLogStore()))
 
 
-def test_a_head_that_is_refused_proves_the_store() -> None:
+def test_a_refused_put_of_the_newest_commit_proves_the_store() -> None:
     store = memory_table_store()
     store.log.put_if_absent(COMMIT, b"body")
     assert probe_newest_commit(store.log, COMMIT, b"body") is True
     assert store.log.read(COMMIT) == b"body"
 
 
-def test_a_head_that_is_accepted_again_stops_the_writer() -> None:
+def test_an_accepted_second_put_of_the_newest_commit_stops_the_writer() -> None:
     with FaultyS3() as server:
         store = open_store("s3://bucket/table", server.storage_options)
         store.log.put_if_absent(COMMIT, b"body")
@@ -117,7 +117,7 @@ def test_a_head_that_is_accepted_again_stops_the_writer() -> None:
         assert store.log.read(COMMIT) == b"body"
 
 
-def test_a_lost_answer_proves_nothing_about_the_head() -> None:
+def test_a_lost_answer_to_the_probe_proves_nothing() -> None:
     with FaultyS3() as server:
         store = open_store("s3://bucket/table", server.storage_options)
         store.log.put_if_absent(COMMIT, b"body")

@@ -98,7 +98,7 @@ def read_failing(times: int, calls: list[int]) -> str:
     return "body"
 
 
-def test_a_read_is_asked_again_after_a_transient_error() -> None:
+def test_a_read_is_retried_after_a_transient_error() -> None:
     calls: list[int] = []
     with ambient.use(ScriptedAmbient()):
         assert read_again(lambda: read_failing(2, calls), lambda error: isinstance(error, StorageError)) == "body"
@@ -112,7 +112,7 @@ def test_a_read_gives_up_with_the_error_itself() -> None:
     assert len(calls) == 3
 
 
-def test_a_read_that_fails_for_good_is_not_asked_again() -> None:
+def test_a_read_with_a_permanent_error_is_not_retried() -> None:
     calls: list[int] = []
     with pytest.raises(StorageError):
         read_again(lambda: read_failing(9, calls), lambda error: False)

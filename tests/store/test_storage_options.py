@@ -266,13 +266,13 @@ def test_an_unknown_key_is_answered_in_a_line_with_the_nearest_one(cloud: Cloud)
 @pytest.mark.parametrize(
     "uri", ["t/_delta_log", "/a/t/_delta_log/", "s3://bucket/t/_delta_log/_commits", "file:///t/_delta_log"]
 )
-def test_a_place_inside_of_a_log_is_no_table(uri: str) -> None:
+def test_a_location_inside_a_log_is_refused(uri: str) -> None:
     with pytest.raises(InvalidInputError, match="the folder that contains _delta_log"):
         open_store(uri, {})
     assert open_store("t/_delta_logs", {}).uri.endswith("/t/_delta_logs")
 
 
-def test_options_that_are_no_mapping_are_refused() -> None:
+def test_options_that_are_not_a_mapping_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="dict"):
         open_store("s3://bucket/t", "region=eu-west-1")  # type: ignore[arg-type]
 
@@ -290,6 +290,6 @@ def test_a_tilde_is_the_home_directory_as_in_a_shell(
 
 
 @pytest.mark.parametrize("location", [None, 5, b"t", ["t"], "", " "])
-def test_what_is_no_location_is_refused(location: object) -> None:
+def test_a_value_that_is_not_a_location_is_refused(location: object) -> None:
     with pytest.raises(InvalidInputError, match="location must be a path or a URI"):
         open_store(location)  # type: ignore[arg-type]

@@ -142,7 +142,7 @@ def test_a_reader_goes_on_with_the_commits_after_it(tmp_path: Path) -> None:
     assert state_of(log.without(range(3)).opened()) == state_of(log.opened())
 
 
-def test_it_says_what_it_stands_for_and_is_never_written_over() -> None:
+def test_a_compacted_file_is_described_and_never_overwritten() -> None:
     log = Log()
     log.commit(add("a"))
     log.commit(remove("a"))
@@ -191,7 +191,7 @@ def test_a_commit_that_is_gone_writes_nothing() -> None:
     assert not [name for name in log.store.objects if "compacted" in name]
 
 
-def test_a_compacted_file_whose_write_got_no_answer_is_not_said_to_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compacted_file_whose_write_got_no_answer_is_not_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log()
     log.commit(add("a"))
     monkeypatch.setattr(log.store, "put_if_absent", lambda *_: PutOutcome.UNKNOWN)
@@ -207,7 +207,7 @@ def test_a_table_that_may_not_be_written_is_left_alone() -> None:
 
 
 @golden.needed
-def test_ours_says_what_golden_files_say_of_the_same_commits(tmp_path: Path) -> None:
+def test_our_compacted_file_equals_the_golden_file_of_the_same_commits(tmp_path: Path) -> None:
     folder = next(golden.unpack("compacted-log-files-table", tmp_path).rglob("_delta_log"))
     for first, last in ((0, 5), (6, 10), (6, 15)):
         theirs = (folder / compacted_name(first, last)).read_bytes()

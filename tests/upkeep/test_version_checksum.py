@@ -124,7 +124,7 @@ def test_writers_that_take_turns_leave_the_disk_to_commits_but_for_every_tenth_v
         max_size=8,
     )
 )
-def test_totals_are_those_of_the_files_or_not_told(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
+def test_totals_are_those_of_the_files_or_absent(tmp_path_factory: pytest.TempPathFactory, steps: list[str]) -> None:
     table = new_table(tmp_path_factory.mktemp("totals"))
     for number, step in enumerate(steps):
         take(table, step, number)
@@ -172,7 +172,7 @@ def take(table: txlog.Table, step: str, number: int) -> None:
                     transaction.add(AddFile.from_json({**row, "dataChange": True}))
 
 
-def test_more_applications_than_fit_a_small_file_are_left_out_which_is_not_none(tmp_path: Path) -> None:
+def test_too_many_applications_are_left_out_as_unknown(tmp_path: Path) -> None:
     state = new_table(tmp_path)._open_table.log.newest_state()
     for count in (1000, 1001):
         found = {f"app-{number}": SetTransaction(f"app-{number}", number, 1) for number in range(count)}
@@ -310,12 +310,12 @@ def commit_txn_id(table: txlog.Table) -> str:
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'"x"', b"{}", b"\xff"])
-def test_damage_of_any_kind_is_passed_over(table: txlog.Table, body: bytes) -> None:
+def test_a_checksum_file_with_any_damage_is_ignored(table: txlog.Table, body: bytes) -> None:
     (log_of(table) / checksum_name(5)).write_bytes(body)
     assert reopened(table).transaction_version("a") == 4
 
 
-def test_the_first_commit_says_all_there_is(tmp_path: Path) -> None:
+def test_the_first_commit_holds_the_whole_state(tmp_path: Path) -> None:
     table = new_table(tmp_path)
     forget_checksums(table)
     state = table._open_table.log.newest_state()

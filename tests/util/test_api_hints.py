@@ -40,7 +40,9 @@ def owners(table: txlog.Table) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("kind", "name"), [(kind, name) for kind in ELSEWHERE if kind != "Snapshot" for name in ELSEWHERE[kind]]
 )
-def test_a_name_of_another_library_is_answered_with_the_one_here(kind: str, name: str, owners: dict[str, Any]) -> None:
+def test_a_name_of_another_library_raises_an_error_with_the_txlog_name(
+    kind: str, name: str, owners: dict[str, Any]
+) -> None:
     owner = owners[kind]
     with pytest.raises(txlog.InvalidInputError, match=f"{kind} has no {name}: use ") as caught:
         owner.__getattr__(name)
@@ -51,13 +53,13 @@ def test_a_name_of_another_library_is_answered_with_the_one_here(kind: str, name
 
 
 @pytest.mark.parametrize("kind", ["txlog", "Table", "Transaction", "Sink", "SinkTask"])
-def test_a_name_that_nobody_has_is_an_attribute_error_like_any_other(kind: str, owners: dict[str, Any]) -> None:
+def test_an_unknown_name_is_a_plain_attribute_error(kind: str, owners: dict[str, Any]) -> None:
     with pytest.raises(AttributeError, match="has no attribute 'colour'") as caught:
         _ = owners[kind].colour
     assert not isinstance(caught.value, txlog.TxlogError)
 
 
-def test_what_is_said_of_transactions_is_so(table: txlog.Table) -> None:
+def test_the_hints_for_transactions_work(table: txlog.Table) -> None:
     said = ELSEWHERE["Transaction"]
     assert said["commit"] == said["rollback"] == said["abort"] == WITH_BLOCK
     with table.transaction() as txn:
@@ -74,7 +76,7 @@ def test_what_is_said_of_transactions_is_so(table: txlog.Table) -> None:
     assert table.snapshot().to_arrow().num_rows == 2
 
 
-def test_what_is_said_of_sinks_is_so(table: txlog.Table) -> None:
+def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
     assert ELSEWHERE["SinkTask"]["close"] == TASK_BLOCK
     sink = txlog.Sink(table, "app")
     with sink.task(1, 0) as task:
@@ -112,7 +114,9 @@ def test_what_is_said_of_sinks_is_so(table: txlog.Table) -> None:
         (lambda table: table.append([ROWS, EXTRA], schema_mode="merge"), "the first one says which columns are added"),
     ],
 )
-def test_a_call_that_does_not_fit_says_what_does(call: Callable[[Any], Any], advice: str, table: txlog.Table) -> None:
+def test_a_call_with_wrong_arguments_says_what_to_use(
+    call: Callable[[Any], Any], advice: str, table: txlog.Table
+) -> None:
     with pytest.raises(txlog.InvalidInputError) as caught:
         call(table)
     assert advice in caught.value.message
@@ -127,12 +131,12 @@ def test_a_transactions_own_methods_explain_themselves_too(table: txlog.Table) -
     assert table.snapshot().version == 0
 
 
-def test_copies_are_made_as_of_any_object(table: txlog.Table) -> None:
+def test_hinted_objects_can_be_copied(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app")
     assert repr(copy.copy(sink)) == repr(pickle.loads(pickle.dumps(sink))) == repr(sink)
 
 
-def test_data_in_the_place_of_the_location_is_named_and_not_printed(tmp_path: Path) -> None:
+def test_data_passed_as_the_location_is_shown_by_type_only(tmp_path: Path) -> None:
     for call in (
         lambda: txlog.write(ROWS, str(tmp_path / "t")),  # type: ignore[arg-type]
         lambda: txlog.write(ROWS, tmp_path / "t"),  # type: ignore[arg-type]

@@ -43,7 +43,7 @@ def test_whole_numbers_of_any_library_become_plain_ones(value: Any) -> None:
 @pytest.mark.parametrize(
     "value", [True, np.bool_(True), 1.0, np.float64(1), "1", None, -1, 2**63, [1], np.array([1, 2])]
 )
-def test_what_is_no_whole_number_is_refused_by_the_name_of_the_argument(value: Any) -> None:
+def test_a_value_that_is_not_an_integer_is_refused_with_the_argument_name(value: Any) -> None:
     with pytest.raises(txlog.InvalidInputError, match=r"^n must be a whole number from 0 to 2\*\*63-1, is "):
         whole_number("n", value)
 
@@ -116,7 +116,7 @@ CALLS: dict[str, Callable[[txlog.Table, Any], Any]] = {
 @pytest.mark.parametrize(
     "data", [pa.table({"id": ["hidden"]}), pl.DataFrame({"id": ["hidden"]}), pd.DataFrame({"id": ["hidden"]})]
 )
-def test_data_in_a_wrong_place_is_told_by_its_type_and_not_printed(name: str, data: Any, table: txlog.Table) -> None:
+def test_data_passed_as_a_wrong_argument_is_shown_by_type_only(name: str, data: Any, table: txlog.Table) -> None:
     with pytest.raises(txlog.InvalidInputError) as caught:
         CALLS[name](table, data)
     assert "hidden" not in str(caught.value)
@@ -124,7 +124,7 @@ def test_data_in_a_wrong_place_is_told_by_its_type_and_not_printed(name: str, da
     assert len(caught.value.message) < 300
 
 
-def test_a_value_is_told_as_python_writes_it_and_cut_where_it_is_long() -> None:
+def test_a_value_in_an_error_is_its_repr_shortened_if_long() -> None:
     assert [described(value) for value in (None, 5, "x", [1], ONE)] == ["None", "5", "'x'", "[1]", repr(ONE)]
     assert len(described("x" * 10_000)) < 100
     assert len(described(list(range(10_000)))) < 100

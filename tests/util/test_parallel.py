@@ -42,14 +42,14 @@ def test_only_a_few_items_are_drawn_ahead(threads: int) -> None:
         assert drawn - done <= threads + 2
 
 
-def test_what_fails_is_raised_where_its_result_was_due() -> None:
+def test_an_error_is_raised_in_place_of_the_result() -> None:
     results = parallel_map(lambda number: 1 // number, [1, 1, 0, 1])
     assert [next(results), next(results)] == [1, 1]
     with pytest.raises(ZeroDivisionError):
         next(results)
 
 
-def test_a_process_that_is_about_to_end_finishes_the_work_alone() -> None:
+def test_a_process_that_is_shutting_down_finishes_the_work_without_threads() -> None:
     """Else no checkpoint that is due as a short-lived writer ends would ever be written."""
     done = subprocess.run([sys.executable, "-c", AT_THE_END], capture_output=True, text=True, timeout=60)
     assert (done.stdout.strip(), done.stderr) == ("[0, 2, 4, 6, 8]", "")

@@ -68,7 +68,7 @@ def test_progress_is_told_for_commits_and_for_data_files(table: Path) -> None:
     assert ("data files", 4, 4) in told
 
 
-def test_no_table_is_an_error_and_not_a_finding(tmp_path: Path) -> None:
+def test_a_missing_table_is_an_error_and_not_a_finding(tmp_path: Path) -> None:
     with pytest.raises(TableNotFoundError):
         verify(tmp_path)
 
@@ -81,7 +81,7 @@ def test_a_missing_version_is_named(table: Path) -> None:
     assert found(verify(table)) == [("missing-version", "00000000000000000004.json", None)]
 
 
-def test_a_log_that_begins_nowhere_is_named(table: Path) -> None:
+def test_a_log_without_a_start_is_named(table: Path) -> None:
     commit(table, 0).unlink()
     (table / "_delta_log" / "00000000000000000003.checkpoint.parquet").unlink()
     (table / "_delta_log" / "_last_checkpoint").unlink()
@@ -318,7 +318,7 @@ def test_a_file_that_is_no_longer_live_may_be_gone(table: Path) -> None:
 # --- helpers ------------------------------------------------------------------------------------------------
 
 
-def test_a_feature_that_this_release_does_not_know_is_told_beside_what_is_sound(table: Path) -> None:
+def test_an_unknown_feature_is_reported_beside_the_other_checks(table: Path) -> None:
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, "readerFeatures": ["new"], "writerFeatures": ["new"]}
     commit(table, 6).write_text(json.dumps({"protocol": protocol}) + "\n")
     verification = verify(table)

@@ -46,7 +46,7 @@ def verified(table: txlog.Table, **options: Any) -> list[Finding]:
     return list(verify_table(open_store(table.uri), **options).findings)
 
 
-def test_each_step_tells_how_far_it_is(table: txlog.Table) -> None:
+def test_each_step_reports_its_progress(table: txlog.Table) -> None:
     told: dict[str, list[tuple[int, int]]] = {}
     verified(table, on_progress=lambda what, done, total: told.setdefault(what, []).append((done, total)))
     assert told.keys() == {"commits", "checkpoint 1", "data files"}
@@ -128,7 +128,7 @@ def test_a_checksum_file_is_held_against_the_log(
     ]
 
 
-def test_a_checksum_file_that_cannot_be_read_is_odd_and_no_more(table: txlog.Table) -> None:
+def test_an_unreadable_checksum_file_is_only_a_warning(table: txlog.Table) -> None:
     Path(table.uri, "_delta_log", f"{1:020}.crc").write_text("{")
     verification = verify_table(open_store(table.uri), data_files=False)
     assert [(finding.rule, finding.severity) for finding in verification.findings] == [("bad-checksum", "warning")]
@@ -142,7 +142,7 @@ entries = st.tuples(st.sampled_from(["a", "b", "c d", "e"]), st.integers(0, 2**6
 
 
 @given(st.lists(st.tuples(keys, st.none() | entries), max_size=30))
-def test_live_files_are_a_dictionary_by_another_name(steps: list[tuple[Any, Any]]) -> None:
+def test_live_files_behave_like_a_dictionary(steps: list[tuple[Any, Any]]) -> None:
     files = LiveFiles()
     model: dict[Any, LiveFile] = {}
     for version, (key, entry) in enumerate(steps):

@@ -57,7 +57,7 @@ class Rewound:
 
 @dataclass(frozen=True, slots=True)
 class FingerprintMismatch:
-    """``version`` holds this checkpoint, made from other source offsets: two checkpoints share one id."""
+    """``version`` holds this checkpoint, made from other source offsets: one id stands for different rows."""
 
     app_id: str
     checkpoint_id: int
@@ -68,7 +68,7 @@ class FingerprintMismatch:
     def __str__(self) -> str:
         return (
             f"checkpoint {self.checkpoint_id} of {self.app_id!r} is in version {self.version} already, made from"
-            f" other input (fingerprint {self.theirs!r} there, {self.ours!r} here): two checkpoints share one id"
+            f" other input (fingerprint {self.theirs!r} there, {self.ours!r} here): one id stands for different rows"
         )
 
 
