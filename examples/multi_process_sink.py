@@ -51,22 +51,22 @@ def coordinate(uri: str, dies_at: int) -> None:
 
 
 def run_tasks(uri: str, checkpoint_id: int) -> dict[int, int]:
-    """Run all tasks at once, and again those that were killed. Which attempt of each ended well?"""
-    ended_well: dict[int, int] = {}
+    """Run all tasks at once, and rerun those that were killed. Returns the successful attempt of each task."""
+    succeeded: dict[int, int] = {}
     attempt = 0
-    while len(ended_well) < TASKS:
-        missing = [task_id for task_id in range(TASKS) if task_id not in ended_well]
+    while len(succeeded) < TASKS:
+        missing = [task_id for task_id in range(TASKS) if task_id not in succeeded]
         workers = {n: processes.Process(target=work, args=(uri, checkpoint_id, n, attempt)) for n in missing}
         for worker in workers.values():
             worker.start()
         for task_id, worker in workers.items():
             worker.join()
             if worker.exitcode == 0:
-                ended_well[task_id] = attempt
+                succeeded[task_id] = attempt
             else:
                 print(f"task {task_id} of checkpoint {checkpoint_id}: attempt {attempt} was killed", flush=True)
         attempt += 1
-    return ended_well
+    return succeeded
 
 
 if __name__ == "__main__":
