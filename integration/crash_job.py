@@ -1,8 +1,7 @@
 """The job that the crash tests kill: every kind of write there is, each under a checkpoint_id, on one table.
 
 It runs in a process of its own (`run`), and each of its acts is noted in a ledger, on another disk and synced,
-before the next begins. `Steps` counts what the process does to the table's disk: at any numbered step it can die,
-or stop so that somebody takes a picture. Nothing in txlog knows of it: the calls are seen from outside.
+before the next begins. At any numbered step (`steps`) it can die, or stop so that somebody takes a picture.
 `judged` says which state a table is in, and that it is one of the job's own states.
 """
 
@@ -22,18 +21,17 @@ from unittest import mock
 
 import deltalake
 import pyarrow as pa
+from rows import assert_sound, counted, read_by_deltalake
+from steps import die_at, go_on, note_steps, stop
 
 import txlog
-from txlog.store.open import open_store
 from txlog.util import ambient
-from txlog.verify.verify import verify_table
 from txlog.writer import task_writer
 
 __all__ = [
     "ACTS",
     "APP_ID",
     "Job",
-    "Steps",
     "acknowledged",
     "act_alone",
     "judged",
@@ -42,6 +40,8 @@ __all__ = [
     "run",
     "run_watched",
 ]
+
+_write, _fsync = os.write, os.fsync  # before `steps` stands in front of them
 
 APP_ID = "job"
 SCHEMA = pa.schema([("checkpoint", pa.int64()), ("number", pa.int64()), ("day", pa.string())])
@@ -193,16 +193,15 @@ def judged(job: Job) -> int:
     after it, by our reader and by deltalake's; and nothing in the table is wrong."""
     if not txlog.Table.exists(job.uri, storage_options=job.storage_options):
         return -1
-    found = verify_table(open_store(job.uri, job.storage_options))
-    assert found.findings == (), found.findings
+    assert_sound(job.uri, job.storage_options)
     snapshot = txlog.Table.open(job.uri, storage_options=job.storage_options).snapshot()
     last = snapshot.transaction_version(APP_ID)
     last = -1 if last is None else last
-    assert _counted(snapshot.to_arrow()) == _expected(last)
+    assert counted(snapshot.to_arrow(), "checkpoint", "number") == _expected(last)
     table = deltalake.DeltaTable(job.uri, storage_options=job.storage_options or None)
     assert table.version() == snapshot.version == last + 1
-    rows = deltalake.QueryBuilder().register("t", table).execute("select checkpoint, number from t").read_all()
-    assert _counted(rows) == _expected(last)
+    rows = read_by_deltalake(table, "checkpoint", "number")
+    assert counted(rows, "checkpoint", "number") == _expected(last)
     return last
 
 
@@ -217,69 +216,18 @@ def left(job: Job) -> tuple[int, tuple[tuple[str, int], ...]]:
     return acknowledged(job), tuple(sorted((_BY_CHANCE.sub("*", name), size) for name, size in found))
 
 
-def _counted(rows: Any) -> Counter[tuple[int, int]]:
-    return Counter(zip(rows["checkpoint"].to_pylist(), rows["number"].to_pylist(), strict=True))
-
-
-# --- the steps --------------------------------------------------------------------------------------------------
-
-_write, _fsync = os.write, os.fsync
-_OF_A_NAME = {"os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
-_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
-
-
-class Steps:
-    """Every call of this process that changes or syncs something below ``root``, numbered from 0.
-
-    Names are seen by Python's audit hook before they change; writes and syncs, for which it has no event, by
-    standing in front of ``os``. ``deed`` is called with the number and description of each step, before it is done.
-    """
-
-    def __init__(self, root: str, deed: Callable[[int, str], None]) -> None:
-        self._root = os.path.realpath(root)
-        self._deed = deed
-        self._numbers = itertools.count()
-        for name in ("write", "pwrite", "writev", "fsync", "fdatasync", "ftruncate"):
-            self._stand_in_front_of(name)
-        sys.addaudithook(self._audited)
-
-    def _audited(self, event: str, arguments: tuple[Any, ...]) -> None:
-        if event in _OF_A_NAME or (event == "open" and arguments[2] & _WRITING):
-            paths = [os.path.realpath(os.fsdecode(path)) for path in arguments[:2] if isinstance(path, (str, bytes))]
-            self._step(event.removeprefix("os."), *paths)
-
-    def _stand_in_front_of(self, name: str) -> None:
-        real = getattr(os, name)
-
-        def seen(descriptor: int, *arguments: Any) -> Any:
-            self._step(name, os.readlink(f"/proc/self/fd/{descriptor}"))
-            return real(descriptor, *arguments)
-
-        setattr(os, name, seen)
-
-    def _step(self, call: str, *paths: str) -> None:
-        if any(f"{path}/".startswith(f"{self._root}/") for path in paths):
-            shown = " ".join(os.path.relpath(path, self._root) for path in paths)
-            self._deed(next(self._numbers), f"{call} {shown}")
+# --- deaths -----------------------------------------------------------------------------------------------------
 
 
 def run_watched(job: Job, deed: str, at: int, told: str) -> None:
-    """`run`, and at step ``at``: "die", or "tear" (die in the middle of a write). "stop" stops at every step.
+    """`run`, and at step ``at``: "die", or "tear" (die in the middle of a write). "stop" stops at every step, "none"
+    at none.
 
     The file ``told`` gets a line for each step.
     """
-    lines = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-
-    def do(number: int, what: str) -> None:
-        _write(lines, f"{what}\n".encode())
-        if deed == "stop":
-            os.kill(os.getpid(), signal.SIGSTOP)
-        elif number == at and deed == "die":
-            os.kill(os.getpid(), signal.SIGKILL)
-
     if deed == "tear":
         _tear_the_write(job.uri, at)
-    Steps(job.uri, do)
+    note_steps(job.uri, told, {"die": die_at(at), "stop": stop, "tear": go_on, "none": go_on}[deed])
     run(job)
 
 

@@ -36,7 +36,7 @@ class Race:
     worker: int
     calls: int
     ledger: str
-    open_table: str = "txlog"
+    engine: str = "txlog"
     storage_options: dict[str, str] = field(default_factory=dict)
 
     def row(self, number: int) -> pa.Table:
@@ -50,7 +50,7 @@ class Race:
 
     @property
     def replays(self) -> bool:
-        return self.open_table in ("txlog.sink", "txlog.twins")
+        return self.engine in ("txlog.sink", "txlog.twins")
 
     def next_number(self) -> int:
         numbers = [entry["number"] for entry in self.told() if not self.replays or entry["state"] == "acknowledged"]
@@ -62,7 +62,7 @@ def work(race: Race, started: Any = None, call: Call | None = None) -> None:
 
     ``call`` is what it does, where that is none of ``ENGINES``.
     """
-    call = call or ENGINES[race.open_table](race)
+    call = call or ENGINES[race.engine](race)
     if started is not None:
         started.wait()
     first = race.next_number()

@@ -6,35 +6,32 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import deltalake
 import duckdb
 from fault_tools import end_of, event, process
 from race_worker import Race, work
+from rows import assert_sound, counted, read_by_deltalake
 
 import txlog
-from txlog.store.open import open_store
-from txlog.verify.verify import verify_table
 
 __all__ = [
     "acknowledged",
-    "assert_sound",
     "judge",
+    "kill_and_restart",
     "rows_as_others_see_them",
     "rows_as_we_see_them",
     "run",
     "run_and_kill",
+    "run_to_the_end",
 ]
 
 
 def run(races: Sequence[Race]) -> list[dict[str, Any]]:
     """Run the race, of which nobody may fail, and return the acknowledgements."""
-    started = event()
-    workers = [process(work, race, started) for race in races]
-    started.set()
-    assert [end_of(worker) for worker in workers] == [0] * len(workers)
+    run_to_the_end(work, races)
     refused = [entry for race in races for entry in race.told() if entry["state"] in ("refused", "unknown")]
     assert refused == []
     return acknowledged(races)
@@ -43,24 +40,48 @@ def run(races: Sequence[Race]) -> list[dict[str, Any]]:
 def run_and_kill(races: Sequence[Race], kills: int, seed: int, pause_s: float) -> int:
     """Run the race, kill a worker that is at work, again and again, and start another in its place.
 
-    Returns how many kills there were. ``pause_s`` is the longest wait before one.
+    Returns how many kills there were. ``pause_s`` is the longest wait before one. A worker without a ledger waits for
+    the start: killed then, it could keep the others from starting.
+    """
+    return kill_and_restart(work, races, kills, seed, (0, pause_s), at_work=lambda race: bool(race.told()))
+
+
+def run_to_the_end(life: Callable[..., None], races: Sequence[Any]) -> None:
+    """Run ``life(race, started)`` for each race in a process of its own, all from one moment on; nobody may fail."""
+    started = event()
+    workers = [process(life, race, started) for race in races]
+    started.set()
+    assert [end_of(worker) for worker in workers] == [0] * len(workers)
+
+
+def kill_and_restart(
+    life: Callable[..., None],
+    races: Sequence[Any],
+    kills: int,
+    seed: int,
+    pause_s: tuple[float, float],
+    at_work: Callable[[Any], bool] = lambda race: True,
+) -> int:
+    """As `run_to_the_end`, but kill a worker again and again, and run ``life(race)`` in its place.
+
+    Returns how many kills there were. ``pause_s`` is the shortest and the longest wait before one.
     """
     choose = random.Random(seed)
     started = event()
-    workers = [process(work, race, started) for race in races]
+    workers = [process(life, race, started) for race in races]
     started.set()
     killed = 0
     while killed < kills:
-        time.sleep(choose.uniform(0, pause_s))
+        time.sleep(choose.uniform(*pause_s))
         alive = [index for index, worker in enumerate(workers) if worker.is_alive()]
         if not alive:
             break
         victim = choose.choice(alive)
-        if not races[victim].told():  # it waits for the start, and would take the others' start along
+        if not at_work(races[victim]):
             continue
         workers[victim].kill()
         killed += end_of(workers[victim]) == -signal.SIGKILL
-        workers[victim] = process(work, races[victim])
+        workers[victim] = process(life, races[victim])
     assert [end_of(worker) for worker in workers] == [0] * len(workers)
     return killed
 
@@ -87,11 +108,11 @@ def judge(races: Sequence[Race]) -> None:
     assert not refused & rows.keys(), "a row is there of which an error said that nothing landed"
     assert rows.keys() <= begun
     for race in races:
-        if race.open_table == "txlog.sink":
+        if race.engine == "txlog.sink":
             assert {(race.worker, number) for number in range(race.calls)} <= told, "a job did not come to its end"
     log = versions_in_the_log(races[0])
     assert {entry["version"]: entry["txn_id"] for entry in ledger if _names_a_version(entry)}.items() <= log.items()
-    assert_sound(races[0])
+    assert_sound(races[0].uri, races[0].storage_options)
 
 
 def _names_a_version(entry: dict[str, Any]) -> bool:
@@ -105,16 +126,15 @@ def _numbers(races: Sequence[Race], state: str) -> set[tuple[int, int]]:
 def rows_as_we_see_them(race: Race) -> Counter[tuple[int, int]]:
     """(worker, number) of every row, read through a handle that took no part in the race."""
     table = txlog.Table.open(race.uri, storage_options=race.storage_options)
-    return _counted(table.snapshot().to_arrow())
+    return counted(table.snapshot().to_arrow(), "worker", "number")
 
 
 def rows_as_others_see_them(race: Race) -> dict[str, Counter[tuple[int, int]]]:
     table = deltalake.DeltaTable(race.uri, storage_options=race.storage_options or None)
-    open_table = deltalake.QueryBuilder().register("t", table)
     dataset = duckdb.connect().register("t", table.to_pyarrow_dataset())
     return {
-        "deltalake": _counted(open_table.execute("select worker, number from t").read_all()),
-        "duckdb": _counted(dataset.sql("select worker, number from t").to_arrow_table()),
+        "deltalake": counted(read_by_deltalake(table, "worker", "number"), "worker", "number"),
+        "duckdb": counted(dataset.sql("select worker, number from t").to_arrow_table(), "worker", "number"),
     }
 
 
@@ -124,13 +144,3 @@ def versions_in_the_log(race: Race) -> dict[int, str]:
     found = {entry["version"]: entry.get("txnId", "") for entry in table.history()}
     assert sorted(found) == list(range(table.version() + 1))
     return found
-
-
-def assert_sound(race: Race) -> None:
-    """What `txlog verify` says: every commit parses, every file is there, every checkpoint equals the fold."""
-    found = verify_table(open_store(race.uri, race.storage_options))
-    assert found.findings == ()
-
-
-def _counted(rows: Any) -> Counter[tuple[int, int]]:
-    return Counter(zip(rows["worker"].to_pylist(), rows["number"].to_pylist(), strict=True))

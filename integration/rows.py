@@ -1,14 +1,20 @@
-"""Rows as values to compare: what several of the integration tests need to say about two tables."""
+"""What a table holds, as values to compare, by more than one reader; and that nothing in it is wrong."""
 
 from __future__ import annotations
 
 import decimal
 import math
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
+import deltalake
 import pyarrow as pa
 
-__all__ = ["as_rows", "in_schema"]
+from txlog.store.open import open_store
+from txlog.verify.verify import verify_table
+
+__all__ = ["as_rows", "assert_sound", "counted", "in_schema", "read_by_deltalake"]
 
 
 def as_rows(table: pa.Table) -> list[str]:
@@ -19,6 +25,23 @@ def as_rows(table: pa.Table) -> list[str]:
 def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Another engine's columns by name, in the types of ``schema``."""
     return pa.table([table.column(field.name).cast(field.type) for field in schema], names=schema.names)
+
+
+def counted(rows: Any, *columns: str) -> Counter[tuple[Any, ...]]:
+    """How often each row is there, as a tuple of the values of ``columns``."""
+    return Counter(zip(*(rows[name].to_pylist() for name in columns), strict=True))
+
+
+def read_by_deltalake(table: deltalake.DeltaTable, *columns: str) -> pa.Table:
+    """The rows as deltalake's own engine reads them, with these columns or all."""
+    query = deltalake.QueryBuilder().register("t", table)
+    return pa.table(query.execute(f"select {', '.join(columns) or '*'} from t").read_all())
+
+
+def assert_sound(uri: str, storage_options: Mapping[str, str] | None = None) -> None:
+    """What `txlog verify` says: every commit parses, every file is there, every checkpoint equals the fold."""
+    found = verify_table(open_store(uri, storage_options))
+    assert found.findings == ()
 
 
 def _plain(value: Any) -> Any:

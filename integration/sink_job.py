@@ -7,19 +7,16 @@ distributed one and `coordinate` its coordinator. `judged` says what the table h
 from __future__ import annotations
 
 import os
-import signal
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import deltalake
 import pyarrow as pa
-from crash_job import Steps
+from rows import assert_sound, counted, read_by_deltalake
+from steps import die_at, note_steps, stop
 
 import txlog
-from txlog.store.open import open_store
-from txlog.verify.verify import verify_table
 
 __all__ = ["SinkJob", "coordinate", "judged", "prepared", "recover", "run", "stage", "stopping", "watched"]
 
@@ -98,31 +95,19 @@ def recover(job: SinkJob) -> None:
 
 def watched(life: Callable[[SinkJob], None], job: SinkJob, at: int, told: str) -> None:
     """``life(job)``, which is killed at step ``at``. The file ``told`` gets a line for each step."""
-    lines = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    write = os.write
-
-    def die(number: int, what: str) -> None:
-        write(lines, f"{what}\n".encode())
-        if number == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    Steps(job.uri, die)
+    note_steps(job.uri, told, die_at(at))
     life(job)
 
 
 def stopping(job: SinkJob, told: str, ledger: str) -> None:
     """`run`, which stops itself before each step. ``told`` gets a line for each; ``ledger`` what was acknowledged."""
-    steps, notes = (os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND) for name in (told, ledger))
+    notes = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     write = os.write
-
-    def stop(number: int, what: str) -> None:
-        write(steps, f"{what}\n".encode())
-        os.kill(os.getpid(), signal.SIGSTOP)
 
     def note(done: str) -> None:
         write(notes, f"{done}\n".encode())
 
-    Steps(job.uri, stop)
+    note_steps(job.uri, told, stop)
     run(job, note)
 
 
@@ -163,15 +148,10 @@ def coordinate(job: SinkJob, checkpoint_id: int, attempts: dict[int, int]) -> No
 
 def judged(job: SinkJob) -> Counter[tuple[int, int, int]]:
     """The rows of a table in which nothing is wrong, by our reader and by deltalake's."""
-    assert verify_table(open_store(job.uri, job.storage_options)).findings == ()
+    assert_sound(job.uri, job.storage_options)
     snapshot = txlog.Table.open(job.uri, storage_options=job.storage_options).snapshot()
     other = deltalake.DeltaTable(job.uri, storage_options=job.storage_options or None)
     assert other.version() == snapshot.version
-    theirs = deltalake.QueryBuilder().register("t", other).execute("select * from t").read_all()
-    found = _counted(snapshot.to_arrow())
-    assert found == _counted(theirs)
+    found = counted(snapshot.to_arrow(), *SCHEMA.names)
+    assert found == counted(read_by_deltalake(other), *SCHEMA.names)
     return found
-
-
-def _counted(rows: Any) -> Counter[tuple[int, int, int]]:
-    return Counter(zip(*(rows[name].to_pylist() for name in SCHEMA.names), strict=True))

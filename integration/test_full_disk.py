@@ -14,10 +14,9 @@ import deltalake
 import pyarrow as pa
 import pytest
 from fault_tools import require_mounts, small_disk
+from rows import assert_sound, read_by_deltalake
 
 import txlog
-from txlog.store.open import open_store
-from txlog.verify.verify import verify_table
 
 WHAT = "what a full disk does to a write"
 PAGE_BYTES = 4096
@@ -36,10 +35,10 @@ def _new_table(uri: str) -> txlog.Table:
 
 def _numbers(uri: str) -> list[int]:
     """As a handle sees it that took no part, and as deltalake does; the table has no fault."""
-    assert verify_table(open_store(uri, {})).findings == ()
+    assert_sound(uri)
     numbers = sorted(txlog.Table.open(uri).snapshot().to_arrow()["number"].to_pylist())
-    theirs = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(uri)).execute("select number from t")
-    assert sorted(theirs.read_all()["number"].to_pylist()) == numbers
+    theirs = read_by_deltalake(deltalake.DeltaTable(uri), "number")
+    assert sorted(theirs["number"].to_pylist()) == numbers
     return numbers
 
 

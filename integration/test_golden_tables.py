@@ -20,7 +20,7 @@ import golden as golden_tables
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rows import as_rows, in_schema
+from rows import as_rows, in_schema, read_by_deltalake
 
 import txlog
 from txlog.protocol.schema import Decimal, Primitive, Struct
@@ -154,8 +154,7 @@ def _expected(table: Path, schema: pa.Schema) -> pa.Table:
 
 
 def _through_deltalake(table: Path, schema: pa.Schema) -> pa.Table:
-    rows = deltalake.QueryBuilder().register("t", deltalake.DeltaTable(str(table))).execute("select * from t")
-    return in_schema(pa.table(rows.read_all()), schema)
+    return in_schema(read_by_deltalake(deltalake.DeltaTable(str(table))), schema)
 
 
 def _read(table: Path, version: int | None = None) -> pa.Table:
@@ -237,9 +236,8 @@ def test_each_version_reads_as_it_was_when_spark_wrote_it(version: int, golden: 
 def test_each_version_reads_as_deltalake_reads_it(name: str, golden: GoldenTable) -> None:
     for version in range(txlog.Table.open(golden(name)).snapshot().version + 1):
         rows = _read(golden(name), version)
-        theirs = deltalake.DeltaTable(str(golden(name)), version=version)
-        read = deltalake.QueryBuilder().register("t", theirs).execute("select * from t").read_all()
-        assert as_rows(rows) == as_rows(in_schema(pa.table(read), rows.schema)), version
+        theirs = read_by_deltalake(deltalake.DeltaTable(str(golden(name)), version=version))
+        assert as_rows(rows) == as_rows(in_schema(theirs, rows.schema)), version
 
 
 def test_a_vacuumed_version_is_an_error_that_names_the_file(golden: GoldenTable) -> None:

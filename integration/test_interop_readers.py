@@ -15,7 +15,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from rows import as_rows, in_schema
+from rows import as_rows, in_schema, read_by_deltalake
 from sample_tables import SAMPLES, Sample
 
 import txlog
@@ -26,8 +26,7 @@ def _by_txlog(path: Path) -> pa.Table:
 
 
 def _by_deltalake(path: Path) -> pa.Table:
-    table = deltalake.DeltaTable(str(path))
-    return pa.table(deltalake.QueryBuilder().register("t", table).execute("select * from t").read_all())
+    return read_by_deltalake(deltalake.DeltaTable(str(path)))
 
 
 def _by_deltalake_dataset(path: Path) -> pa.Table:

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction
+from rows import read_by_deltalake
 
 import txlog
 from txlog.log.files import add_files_of
@@ -65,8 +66,7 @@ def rows_of(*ids: int) -> pa.Table:
 
 def ids_in(path: Path | str) -> list[int]:
     """As deltalake reads them, which must be as txlog does."""
-    read = deltalake.QueryBuilder().register("t", DeltaTable(str(path))).execute("select id from t").read_all()
-    ids = sorted(pa.table(read).column("id").to_pylist())
+    ids = sorted(read_by_deltalake(DeltaTable(str(path)), "id").column("id").to_pylist())
     assert sorted(Table.open(path).snapshot().to_arrow(["id"]).column("id").to_pylist()) == ids
     return ids
 

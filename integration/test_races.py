@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 from race_worker import SCHEMA, Race
-from races import acknowledged, assert_sound, judge, rows_as_others_see_them, rows_as_we_see_them, run, run_and_kill
+from races import acknowledged, judge, rows_as_others_see_them, rows_as_we_see_them, run, run_and_kill
+from rows import assert_sound
 from servers import S3Location
 
 import txlog
@@ -31,12 +32,12 @@ def seed() -> int:
 
 
 def _race(
-    folder: Path, workers: int, calls: int, open_table: str = "txlog", place: S3Location | None = None, first: int = 0
+    folder: Path, workers: int, calls: int, engine: str = "txlog", place: S3Location | None = None, first: int = 0
 ) -> list[Race]:
     """Workers on one table, which is ``folder/t`` unless ``place`` says otherwise, each with a ledger of its own."""
     uri, options = (place.uri, place.storage_options) if place else (str(folder / "t"), {})
     return [
-        Race(uri, worker, calls, str(folder / f"ledger-{worker}.jsonl"), open_table, options)
+        Race(uri, worker, calls, str(folder / f"ledger-{worker}.jsonl"), engine, options)
         for worker in range(first, first + workers)
     ]
 
@@ -71,7 +72,7 @@ def test_eight_processes_append_to_one_table_on_an_object_store(any_s3_location:
 
 
 def test_jobs_that_all_find_no_table_create_one_together(tmp_path: Path) -> None:
-    races = _race(tmp_path, workers=8, calls=2, open_table="txlog.write")
+    races = _race(tmp_path, workers=8, calls=2, engine="txlog.write")
     ledger = run(races)
     _assert_all_is_there(races, ledger)
     assert {entry["version"] for entry in ledger} == set(range(16))
@@ -86,7 +87,7 @@ def test_jobs_that_all_find_no_table_create_one_together_on_an_object_store(
 
 def test_twins_of_one_job_land_each_checkpoint_once(tmp_path: Path) -> None:
     """Two drivers of a restarted job, both sure to be the one: each checkpoint is in the table exactly once."""
-    races = _race(tmp_path, workers=4, calls=15, open_table="txlog.twins")
+    races = _race(tmp_path, workers=4, calls=15, engine="txlog.twins")
     _create(races[0])
     ledger = run(races)
     committed = [entry for entry in ledger if entry["outcome"] == "committed"]
@@ -98,7 +99,7 @@ def test_twins_of_one_job_land_each_checkpoint_once(tmp_path: Path) -> None:
     versions = {entry["number"]: entry["version"] for entry in committed}
     assert all(entry["version"] == versions[entry["number"]] for entry in ledger), "a replay names another version"
     assert txlog.Table.open(races[0].uri).snapshot().transaction_version("twins") == 14
-    assert_sound(races[0])
+    assert_sound(races[0].uri, races[0].storage_options)
 
 
 def test_txlog_and_deltalake_append_at_once(tmp_path: Path) -> None:

@@ -7,8 +7,6 @@ does. TXLOG_RACE_CALLS=25 makes each do as much; the numbers of the race are sho
 from __future__ import annotations
 
 import os
-import random
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,11 +15,11 @@ import deltalake
 import polars
 import pyarrow as pa
 import pytest
-from fault_tools import end_of, event, process
+from races import kill_and_restart, run_to_the_end
 from row_race_worker import SCHEMA, RowRace, replay, row_work
+from rows import assert_sound, read_by_deltalake
 
 import txlog
-from txlog.verify.verify import verify_table
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 CALLS = int(os.environ.get("TXLOG_RACE_CALLS", "6"))
@@ -48,13 +46,10 @@ def _judge(table: txlog.Table, races: list[RowRace], start: dict[int, int]) -> N
     found = table.snapshot().to_arrow()
     assert found.num_rows == len(expected), "a key is there twice, or is lost"
     assert dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == expected
-    assert verify_table(table._open_table.store).is_sound
+    assert_sound(table.uri)
     others = polars.read_delta(table.uri).select("id", "v").rows()
     assert dict(others) == expected
-    by_deltalake = (
-        deltalake.QueryBuilder().register("t", deltalake.DeltaTable(table.uri)).execute("select id, v from t")
-    )
-    read = pa.table(by_deltalake.read_all())
+    read = read_by_deltalake(deltalake.DeltaTable(table.uri), "id", "v")
     assert dict(zip(read["id"].to_pylist(), read["v"].to_pylist(), strict=True)) == expected
 
 
@@ -63,11 +58,9 @@ def test_upserters_of_the_same_keys_all_succeed_beside_every_other_writer(
     tmp_path: Path, properties: dict[str, str], record_property: Callable[[str, object], None]
 ) -> None:
     table, start = _table(tmp_path, properties)
-    races, started = _races(tmp_path, 4), event()
-    workers = [process(row_work, race, started) for race in races]
+    races = _races(tmp_path, 4)
     began_s = time.monotonic()
-    started.set()
-    assert [end_of(worker) for worker in workers] == [0] * len(workers)
+    run_to_the_end(row_work, races)
     _judge(table, races, start)
     lost = sum(sum(commit.get("txlog", {}).get("lostTo", {}).values()) for commit in table.history())
     seconds = time.monotonic() - began_s
@@ -76,18 +69,6 @@ def test_upserters_of_the_same_keys_all_succeed_beside_every_other_writer(
 
 def test_upserters_that_are_killed_and_started_again_leave_the_replay_of_the_log(tmp_path: Path) -> None:
     table, start = _table(tmp_path, VECTORS)
-    races, started, choose = _races(tmp_path, 3), event(), random.Random(15)
-    workers = [process(row_work, race, started) for race in races]
-    started.set()
-    killed = 0
-    while killed < 5:
-        time.sleep(choose.uniform(0.1, 0.5))
-        alive = [index for index, worker in enumerate(workers) if worker.is_alive()]
-        if not alive:
-            break
-        victim = choose.choice(alive)
-        workers[victim].kill()
-        killed += end_of(workers[victim]) == -signal.SIGKILL
-        workers[victim] = process(row_work, races[victim])
-    assert [end_of(worker) for worker in workers] == [0] * len(workers)
+    races = _races(tmp_path, 3)
+    kill_and_restart(row_work, races, kills=5, seed=15, pause_s=(0.1, 0.5))
     _judge(table, races, start)

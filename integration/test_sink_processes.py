@@ -31,7 +31,7 @@ LIFETIME_S = 0.4
 KILLS_EACH = 3
 
 
-class OpenTable:
+class Engine:
     """Starts processes, and kills a good part of them."""
 
     def __init__(self, seed: int) -> None:
@@ -75,10 +75,10 @@ class OpenTable:
 
 
 def _run(job: SinkJob, seed: int, record_property: Record) -> None:
-    open_table = OpenTable(seed)
+    engine = Engine(seed)
     table = job.create()
     for checkpoint_id in range(job.checkpoints):
-        open_table.coordinated(job, checkpoint_id, open_table.staged(job, checkpoint_id))
+        engine.coordinated(job, checkpoint_id, engine.staged(job, checkpoint_id))
     assert end_of(process(sink_job.recover, job)) == 0
     assert sink_job.judged(job) == job.expected(), f"seed {seed}"
     assert table.snapshot().version == job.checkpoints, f"seed {seed}: a version for each checkpoint"
@@ -87,7 +87,7 @@ def _run(job: SinkJob, seed: int, record_property: Record) -> None:
     assert left.list_from("") == [], f"seed {seed}"
     record_property(
         "measured",
-        f"sink processes: {job.checkpoints} checkpoints of {job.tasks} tasks, {open_table.killed} processes killed with"
+        f"sink processes: {job.checkpoints} checkpoints of {job.tasks} tasks, {engine.killed} processes killed with"
         f" kill -9 (seed {seed}): every row once",
     )
 
