@@ -117,3 +117,18 @@ def test_a_transaction_that_only_moves_rows_refuses_to_change_them(tmp_path: Pat
     table.set_properties({"delta.appendOnly": "true"})
     with pytest.raises(InvalidInputError, match="append-only"), table.transaction() as txn:
         txn.delete("id = 1")
+
+
+def test_a_look_up_that_fails_waits_for_the_source_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made(tmp_path, VECTORS)
+    before = files_of(table)
+
+    def broken(*arguments: Any, **named: Any) -> None:
+        raise OSError("the machine is on fire")
+
+    monkeypatch.setattr("txlog.commands.upsert.upsert.UpsertRows.look_up", broken)
+    with pytest.raises(OSError, match="on fire"):
+        table.upsert(rows((1, 0), (9, 0)), ["id"])
+    assert (table.snapshot().version, files_of(table)) == (1, before)

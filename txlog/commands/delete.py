@@ -100,6 +100,8 @@ class DeleteRows:
     name = "DELETE"
     makes_images = False
     image_fields: tuple[Field, ...] = ()
+    num_source_rows = 0
+    writes_every_source_row = False
 
     def __init__(self, condition: Condition) -> None:
         self._condition = condition

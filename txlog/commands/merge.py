@@ -107,6 +107,7 @@ class MergeRows:
     """The `RowOperation` of a merge."""
 
     name = "MERGE"
+    writes_every_source_row = False
 
     def __init__(
         self,
@@ -117,6 +118,7 @@ class MergeRows:
         now: datetime.datetime,
     ) -> None:
         self._source = source
+        self.num_source_rows: int = source.rows.num_rows
         self._clauses = clauses
         self._condition = merge.condition
         self._schema = state.schema

@@ -49,6 +49,8 @@ class UpdateRows:
 
     name = "UPDATE"
     makes_images = True
+    num_source_rows = 0
+    writes_every_source_row = False
 
     def __init__(self, condition: Condition, assignments: Assignments, state: TableState) -> None:
         self._condition = condition

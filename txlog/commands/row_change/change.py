@@ -118,9 +118,14 @@ class RowChange:
 
     def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:
         """Put the change of these live files into ``builder``; what it does."""
-        whole, touched = self._matches(state, files)
-        is_written = self._operation.inserted(touched)
-        changed = self._rewriter.change(touched, is_written)
+        if self._operation.writes_every_source_row:
+            self._rewriter.begin_source(self._operation.num_source_rows)
+        try:
+            whole, touched = self._matches(state, files)
+            is_written = self._operation.inserted(touched)
+            changed = self._rewriter.change(touched, is_written)
+        finally:
+            self._rewriter.join_source()
         builder.remove(*whole, *changed.removed)
         for add, vector, stats in changed.marked:
             builder.replace_vector(add, vector, stats=stats)

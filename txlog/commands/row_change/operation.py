@@ -106,6 +106,14 @@ class RowOperation(Protocol):
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         """Which rows of the source are written, given all matches on this version; None where there is no source."""
 
+    @property
+    def num_source_rows(self) -> int:
+        """How many rows the source has; 0 where there is none."""
+
+    @property
+    def writes_every_source_row(self) -> bool:
+        """Whether each row of the source is written whatever it matches, so that nobody need wait for the look-up."""
+
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Those rows of the source, in the table's columns."""
 

@@ -8,9 +8,11 @@ belong to `UnsentFiles`, which deletes them where nothing is sent.
 
 from __future__ import annotations
 
+import contextvars
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -96,11 +98,32 @@ class FileRewriter:
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
         self._written = _Written()
+        self._source_on_its_way: Future[tuple[PendingFile, ...]] | None = None
 
     @property
     def repeated_work_s(self) -> float:
         """About what writing images and copies again costs, which a lost race may ask for."""
         return self._written.seconds
+
+    def begin_source(self, num_rows: int) -> None:
+        """Begin to write every row of the source while files are looked into, unless that was done before.
+
+        `join_source` or `change` has to follow, whatever is raised meanwhile.
+        """
+        if self._written.source is not None or self._source_on_its_way is not None:
+            return
+        import numpy as np
+
+        pool = ThreadPoolExecutor(1, thread_name_prefix="txlog-source")
+        context = contextvars.copy_context()
+        self._source_on_its_way = pool.submit(context.run, self._source, np.ones(num_rows, dtype=bool))
+        pool.shutdown(wait=False)
+
+    def join_source(self) -> None:
+        """Wait until the rows of the source that are on their way are written. Raises what went wrong with them."""
+        on_its_way, self._source_on_its_way = self._source_on_its_way, None
+        if on_its_way is not None:
+            on_its_way.result()
 
     def change(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Changed:
         """The files that take the place of ``touched``, and those of the rows of the source."""
@@ -114,6 +137,7 @@ class FileRewriter:
             changed = self._copied(touched)
             new = []
         self._written.seconds = ambient.monotonic_s() - started_s
+        self.join_source()
         if is_written is not None:
             new += self._source(is_written)
         return dataclasses.replace(changed, new_files=[*changed.new_files, *new])

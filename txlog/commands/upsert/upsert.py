@@ -139,6 +139,7 @@ class UpsertRows:
         self, source: Source, upsert: UpsertOptions, updated: tuple[str, ...] | None, state: TableState
     ) -> None:
         self._source = source
+        self.num_source_rows: int = source.rows.num_rows
         self._upsert = upsert
         self._updated = updated
         self._index = source.index
@@ -150,6 +151,8 @@ class UpsertRows:
         names = {path[0] for path in paths}
         self._fields = tuple(field for field in state.schema.fields if field.name in names)
         self.makes_images = updated is not None
+        is_plain = upsert.when_matched == "update" and upsert.when_not_matched == "insert"
+        self.writes_every_source_row = is_plain and not self.makes_images and not self.is_empty
         self.image_fields = tuple(field for field in state.schema.fields if field.name not in (updated or ()))
 
     @property
