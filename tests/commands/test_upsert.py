@@ -84,6 +84,15 @@ def test_update_columns_leaves_the_others_as_they_are_in_each_row_of_the_key(
         table.upsert(source, ["id"], update_columns=["v"])
 
 
+def test_columns_of_the_table_that_an_update_does_not_set_are_left_out_of_the_source(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    table.upsert(rows((1, "z", 7), (9, "z", 8)), ["id"], update_columns=["v"], when_not_matched="ignore")
+    assert found(table) == [(1, "a", 7), (2, "a", 20), (3, "b", 30), (None, "b", 40)]
+    unknown = rows((1, "z", 7)).append_column("w", pa.array([1]))
+    with pytest.raises(SchemaMismatchError, match="w  table has no such column"):
+        table.upsert(unknown, ["id"], update_columns=["v"], when_not_matched="ignore")
+
+
 def test_a_null_key_matches_nothing_in_the_table_and_is_refused_in_the_source(tmp_path: Path) -> None:
     table = made(tmp_path)
     with pytest.raises(InvalidInputError, match=r"key id is null in row 1 of the source .* and in 1 more"):

@@ -6,7 +6,7 @@ its own. The rows are taken once, so that each execution of the change sees the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -62,8 +62,11 @@ def read_source(
     sequence_by: str | None = None,
     table: str | None = None,
     memory_max_bytes: int = MEMORY_MAX_BYTES,
+    left_out: Collection[str] = (),
 ) -> Source:
     """Take ``data`` (anything ``Table.append`` takes), which must have exactly the columns of ``schema``.
+
+    It may also have the columns ``left_out``, which are not looked at.
 
     Raises ``SchemaMismatchError`` naming columns that are absent or do not fit, ``InvalidInputError`` naming a null key
     or a key that two rows have, ``StorageError`` where there is no room for a large source.
@@ -71,6 +74,7 @@ def read_source(
     stream = open_data(data)
     if not stream.schema.names:
         stream = DataStream(to_arrow(schema), stream.batches)
+    stream = _without(stream, {fold_name(name) for name in left_out})
     _require_all(schema, stream.schema, table)
     try:
         rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=memory_max_bytes)
@@ -92,6 +96,14 @@ def read_source(
     order = None if sequence_by is None else _order_by(rows, sequence_by, table)
     kept = rows.filter(pa.array(index.last_rows(order)))
     return Source(kept, KeyIndex(keys, [key.of(kept) for key in keys]), rows.num_rows)
+
+
+def _without(stream: DataStream, left_out: Collection[str]) -> DataStream:
+    def kept(names: Sequence[str]) -> list[int]:
+        return [at for at, name in enumerate(names) if fold_name(name) not in left_out]
+
+    schema = pa.schema([stream.schema.field(at) for at in kept(stream.schema.names)])
+    return DataStream(schema, (batch.select(kept(batch.schema.names)) for batch in stream.batches))
 
 
 def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:

@@ -87,13 +87,15 @@ def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: Up
     with TxlogError.located(open_table.uri, state.version):
         keys = key_columns(upsert.keys, state.schema)
         updated = _updated_columns(upsert, keys, state.schema)
+        schema = _source_schema(upsert, keys, updated, state.schema)
         source = read_source(
             data,
-            _source_schema(upsert, keys, updated, state.schema),
+            schema,
             keys,
             on_duplicate=upsert.on_duplicate,
             sequence_by=upsert.sequence_by,
             table=open_table.uri,
+            left_out={*state.schema.names} - {*schema.names},
         )
     return UpsertRows(source, upsert, updated, state)
 
