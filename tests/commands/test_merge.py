@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import txlog
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 from txlog.table import Table
 from txlog.testing.memory_store import memory_table_store
 from txlog.verify.verify import verify_table
@@ -193,3 +193,14 @@ def test_a_merge_makes_what_the_model_makes(
         merge.when_not_matched_by_source_update({"v": "t.v + 1"}, "t.day = 'a'")
     merge.execute()
     assert found(table) == sorted(model(old, new, with_source), key=repr)
+
+
+def test_a_merge_tied_to_a_version_read_the_whole_table_where_a_clause_is_for_rows_without_source() -> None:
+    table = made()
+    version = table.snapshot().version
+    table.append(rows((100, "z", 5)))  # far from the keys of the source
+    tied = table.merge(rows((1, "a", 11)), ["id"], read_version=version)
+    with pytest.raises(ConcurrentAppendError):
+        tied.when_not_matched_by_source_delete().execute()
+    table.merge(rows((1, "a", 11)), ["id"], read_version=version).when_matched_update_all().execute()
+    assert found(table) == [(1, "a", 11), (100, "z", 5), (2, "a", 20), (3, "b", 30), (None, "b", 40)]

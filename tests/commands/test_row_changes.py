@@ -274,6 +274,7 @@ def scenarios() -> list[list[Operation]]:
         [append(ROWS), losing(upsert_value(mine, None), delete("day = 'a'", None))],
         [append(ROWS), losing(delete("v > 25", None), compact())],
         [append(ROWS), losing(update("k >= 0", None), update("day = 'a'", None))],
+        [append(ROWS), losing(update("k >= 0", None), upsert([(1, "b", 8)], *both, None))],
         [append(ROWS), losing(merge([(3, "a", 5)], None), update("k >= 0", None))],
         [append(ROWS), losing(delete("k in (1, 2, 3)", None), delete("day = 'a'", None), append(ROWS))],
         [

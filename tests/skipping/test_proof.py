@@ -115,3 +115,27 @@ def test_only_exact_bounds_prove(predicate: Predicate, is_proven: bool) -> None:
     prover = MatchProver(predicate, SCHEMA, PARTITIONS)
     assert prover.every_row_matches({"p": "a"}, stats) is is_proven
     assert prover.every_row_matches({}, None) is False
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        ~(col("x") <= 1.0),
+        ~(col("x") < 1.0),
+        ~(col("x") == 0.0),
+        ~col("x").isin([0.0]),
+        ~~(col("x") > 1.0),
+        ~((col("x") <= 1.0) & (col("n") == 1)),
+        col("x") > 1.0,
+        col("x") >= 1.0,
+        col("x") != 0.0,
+        col("x") == math.nan,
+        col("x").isin([1.0, math.nan]),
+    ],
+    ids=str,
+)
+def test_bounds_without_nan_do_not_exclude_a_file_with_nan(predicate: Predicate) -> None:
+    given = [{"n": 1, "s": "a", "x": 0.0}, {"n": 1, "s": "a", "x": math.nan}]
+    bound = bind(predicate, SCHEMA)
+    assert matching(bound, given, "a") == 1
+    assert may_match(without_nan_doubts(bound, SCHEMA), {"p": "a"}, statistics(given, 0), SCHEMA, PARTITIONS)
