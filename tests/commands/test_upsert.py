@@ -284,3 +284,19 @@ def test_keys_at_the_ends_of_the_range_are_told_apart() -> None:
         index = KeyIndex([KeyColumn(("n",), LONG)], [pa.array(mine, pa.int64())])
         expected = [mine.index(value) if value in mine else -1 for value in ends.to_pylist()]
         assert index.source_rows([ends]).tolist() == expected
+
+
+@MODES
+@pytest.mark.parametrize(
+    ("matched", "other", "left"),
+    [("ignore", "insert", [(1, "a", 11), (2, "a", 20)]), ("update", "ignore", [(2, "a", 21)])],
+)
+def test_a_key_whose_row_is_dead_is_not_in_the_table(
+    tmp_path: Path, properties: dict[str, str], matched: Any, other: Any, left: list[Any]
+) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, properties=properties)
+    table.append(rows((1, "a", 10), (2, "a", 20)))
+    table.delete("id = 1")  # beside a row that lives, so that a vector marks it where there are vectors
+    result = table.upsert(rows((1, "a", 11), (2, "a", 21)), ["id"], when_matched=matched, when_not_matched=other)
+    assert found(table) == left
+    assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (len(left) - 1, int(matched == "update"))
