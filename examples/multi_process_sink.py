@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import txlog
 
-APP_ID = "orders-ingest"  # names this job for ever: its checkpoints are counted under this name
+APP_ID = "orders-ingest"  # names this job for good: its checkpoints are counted under this name
 CHECKPOINTS, TASKS, ROWS = 3, 4, 1000
 NEVER = -1
 

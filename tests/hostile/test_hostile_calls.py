@@ -139,8 +139,8 @@ def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.
     [
         (lambda table: table.append(None), "data is None: pass a pyarrow Table"),
         (lambda table: table.append(pa.Table), "data is the class Table, not an object of it"),
-        (lambda table: txlog.Sink(table, None), "app_id must be a text that is not empty, is None"),  # type: ignore[arg-type]
-        (_within(lambda txn: txn.set_transaction(None, 1)), "app_id must be a text that is not empty, is None"),
+        (lambda table: txlog.Sink(table, None), "app_id must be a non-empty string, is None"),  # type: ignore[arg-type]
+        (_within(lambda txn: txn.set_transaction(None, 1)), "app_id must be a non-empty string, is None"),
         (
             _within(lambda txn: txn.remove("day=x/gone.parquet")),
             "the table has no live file day=x/gone.parquet: txn.snap",

@@ -59,7 +59,7 @@ def update(
     uri: Uri,
     values: Annotated[
         list[str],
-        typer.Option("--set", metavar="COLUMN=SQL", help="what a column becomes: 'n=n + 1'; a text stands in quotes"),
+        typer.Option("--set", metavar="COLUMN=SQL", help="what a column becomes: 'n=n + 1'; a string stands in quotes"),
     ],
     where: Annotated[str | None, typer.Option(metavar="SQL", help="the rows that change; all without it")] = None,
     dry_run: DryRun = False,

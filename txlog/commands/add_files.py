@@ -87,7 +87,7 @@ def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
     """The path as the log will name it, and as the store knows it."""
     if not isinstance(path, str):
         raise InvalidInputError(
-            f"a path is a text relative to the table's root, not {described(path)}", table=store.uri
+            f"a path must be a string relative to the table's root, not {described(path)}", table=store.uri
         )
     try:
         uri_path = encode_path(path)

@@ -240,7 +240,7 @@ def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
 def check_app_id(app_id: str) -> None:
     """Raises ``InvalidInputError`` for what names no application."""
     if type(app_id) is not str or not app_id:
-        raise InvalidInputError(f"app_id must be a text that is not empty, is {described(app_id)}")
+        raise InvalidInputError(f"app_id must be a non-empty string, is {described(app_id)}")
     check_text("app_id", app_id)
 
 

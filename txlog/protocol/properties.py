@@ -321,7 +321,7 @@ _ATTRIBUTES = {
 
 def _known_spelling(given: str) -> str:
     if type(given) is not str or not given:
-        raise InvalidInputError(f"a table property's name must be text that is not empty, is {given!r}")
+        raise InvalidInputError(f"a table property's name must be a non-empty string, is {given!r}")
     folded = given.lower()
     if folded in _BY_FOLD:
         return _BY_FOLD[folded]

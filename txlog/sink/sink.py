@@ -48,7 +48,7 @@ class Sink:
     After a crash `recover` commits what was sealed and tells what was not. Without staging, `commit` takes the
     committables themselves: a crash before it then means to write the checkpoint again.
 
-    ``app_id`` names the application for ever: it must survive restarts, and no two applications may share one; two
+    ``app_id`` names the application for good: it must survive restarts, and no two applications may share one; two
     writes of one batch to one table need one each. With ``mode="append"`` a checkpoint without rows makes no version,
     but every ``max_continuous_empty_commits``-th in a row does, so that the table's record of the application goes on
     (1: each one). With ``mode="overwrite"`` each checkpoint is all that the table holds after it, also one without
@@ -193,7 +193,7 @@ class Sink:
         younger than half of the table's ``delta.deletedFileRetentionDuration``.
 
         Raises as `commit` at the first checkpoint that cannot be committed, with what was done until then as the
-        error's ``recovery``; later checkpoints wait. Nothing is dropped: mend it, or `discard` that checkpoint and
+        error's ``recovery``; later checkpoints wait. Nothing is dropped: fix it, or `discard` that checkpoint and
         write it again. What was staged and not sealed is reported, and stays until the application is past it.
         """
         staged = self._staging.checkpoints(self._app_id)
@@ -210,7 +210,7 @@ class Sink:
             error.recovery = Recovery(results)  # type: ignore[attr-defined]
             if isinstance(error, (InvalidInputError, MetadataChangedError, NotFoundError)):
                 error.message = error.message.rstrip(".") + (
-                    f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: mend this and recover"
+                    f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: fix this and recover"
                     f" again, or sink.discard({each.checkpoint_id}) and write it again"
                 )
             raise
