@@ -1,7 +1,7 @@
-"""`Snapshot`: the public face of one version of a table. Immutable; rows and files load when asked for.
+"""`Snapshot`: one version of a table, for users. Immutable; loads rows and files on demand.
 
-In: a ``DeltaLog`` and the ``TableState`` of a version. Out: files, rows and facts of exactly that version, whatever
-is committed later. It is an Arrow stream itself, so polars, duckdb, pandas and pyarrow read it as it is.
+In: a ``DeltaLog`` and the ``TableState`` of a version. Out: files, rows and metadata of exactly that version, whatever
+is committed later. It is an Arrow stream, so polars, duckdb, pandas and pyarrow read it directly.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ __all__ = ["Snapshot"]
 
 @explains_calls
 class Snapshot:
-    """One version of a table, which does not move when the table does. Made by `Table.snapshot`.
+    """One version of a table, which stays the same when the table changes. Made by `Table.snapshot`.
 
-    ``polars.DataFrame(snapshot)``, ``pyarrow.table(snapshot)`` and whatever else takes an Arrow stream read all of it;
-    `to_arrow` and `to_batches` read the columns and rows that are asked for. Thread-safe; pickles without secrets.
+    ``polars.DataFrame(snapshot)``, ``pyarrow.table(snapshot)`` and other consumers of Arrow streams read all of it;
+    `to_arrow` and `to_batches` read selected columns and rows. Thread-safe; pickles without secrets.
     """
 
     def __init__(self, log: DeltaLog, state: TableState) -> None:
@@ -51,7 +51,7 @@ class Snapshot:
     def timestamp_ms(self) -> int:
         """When this version was committed, ms since the epoch: in-commit timestamp, else the commit file's time.
 
-        The same that history shows and time travel goes by: later versions have later times.
+        History shows the same time, and time travel uses it: later versions have later times.
         """
         return self._log.timestamp_ms(self.version)
 
@@ -73,7 +73,7 @@ class Snapshot:
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The names of the columns that the table is partitioned by, in order; empty where it is not."""
+        """The names of the columns that the table is partitioned by, in order; empty if it is not partitioned."""
         return self._state.partition_columns
 
     @property
@@ -83,7 +83,7 @@ class Snapshot:
 
     @property
     def protocol(self) -> Protocol:
-        """What readers and writers must know: versions and features. PROTOCOL.md, "Protocol Evolution"."""
+        """The protocol versions and features that readers and writers need. PROTOCOL.md, "Protocol Evolution"."""
         return self._state.protocol
 
     @property
@@ -114,11 +114,18 @@ class Snapshot:
         return int(pc.sum(self._files.column("size")).as_py() or 0)
 
     def files(self, where: str | Predicate | None = None) -> pa.Table:
-        """The live files, an Arrow table with a row each: ``path`` (as in the log), ``partitionValues``, ``size``
-        (bytes), ``modificationTime`` (ms), ``stats`` (JSON) and the other fields of an ``add`` action.
+        """The live data files of this version.
 
-        ``where`` keeps the files that may hold a matching row, judged by partition values and statistics.
-        Raises ``InvalidInputError`` for a predicate that does not fit the table.
+        Args:
+            where: A condition in SQL. Only files that may hold a matching row, according to their partition values and
+                statistics, are returned.
+
+        Returns:
+            An Arrow table with one row per file: ``path`` (as in the log), ``partitionValues``, ``size`` (bytes),
+            ``modificationTime`` (ms), ``stats`` (JSON) and the other fields of an ``add`` action.
+
+        Raises:
+            InvalidInputError: The predicate does not fit the table.
         """
         return self._matching(self._predicate(where))
 
@@ -127,17 +134,26 @@ class Snapshot:
     def to_batches(
         self, columns: Sequence[str] | None = None, where: str | Predicate | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Stream the rows, a bounded batch at a time; ``columns`` None means all.
+        """Stream the rows, a bounded batch at a time.
 
-        ``where`` is a condition in SQL (``"day = '2026-11-20' and amount > 100"``): exact, with SQL's treatment of
-        null. Files and row groups that cannot hold a matching row are not read. Raises ``InvalidInputError`` for a
-        column or condition that does not fit, ``NotFoundError`` for a data file that is gone, ``CorruptLogError`` for
-        one that is damaged, ``StorageError``.
+        Args:
+            columns: The names of the columns to read; None means all.
+            where: A condition in SQL (``"day = '2026-11-20' and amount > 100"``). Only matching rows are returned, with
+                SQL's treatment of null. Files and row groups that cannot hold a matching row are not read.
+
+        Returns:
+            A reader of record batches, which can be read once.
+
+        Raises:
+            InvalidInputError: A column or the condition does not fit the table.
+            NotFoundError: A data file is gone.
+            CorruptLogError: A data file or deletion vector is damaged.
+            StorageError: The store failed.
         """
         return self._plan(columns, self._predicate(where)).batches(self._log.store)
 
     def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """The rows as one Arrow table; arguments and errors as for `to_batches`."""
+        """The rows as one Arrow table. Takes the same arguments and raises the same errors as `to_batches`."""
         return self._plan(columns, self._predicate(where)).to_arrow(self._log.store)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
@@ -170,7 +186,7 @@ class Snapshot:
             parts.append(f"partitioned by {', '.join(self.partition_columns)}")
         return f"Snapshot({', '.join(parts)})"
 
-    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
             log = self.__dict__.get("_log")
@@ -191,6 +207,6 @@ class Snapshot:
 
 
 def _at(store: TableStore, version: int) -> Snapshot:
-    """Unpickles a snapshot: the process that gets it reads the log for itself."""
+    """Unpickles a snapshot: the receiving process reads the log itself."""
     log = DeltaLog(store)
     return Snapshot(log, log.state_at(version))

@@ -100,7 +100,7 @@ def _torn_data_file(table: Path) -> None:
         (_torn, "stop all writers, delete it"),
         (_gone, "cannot be read until a copy of the file is put back"),
         (_without_its_start, "cannot be read until a copy of the file is put back"),
-        (_torn_data_file, "Put its copy back, or take it out of the table"),
+        (_torn_data_file, "Restore it from a copy, or remove it from the table"),
     ],
 )
 def test_a_damaged_file_is_told_of_with_what_to_do_and_the_copy_put_back_mends_it(

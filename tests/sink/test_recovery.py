@@ -57,12 +57,12 @@ def test_each_expected_task_is_sealed_from_one_attempt(attempts: Any, tasks: Any
         ({0: (0,)}, [True], "whole number"),
     ],
 )
-def test_a_task_that_has_not_staged_once_is_named(attempts: Any, tasks: Any, named: str) -> None:
+def test_the_error_names_each_task_without_exactly_one_staged_attempt(attempts: Any, tasks: Any, named: str) -> None:
     with pytest.raises(txlog.InvalidInputError, match=named):
         attempts_to_seal(staged(1, attempts), tasks)
 
 
-def test_nothing_staged_at_all_seals_no_task() -> None:
+def test_a_seal_without_tasks_is_valid_if_nothing_is_staged() -> None:
     assert attempts_to_seal(None, []) == {}
     with pytest.raises(txlog.InvalidInputError, match="1 of 1"):
         attempts_to_seal(None, [3])
@@ -84,18 +84,18 @@ OURS = sealed(committable(task_id=0), committable(task_id=1), fingerprint="0-10"
         (dataclasses.replace(OURS, app_id="another"), "'another'"),
     ],
 )
-def test_two_seals_are_told_apart(theirs: Any, told: str | None) -> None:
+def test_the_difference_between_two_seals_is_described(theirs: Any, told: str | None) -> None:
     found = seal_difference(OURS, theirs)
     assert (found is None) if told is None else (found is not None and told in found)
 
 
-def test_what_was_sealed_earlier_comes_first() -> None:
+def test_earlier_sealed_checkpoints_must_be_committed_first() -> None:
     listed = [staged(1, is_sealed=True), staged(2), staged(3, is_sealed=True), staged(4, is_sealed=True)]
     assert sealed_before(listed, 4) == [listed[0], listed[2]]
     assert sealed_before(listed, 1) == []
 
 
-def test_what_an_application_has_passed_and_never_sealed_is_stale() -> None:
+def test_unsealed_checkpoints_that_the_application_has_passed_are_stale() -> None:
     listed = [staged(0), staged(1, is_sealed=True), staged(2), staged(3)]
     assert stale(listed, 2) == [listed[0], listed[2]]
     assert stale(listed, None) == []
@@ -115,12 +115,12 @@ NOW_MS = 1_700_000_000_000
         ({"delta.setTransactionRetentionDuration": "interval 90 days"}, {}, 84 * HOUR_MS),
     ],
 )
-def test_a_file_is_safe_for_half_of_what_a_vacuum_leaves_it(properties: Any, arguments: Any, age_ms: int) -> None:
+def test_a_file_may_be_committed_for_half_of_the_vacuum_retention(properties: Any, arguments: Any, age_ms: int) -> None:
     found = files_must_be_since_ms(TableProperties.of(properties), [], NOW_MS, **arguments)
     assert found == NOW_MS - age_ms
 
 
-def test_a_clock_that_is_behind_the_stores_makes_no_file_young() -> None:
+def test_a_clock_behind_the_stores_does_not_make_a_file_look_young() -> None:
     listed = [staged(1, at_ms=NOW_MS + 3 * DAY_MS), staged(2, at_ms=NOW_MS)]
     assert files_must_be_since_ms(TableProperties.of({}), listed, NOW_MS) == NOW_MS + 3 * DAY_MS - 84 * HOUR_MS
 

@@ -78,9 +78,7 @@ def test_a_checkpoint_without_rows_makes_no_version(table: txlog.Table, sink: tx
 
 
 @pytest.mark.parametrize(("every", "versions"), [(10, 2), (1, 25), (26, 0)])
-def test_every_so_many_checkpoints_without_rows_the_table_is_told(
-    every: int, versions: int, table: txlog.Table
-) -> None:
+def test_every_nth_checkpoint_without_rows_makes_a_version(every: int, versions: int, table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app", max_continuous_empty_commits=every)
     outcomes = [sink.commit(checkpoint_id, []).outcome for checkpoint_id in range(25)]
     assert outcomes.count("committed") == versions == table.snapshot().version
@@ -88,7 +86,7 @@ def test_every_so_many_checkpoints_without_rows_the_table_is_told(
     assert sink.last_checkpoint_id() == (25 // every * every - 1 if versions else None)
 
 
-def test_rows_begin_the_count_of_checkpoints_without_rows_anew(table: txlog.Table) -> None:
+def test_a_checkpoint_with_rows_resets_the_count_of_empty_ones(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app", max_continuous_empty_commits=2)
     assert sink.commit(1, []).outcome == "empty"
     assert sink.commit(2, [written(sink, 2, 0, 1)]).outcome == "committed"
@@ -96,12 +94,12 @@ def test_rows_begin_the_count_of_checkpoints_without_rows_anew(table: txlog.Tabl
 
 
 @pytest.mark.parametrize("every", [0, -1, True, 1.5, None])
-def test_how_often_is_a_whole_number(every: Any, table: txlog.Table) -> None:
+def test_max_continuous_empty_commits_must_be_a_whole_number(every: Any, table: txlog.Table) -> None:
     with pytest.raises(txlog.InvalidInputError, match="max_continuous_empty_commits"):
         txlog.Sink(table, "app", max_continuous_empty_commits=every)
 
 
-def test_two_works_under_one_id_are_an_error_of_whoever_does_both(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_a_sink_that_commits_other_work_under_the_same_id_gets_an_error(table: txlog.Table, sink: txlog.Sink) -> None:
     first = [written(sink, 1, 0, 1)]
     sink.commit(1, first)
     assert sink.commit(1, first).outcome == "already_committed"
@@ -112,7 +110,7 @@ def test_two_works_under_one_id_are_an_error_of_whoever_does_both(table: txlog.T
     assert ids_of(table) == [1, 2]
 
 
-def test_a_sink_travels_to_other_processes(table: txlog.Table) -> None:
+def test_a_sink_pickles_to_other_processes(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app", user_metadata="travelled", max_continuous_empty_commits=1)
     elsewhere = pickle.loads(pickle.dumps(sink))
     assert sink.commit(1, [written(elsewhere, 1, 0, 1)]).version == 1
@@ -128,14 +126,14 @@ def test_tasks_and_attempts_are_whole_numbers(number: Any, sink: txlog.Sink) -> 
         sink.task(1, 0, number)
 
 
-def test_a_checkpoint_that_was_skipped_cannot_come_later(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_a_skipped_checkpoint_cannot_be_committed_later(table: txlog.Table, sink: txlog.Sink) -> None:
     sink.commit(5, [written(sink, 5, 0, 5)])
     with pytest.raises(txlog.InvalidInputError, match="checkpoint 4 of 'app'"):
         sink.commit(4, [written(sink, 4, 0, 4)])
     assert ids_of(table) == [5]
 
 
-def test_another_input_under_one_checkpoint_is_told_by_its_fingerprint(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_the_fingerprint_reveals_other_input_under_the_same_checkpoint(table: txlog.Table, sink: txlog.Sink) -> None:
     sink.commit(1, [written(sink, 1, 0, 1)], fingerprint="0-10")
     assert sink.commit(1, [written(sink, 1, 0, 1)], fingerprint="0-10").outcome == "already_committed"
     with pytest.raises(txlog.InvalidInputError, match="0-12"):
@@ -163,7 +161,7 @@ def test_rows_that_do_not_fit_fail_the_task(sink: txlog.Sink, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("arguments", [(-1, 0), (True, 0), ("1", 0)])
-def test_a_checkpoint_that_is_no_number_is_refused(arguments: tuple[Any, int], sink: txlog.Sink) -> None:
+def test_a_checkpoint_id_that_is_not_a_number_is_refused(arguments: tuple[Any, int], sink: txlog.Sink) -> None:
     with pytest.raises(txlog.InvalidInputError, match="checkpoint_id"):
         sink.task(*arguments)
 
@@ -177,7 +175,7 @@ def test_an_application_needs_a_name(app_id: Any, table: txlog.Table) -> None:
 # --- committables that do not belong --------------------------------------------------------------------------------
 
 
-def test_committables_of_elsewhere_are_refused_and_nothing_lands(
+def test_committables_of_other_sinks_are_refused_and_nothing_is_committed(
     table: txlog.Table, sink: txlog.Sink, tmp_path: Path
 ) -> None:
     other = txlog.Sink(txlog.Table.create(tmp_path / "other", SCHEMA, partition_by=["day"]), "app")
@@ -194,7 +192,7 @@ def test_committables_of_elsewhere_are_refused_and_nothing_lands(
     assert table.snapshot().version == 0
 
 
-def test_damaged_bytes_are_no_committable(sink: txlog.Sink) -> None:
+def test_damaged_committable_bytes_are_refused(sink: txlog.Sink) -> None:
     body = bytearray(written(sink, 1, 0, 1).to_bytes())
     body[-3] ^= 1
     with pytest.raises(txlog.InvalidInputError, match="damaged"):
@@ -204,7 +202,7 @@ def test_damaged_bytes_are_no_committable(sink: txlog.Sink) -> None:
 # --- between the writing and the commit -------------------------------------------------------------------------------
 
 
-def test_what_others_append_and_add_meanwhile_does_not_matter(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_concurrent_appends_and_new_columns_do_not_conflict(table: txlog.Table, sink: txlog.Sink) -> None:
     committable = written(sink, 1, 0, 1)
     table.append(rows_of(2))
     table.add_columns(pa.schema([("new", pa.float64())]))
@@ -225,7 +223,7 @@ def test_what_others_append_and_add_meanwhile_does_not_matter(table: txlog.Table
         {"id": [5], "other": ["mon"]},
     ],
 )
-def test_files_are_not_committed_to_a_table_whose_columns_have_become_others(
+def test_files_are_not_committed_to_a_table_whose_columns_were_replaced(
     schema: dict[str, list[Any]], tmp_path: Path
 ) -> None:
     table = txlog.Table.create(tmp_path / "plain", SCHEMA)
@@ -239,7 +237,7 @@ def test_files_are_not_committed_to_a_table_whose_columns_have_become_others(
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_bytes(b"PAR1")])
-def test_a_checkpoint_whose_files_are_gone_or_cut_short_does_not_land(
+def test_a_checkpoint_with_missing_or_truncated_files_is_not_committed(
     damage: Callable[[Path], Any], table: txlog.Table, sink: txlog.Sink
 ) -> None:
     committables = [written(sink, 1, 0, 1), written(sink, 1, 1, 2)]
@@ -250,7 +248,7 @@ def test_a_checkpoint_whose_files_are_gone_or_cut_short_does_not_land(
     assert table.snapshot().version == 0
 
 
-def test_a_replay_is_known_as_one_whatever_has_become_of_the_columns(tmp_path: Path) -> None:
+def test_a_replay_is_recognized_after_the_columns_have_changed(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "plain", SCHEMA)
     sink = txlog.Sink(table, "app")
     committable = written(sink, 1, 0, 1)
@@ -303,7 +301,7 @@ def changed(change: Callable[[dict[str, pa.Field]], None]) -> Struct:
         (lambda fields: fields.update(m=pa.field("m", pa.map_(pa.string(), pa.int16()))), False),
     ],
 )
-def test_files_are_read_right_where_columns_were_only_added(
+def test_files_are_read_correctly_after_columns_were_added(
     change: Callable[[dict[str, pa.Field]], None], answer: bool
 ) -> None:
     assert reads(changed(change), changed(lambda fields: None)) is answer

@@ -65,7 +65,7 @@ def test_applications_are_listed_with_their_last_checkpoint(table: txlog.Table) 
     assert abs((applications(open_table_of(table))[0].updated_ms or 0) - info["timestamp"]) < 10_000
 
 
-def test_what_the_log_no_longer_tells_is_not_guessed(table: txlog.Table) -> None:
+def test_values_that_the_log_no_longer_has_are_none(table: txlog.Table) -> None:
     table.append(pa.table({"id": [1]}, schema=SCHEMA), app_id="a", checkpoint_id=1)
     deltalake.write_deltalake(
         table.uri,
@@ -114,7 +114,7 @@ def test_each_staged_checkpoint_has_a_state(table: txlog.Table, tmp_path: Path) 
     assert list(txlog.Sink(table, "app/ü").recover().results) == [3]
 
 
-def test_what_is_sealed_and_was_overtaken_is_never_cleaned(table: txlog.Table) -> None:
+def test_a_sealed_checkpoint_that_was_overtaken_is_never_cleaned(table: txlog.Table) -> None:
     """Its rows are nowhere else."""
     sealed(txlog.Sink(table, "app"), 1)
     table.append(pa.table({"id": [5]}, schema=SCHEMA), app_id="app", checkpoint_id=5)
@@ -124,7 +124,7 @@ def test_what_is_sealed_and_was_overtaken_is_never_cleaned(table: txlog.Table) -
     assert len(states(table)) == 1
 
 
-def test_what_cannot_be_read_is_listed_and_kept_if_it_is_a_seal(table: txlog.Table) -> None:
+def test_unreadable_staging_is_listed_and_unreadable_seals_are_kept(table: txlog.Table) -> None:
     sink = txlog.Sink(table, "app")
     sealed(sink, 1)
     staged(sink, 2)
@@ -136,6 +136,6 @@ def test_what_cannot_be_read_is_listed_and_kept_if_it_is_a_seal(table: txlog.Tab
 
 
 @pytest.mark.parametrize("older_than_ms", [0, -1, HOUR_MS - 1])
-def test_staging_that_may_be_at_work_is_not_cleaned(older_than_ms: Any, table: txlog.Table) -> None:
-    with pytest.raises(txlog.InvalidInputError, match="an hour"):
+def test_staging_that_may_be_in_use_is_not_cleaned(older_than_ms: Any, table: txlog.Table) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="one hour"):
         clean_staging(open_table_of(table), older_than_ms)

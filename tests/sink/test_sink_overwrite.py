@@ -49,7 +49,7 @@ def sealed(sink: txlog.Sink, checkpoint_id: int, *ids: int) -> None:
     sink.prepare(checkpoint_id, [written(sink, checkpoint_id, number, task_id=number) for number in ids])
 
 
-def test_each_checkpoint_is_all_that_the_table_holds(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_each_overwrite_checkpoint_replaces_the_tables_content(table: txlog.Table, sink: txlog.Sink) -> None:
     assert sink.commit(1, [written(sink, 1, 1), written(sink, 1, 2, task_id=1)]).metrics.files_removed == 1
     assert ids_of(table) == [1, 2]
     sealed(pickle.loads(pickle.dumps(sink)), 2, 3)
@@ -69,7 +69,7 @@ def test_a_checkpoint_without_rows_empties_the_table_sealed_or_not(table: txlog.
     assert (ids_of(table), sink.last_checkpoint_id()) == ([], 3)
 
 
-def test_a_replay_replaces_nothing_that_others_have_appended_since(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_a_replay_does_not_replace_rows_appended_since(table: txlog.Table, sink: txlog.Sink) -> None:
     first = [written(sink, 1, 1)]
     sink.commit(1, first)
     table.append(pa.table({"id": [50]}, schema=SCHEMA))
@@ -78,7 +78,7 @@ def test_a_replay_replaces_nothing_that_others_have_appended_since(table: txlog.
     assert ids_of(table) == [1, 50]
 
 
-def test_what_was_sealed_to_replace_the_table_does_so_whoever_recovers_it(
+def test_a_sealed_overwrite_replaces_the_table_in_whichever_sink_recovers_it(
     table: txlog.Table, sink: txlog.Sink, tmp_path: Path
 ) -> None:
     """Its program died, and so did the first recovery, after its commits and before it removed the staging."""
@@ -101,7 +101,7 @@ def test_what_was_sealed_to_replace_the_table_does_so_whoever_recovers_it(
     assert list((staging / "staging").iterdir()) == []
 
 
-def test_a_checkpoint_that_is_sealed_to_replace_is_not_sealed_to_append(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_a_checkpoint_sealed_to_overwrite_cannot_be_sealed_to_append(table: txlog.Table, sink: txlog.Sink) -> None:
     sealed(sink, 1, 1)
     with pytest.raises(txlog.InvalidInputError, match="to overwrite, not to append"):
         restarted(table, "append").prepare(1, [1])
@@ -110,7 +110,7 @@ def test_a_checkpoint_that_is_sealed_to_replace_is_not_sealed_to_append(table: t
     assert sink.commit(1).outcome == "committed"
 
 
-def test_a_conflict_leaves_the_seal_and_the_next_try_replaces_what_is_there_then(
+def test_a_conflict_keeps_the_seal_and_a_retry_replaces_the_current_rows(
     table: txlog.Table, sink: txlog.Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another writer removes, between our planning and our put, a file that we were about to replace."""
@@ -132,10 +132,10 @@ def test_a_conflict_leaves_the_seal_and_the_next_try_replaces_what_is_there_then
 
 
 @pytest.mark.parametrize("mode", ["complete", "", None, ["append"]])
-def test_another_mode_is_refused(mode: Any, table: txlog.Table) -> None:
+def test_an_unknown_mode_is_refused(mode: Any, table: txlog.Table) -> None:
     with pytest.raises(txlog.InvalidInputError, match="mode must be one of append, overwrite"):
         txlog.Sink(table, "totals", mode=mode)
 
 
-def test_a_sink_says_what_it_is(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_the_repr_of_a_sink_names_table_app_id_and_mode(table: txlog.Table, sink: txlog.Sink) -> None:
     assert repr(sink) == f"Sink({table.uri}, app_id='totals', mode='overwrite')"

@@ -77,7 +77,7 @@ def sink(table: txlog.Table) -> txlog.Sink:
 # --- the way it goes without a crash --------------------------------------------------------------------------------
 
 
-def test_what_tasks_staged_is_sealed_committed_and_removed(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_staged_work_is_sealed_committed_and_removed(table: txlog.Table, sink: txlog.Sink) -> None:
     staged(restarted(table), 17, 0, 1, 2)
     staged(restarted(table), 17, 1, 3)
     manifest = sink.prepare(17, range(2), fingerprint="0-3")
@@ -102,9 +102,9 @@ def test_committables_can_be_sealed_as_they_are(table: txlog.Table, sink: txlog.
     assert len(staging_of(table)) == 3
     assert sink.commit(1, committables).version == 1
     assert ids_of(table) == [0, 1]
-    with pytest.raises(txlog.InvalidInputError, match="3 is no committable"):
+    with pytest.raises(txlog.InvalidInputError, match="3 is not a Committable"):
         sink.prepare(2, [*committables, 3])  # type: ignore[list-item]
-    with pytest.raises(txlog.InvalidInputError, match="one committable of each task"):
+    with pytest.raises(txlog.InvalidInputError, match="one committable per task"):
         sink.prepare(2, [*committables, committables[0]])
     assert sink.prepare(1, committables) is None
 
@@ -122,7 +122,7 @@ def test_only_the_attempts_that_were_sealed_are_committed(table: txlog.Table, si
     assert staging_of(table) == []
 
 
-def test_a_named_attempt_is_the_one(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_prepare_seals_the_attempt_that_the_caller_names(table: txlog.Table, sink: txlog.Sink) -> None:
     staged(sink, 1, 0, 10)
     staged(sink, 1, 0, 11, attempt=1)
     sink.prepare(1, {0: 0})
@@ -142,7 +142,7 @@ def test_a_checkpoint_without_rows_is_sealed_and_makes_no_version(table: txlog.T
 
 
 @pytest.mark.parametrize("app_id", AWKWARD_APP_IDS)
-def test_any_name_and_any_number_will_do(app_id: str, table: txlog.Table) -> None:
+def test_any_app_id_and_any_id_can_be_staged(app_id: str, table: txlog.Table) -> None:
     sink = restarted(table, app_id)
     for checkpoint_id in (0, LAST):
         sealed(sink, checkpoint_id, checkpoint_id % 1000)
@@ -181,7 +181,7 @@ def test_a_checkpoint_is_sealed_once(table: txlog.Table, sink: txlog.Sink) -> No
     assert ids_of(table) == [1, 2]
 
 
-def test_a_checkpoint_that_another_process_discarded_and_sealed_anew_lands_as_it_is_sealed_then(
+def test_a_checkpoint_that_another_process_sealed_again_is_committed_as_sealed_last(
     table: txlog.Table, sink: txlog.Sink
 ) -> None:
     """Who sealed it first still has its own seal in memory: the number of the checkpoint alone proves nothing."""
@@ -209,7 +209,7 @@ def test_an_attempt_number_used_again_is_refused(table: txlog.Table, sink: txlog
     assert ids_of(table) == [1, 2]
 
 
-def test_what_is_sealed_is_what_is_committed(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_only_the_sealed_work_can_be_committed(table: txlog.Table, sink: txlog.Sink) -> None:
     first = staged(sink, 1, 0, 1)
     other = staged(sink, 1, 0, 2, attempt=1)
     sink.prepare(1, {0: 0}, fingerprint="a")
@@ -221,7 +221,7 @@ def test_what_is_sealed_is_what_is_committed(table: txlog.Table, sink: txlog.Sin
     assert ids_of(table) == [1]
 
 
-def test_committables_of_elsewhere_are_not_staged_and_not_sealed(
+def test_committables_of_other_sinks_are_not_staged_and_not_sealed(
     table: txlog.Table, sink: txlog.Sink, tmp_path: Path
 ) -> None:
     with pytest.raises(txlog.InvalidInputError, match="'another'"):
@@ -256,7 +256,7 @@ def test_another_application_does_not_wait(table: txlog.Table, sink: txlog.Sink)
     assert len(staging_of(table)) == 2
 
 
-def test_leftovers_of_a_commit_are_in_nobodys_way(table: txlog.Table, sink: txlog.Sink, tmp_path: Path) -> None:
+def test_leftovers_of_a_commit_block_nothing(table: txlog.Table, sink: txlog.Sink, tmp_path: Path) -> None:
     """A committer died after its commit, before it removed the staging."""
     sealed(sink, 1, 1)
     shutil.copytree(Path(table.uri) / "_txlog", tmp_path / "copy")
@@ -268,7 +268,7 @@ def test_leftovers_of_a_commit_are_in_nobodys_way(table: txlog.Table, sink: txlo
     assert ids_of(table) == [1, 2]
 
 
-def test_a_seal_that_the_application_has_passed_is_told_and_not_dropped(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_a_seal_that_the_application_has_passed_is_reported_and_kept(table: txlog.Table, sink: txlog.Sink) -> None:
     sealed(sink, 1, 1)
     table.append(rows_of(5), app_id="app", checkpoint_id=5)
     for refused in (lambda: sink.commit(6, []), sink.recover, lambda: sink.commit(1)):
@@ -279,9 +279,7 @@ def test_a_seal_that_the_application_has_passed_is_told_and_not_dropped(table: t
     assert sink.recover().results == {}
 
 
-def test_what_was_staged_and_never_sealed_goes_when_the_application_is_past_it(
-    table: txlog.Table, sink: txlog.Sink
-) -> None:
+def test_unsealed_staging_is_removed_once_the_application_is_past_it(table: txlog.Table, sink: txlog.Sink) -> None:
     staged(sink, 1, 0, 1)
     staged(sink, 3, 0, 3)
     sealed(sink, 2, 2)
@@ -293,7 +291,7 @@ def test_what_was_staged_and_never_sealed_goes_when_the_application_is_past_it(
 # --- recovery ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_sealed_is_recovered_in_order_once(
+def test_sealed_checkpoints_are_recovered_once_and_in_order(
     table: txlog.Table, sink: txlog.Sink, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "txlog")
@@ -333,7 +331,7 @@ def test_a_partial_checkpoint_is_written_again(table: txlog.Table, sink: txlog.S
     assert ids_of(table) == [1, 2]
 
 
-def test_what_was_committed_before_the_crash_is_not_committed_again(
+def test_recovery_does_not_commit_again_what_was_committed_before_the_crash(
     table: txlog.Table, sink: txlog.Sink, tmp_path: Path
 ) -> None:
     sealed(sink, 1, 1, 2, fingerprint="a")
@@ -392,7 +390,7 @@ def _holds(path: Path, number: int) -> bool:
     return pq.read_table(path, columns=["id"], partitioning=None)["id"].to_pylist() == [number]
 
 
-def test_files_that_are_too_old_are_saved_by_a_longer_retention(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_a_longer_retention_makes_old_files_committable_again(table: txlog.Table, sink: txlog.Sink) -> None:
     sealed(sink, 1, 1)
     for path in Path(table.uri).rglob("*.parquet"):
         age(path, 6)
@@ -403,9 +401,7 @@ def test_files_that_are_too_old_are_saved_by_a_longer_retention(table: txlog.Tab
     assert ids_of(table) == [1]
 
 
-def test_a_seal_that_outlived_the_tables_memory_of_transactions_is_not_trusted(
-    table: txlog.Table, sink: txlog.Sink
-) -> None:
+def test_a_seal_older_than_the_transaction_retention_is_not_committed(table: txlog.Table, sink: txlog.Sink) -> None:
     table.set_properties({"delta.setTransactionRetentionDuration": "interval 1 day"})
     sealed(sink, 1, 1)
     for path in Path(table.uri).rglob("*.parquet"):
@@ -414,7 +410,7 @@ def test_a_seal_that_outlived_the_tables_memory_of_transactions_is_not_trusted(
         sink.recover()
 
 
-def test_old_files_are_not_committed_either(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_old_files_are_not_committed_without_a_seal(table: txlog.Table, sink: txlog.Sink) -> None:
     committable = staged(sink, 1, 0, 1)
     age(Path(table.uri) / committable.files[0].path, 4)
     with pytest.raises(txlog.InvalidInputError, match="too long ago"):
@@ -422,7 +418,7 @@ def test_old_files_are_not_committed_either(table: txlog.Table, sink: txlog.Sink
     assert table.snapshot().version == 0
 
 
-def test_a_table_without_retention_still_takes_what_was_written_just_now(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_a_table_without_retention_accepts_files_written_just_now(table: txlog.Table, sink: txlog.Sink) -> None:
     table.set_properties({"delta.deletedFileRetentionDuration": "interval 0 hours"})
     sealed(sink, 1, 1)
     with pytest.raises(txlog.InvalidInputError, match="too long ago"):
@@ -430,7 +426,7 @@ def test_a_table_without_retention_still_takes_what_was_written_just_now(table: 
     assert sink.commit(1).outcome == "committed"
 
 
-def test_a_table_that_was_created_again_gets_none_of_the_old_ones_checkpoints(
+def test_checkpoints_of_a_dropped_table_are_not_committed_to_its_successor(
     table: txlog.Table, sink: txlog.Sink
 ) -> None:
     sealed(sink, 1, 1)
@@ -443,7 +439,7 @@ def test_a_table_that_was_created_again_gets_none_of_the_old_ones_checkpoints(
     assert len(staging_of(again)) == 2
 
 
-def test_columns_that_became_others_stop_a_recovery(tmp_path: Path) -> None:
+def test_replaced_columns_stop_a_recovery(tmp_path: Path) -> None:
     table = txlog.Table.create(tmp_path / "plain", SCHEMA)
     sink = txlog.Sink(table, "app")
     sealed(sink, 1, 1)
@@ -453,7 +449,7 @@ def test_columns_that_became_others_stop_a_recovery(tmp_path: Path) -> None:
     assert len(staging_of(table)) == 2
 
 
-def test_what_happens_to_the_table_meanwhile_does_not_matter(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_other_changes_of_the_table_do_not_stop_a_recovery(table: txlog.Table, sink: txlog.Sink) -> None:
     sealed(sink, 1, 1)
     table.append(rows_of(2))
     table.add_columns(pa.schema([("new", pa.float64())]))
@@ -464,7 +460,7 @@ def test_what_happens_to_the_table_meanwhile_does_not_matter(table: txlog.Table,
     assert ids_of(table) == [1, 2]
 
 
-def test_the_staging_folder_is_invisible_to_the_vacuum_and_the_readers_of_others(
+def test_the_staging_folder_is_invisible_to_vacuums_and_readers_of_other_engines(
     table: txlog.Table, sink: txlog.Sink
 ) -> None:
     sealed(sink, 1, 1)
@@ -546,7 +542,7 @@ OURS: dict[str, Callable[[txlog.Sink], str]] = {
 
 @pytest.mark.parametrize("rival", RIVALS)
 @pytest.mark.parametrize("ours", OURS)
-def test_whenever_another_committer_comes_one_wins_and_the_other_learns_it(ours: str, rival: str) -> None:
+def test_of_two_concurrent_committers_one_wins_and_the_other_finds_the_commit(ours: str, rival: str) -> None:
     """The other acts as a whole before each of our calls to the log and to the staging in turn."""
     one_sealed = new_store()
     sealed(sink_of(one_sealed), 1, 1, 3)
@@ -575,7 +571,7 @@ def test_whenever_another_committer_comes_one_wins_and_the_other_learns_it(ours:
     assert outcomes == ({"committed"} if rival == "seals the next" else {"committed", "already_committed"})
 
 
-def test_a_checkpoint_that_is_discarded_meanwhile_lands_whole_or_not_at_all() -> None:
+def test_a_concurrently_discarded_checkpoint_is_committed_whole_or_not_at_all() -> None:
     one_sealed = new_store()
     sealed(sink_of(one_sealed), 1, 1, 3)
     landed = set()
@@ -597,7 +593,7 @@ def test_a_checkpoint_that_is_discarded_meanwhile_lands_whole_or_not_at_all() ->
     assert landed == {"committed", "refused"}
 
 
-def test_a_zombie_coordinator_cannot_seal_or_commit_what_is_past(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_a_zombie_coordinator_cannot_seal_or_commit_past_checkpoints(table: txlog.Table, sink: txlog.Sink) -> None:
     zombie = restarted(table)
     staged(sink, 1, 0, 1)
     of_zombie = staged(zombie, 1, 0, 99, attempt=7)
@@ -619,7 +615,9 @@ def test_a_zombie_coordinator_cannot_seal_or_commit_what_is_past(table: txlog.Ta
 
 
 @pytest.mark.parametrize("given", [5, b"bytes", [b"bytes"], ["0"], [None], {"a": 1}, object()])
-def test_what_is_no_committable_and_no_task_is_refused(given: Any, table: txlog.Table, sink: txlog.Sink) -> None:
+def test_values_that_are_not_committables_or_tasks_are_refused(
+    given: Any, table: txlog.Table, sink: txlog.Sink
+) -> None:
     for call in (lambda: sink.commit(1, given), lambda: sink.stage(given), lambda: sink.prepare(1, given)):
         with pytest.raises(txlog.InvalidInputError):
             call()
@@ -627,7 +625,7 @@ def test_what_is_no_committable_and_no_task_is_refused(given: Any, table: txlog.
 
 
 @pytest.mark.parametrize("checkpoint_id", [-1, 2**63, True, "1", None, 1.0])
-def test_what_is_no_checkpoint_is_refused(checkpoint_id: Any, sink: txlog.Sink) -> None:
+def test_values_that_are_not_checkpoint_ids_are_refused(checkpoint_id: Any, sink: txlog.Sink) -> None:
     calls = (
         lambda: sink.prepare(checkpoint_id, []),
         lambda: sink.commit(checkpoint_id, []),
@@ -659,14 +657,14 @@ def seen_before_it_was_on_disk(store: TableStore) -> txlog.Sink:
     return sink
 
 
-def test_a_seal_puts_on_disk_the_version_that_its_files_were_written_for() -> None:
+def test_a_seal_syncs_the_version_that_its_files_were_written_for() -> None:
     store = new_store()
     seen_before_it_was_on_disk(store).prepare(1, [0])
     store.log.power_cut()  # type: ignore[attr-defined]
     assert sink_of(store).recover().results[1].version == 2
 
 
-def test_nothing_is_sealed_that_rests_on_a_version_which_a_power_cut_took_back() -> None:
+def test_a_checkpoint_planned_on_a_version_lost_in_a_power_cut_is_not_sealed() -> None:
     store = new_store()
     seen_before_it_was_on_disk(store)
     store.log.power_cut()  # type: ignore[attr-defined]
@@ -690,7 +688,7 @@ def without_rows() -> TableStore:
 
 
 @pytest.mark.parametrize("ours", ["commits", "recovers", "commits what it has sealed"])
-def test_a_checkpoint_without_rows_that_another_has_ended_stops_nobody(ours: str) -> None:
+def test_an_empty_checkpoint_that_another_process_ended_blocks_nothing(ours: str) -> None:
     """The table keeps no record of it, so that only the seal can tell."""
     outcomes = set()
     for at in range(100):
@@ -707,7 +705,7 @@ def test_a_checkpoint_without_rows_that_another_has_ended_stops_nobody(ours: str
             else:
                 outcomes.add(sink.commit(1).outcome)
         except txlog.InvalidInputError as error:
-            outcomes.add("ended" if "not sealed" in str(error) or "sealed no longer" in str(error) else str(error))
+            outcomes.add("ended" if "not sealed" in str(error) or "no longer sealed" in str(error) else str(error))
         if moments.passed <= moments.at:
             break
         assert store.staging is not None
@@ -717,7 +715,7 @@ def test_a_checkpoint_without_rows_that_another_has_ended_stops_nobody(ours: str
     assert outcomes == ({"empty", "ended"} if ours.startswith("commits") else {"empty"})
 
 
-def test_a_seal_without_rows_that_a_power_cut_brought_back_is_ended_again() -> None:
+def test_an_empty_seal_that_reappears_after_a_power_cut_is_ended_again() -> None:
     """A removal that was not on disk when the power failed may be undone for the seal alone."""
     store = without_rows()
     seal, task = (meta.name for meta in store.staging.list_from(""))  # type: ignore[union-attr]
@@ -727,7 +725,7 @@ def test_a_seal_without_rows_that_a_power_cut_brought_back_is_ended_again() -> N
     assert store.staging.list_from("") == []  # type: ignore[union-attr]
 
 
-def test_a_recovery_passes_over_what_is_discarded_meanwhile() -> None:
+def test_a_recovery_skips_concurrently_discarded_checkpoints() -> None:
     store = new_store()
     sealed(sink_of(store), 1, 1)
     moments = Moments(2, lambda: sink_of(store).discard(1))
@@ -756,7 +754,7 @@ def staged_long_ago() -> TableStore:
 
 @pytest.mark.parametrize("remover", REMOVERS)
 @pytest.mark.parametrize("who_is_slow", ["the coordinator", "the remover"])
-def test_what_is_removed_meanwhile_is_not_sealed_and_what_is_sealed_is_whole(who_is_slow: str, remover: str) -> None:
+def test_concurrently_removed_work_is_not_sealed_and_sealed_work_is_complete(who_is_slow: str, remover: str) -> None:
     """The other acts as a whole before each call to the staging in turn."""
     landed = set()
     for at in range(100):
@@ -785,14 +783,14 @@ def test_what_is_removed_meanwhile_is_not_sealed_and_what_is_sealed_is_whole(who
     assert ("refused", 0) in landed
 
 
-def test_a_removal_that_died_half_way_is_ended_by_the_next(table: txlog.Table, sink: txlog.Sink) -> None:
+def test_the_next_removal_finishes_an_interrupted_one(table: txlog.Table, sink: txlog.Sink) -> None:
     staged(sink, 1, 0, 1)
     log = OpenTable(open_store(table.uri)).store.staging
     assert log is not None
     log.put_if_absent(staging_of(table)[0].replace("task.0.0", "manifest"), b"txlog-given-up 1\n")
     recovery = restarted(table).recover()
     assert (recovery.results, recovery.partial) == ({}, {1: {0: (0,)}})
-    with pytest.raises(txlog.NotFoundError, match=r"Nothing was sealed: sink\.discard\(1\)"):
+    with pytest.raises(txlog.NotFoundError, match=r"Nothing was sealed: call sink\.discard\(1\)"):
         sink.prepare(1, [0])
     with pytest.raises(txlog.InvalidInputError, match=r"sink\.discard\(1\) before it is written again"):
         sink.commit(1)
@@ -805,7 +803,7 @@ def test_a_removal_that_died_half_way_is_ended_by_the_next(table: txlog.Table, s
     assert sink.commit(1).version == 1
 
 
-def test_a_removal_that_died_half_way_ends_as_recovery_says_and_the_checkpoint_is_written_again(
+def test_a_checkpoint_whose_removal_was_interrupted_is_partial_and_can_be_written_again(
     table: txlog.Table, sink: txlog.Sink
 ) -> None:
     sealed(sink, 1, 1)
@@ -824,7 +822,7 @@ def test_a_removal_that_died_half_way_ends_as_recovery_says_and_the_checkpoint_i
     assert ids_of(table) == [1, 3]
 
 
-def test_a_checkpoint_that_is_discarded_below_a_sealed_one_is_warned_of(
+def test_discarding_a_checkpoint_below_a_sealed_one_logs_a_warning(
     table: txlog.Table, sink: txlog.Sink, caplog: pytest.LogCaptureFixture
 ) -> None:
     sealed(sink, 1, 1)
@@ -832,7 +830,8 @@ def test_a_checkpoint_that_is_discarded_below_a_sealed_one_is_warned_of(
     staged(sink, 3, 0, 3)
     sink.discard(1)
     assert (
-        "checkpoint 1 of 'app' discarded, sealed; 2 is sealed, and once that is committed 1 is refused" in caplog.text
+        "checkpoint 1 of 'app' discarded, sealed; 2 is already sealed: once it is committed, 1 will be refused"
+        in caplog.text
     )
     sink.commit(2)
     with pytest.raises(txlog.InvalidInputError):

@@ -50,7 +50,9 @@ def lost_before_landing(real: Any, name: str, body: bytes) -> PutOutcome:
 
 
 @pytest.mark.parametrize("answer", [lost_after_landing, lost_before_landing])
-def test_a_lost_answer_is_found_out(answer: Any, scripted: TableStore, scripted_log: Any, clock: Any) -> None:
+def test_the_outcome_of_a_lost_answer_is_found_by_reading(
+    answer: Any, scripted: TableStore, scripted_log: Any, clock: Any
+) -> None:
     scripted_log.script["put_if_absent"] = [answer, answer]
     staging_of(scripted).stage(committable())
     assert staging_of(scripted).seal(sealed(committable())) == sealed(committable())
@@ -59,7 +61,7 @@ def test_a_lost_answer_is_found_out(answer: Any, scripted: TableStore, scripted_
     assert staged.attempts == {0: (0,)}
 
 
-def test_a_lost_answer_may_hide_that_somebody_else_was_first(
+def test_a_lost_answer_may_hide_that_another_writer_was_first(
     scripted: TableStore, scripted_log: Any, clock: Any
 ) -> None:
     theirs = sealed(committable(task_id=7))
@@ -68,20 +70,22 @@ def test_a_lost_answer_may_hide_that_somebody_else_was_first(
     assert staging_of(scripted).seal(sealed(committable())) == theirs
 
 
-def test_what_was_found_by_reading_is_made_durable(scripted: TableStore, scripted_log: Any, clock: Any) -> None:
+def test_an_object_found_by_reading_is_made_durable(scripted: TableStore, scripted_log: Any, clock: Any) -> None:
     scripted_log.script["put_if_absent"] = [lost_after_landing]
     staging_of(scripted).stage(committable())
     assert scripted_log.names("make_durable") == scripted_log.names("put_if_absent")
 
 
-def test_a_store_that_never_answers_is_an_error_in_time(scripted: TableStore, scripted_log: Any, clock: Any) -> None:
+def test_a_store_that_never_answers_raises_an_error_within_the_timeout(
+    scripted: TableStore, scripted_log: Any, clock: Any
+) -> None:
     scripted_log.script["put_if_absent"] = [lost_before_landing] * 1000
     with pytest.raises(txlog.StorageError, match="Stage it again"):
         Staging(scripted, RetryPolicy(total_timeout=2)).stage(committable())
     assert sum(clock.slept_s) == pytest.approx(2, abs=0.5)
 
 
-def test_a_listing_that_shows_a_seal_and_misses_the_one_before_it_is_made_again(
+def test_a_listing_that_shows_a_seal_and_misses_an_earlier_one_is_repeated(
     scripted: TableStore, scripted_log: Any
 ) -> None:
     """As that of a directory may, into which both were put while it was read, and a third before it was read again."""
@@ -118,7 +122,7 @@ def test_a_manifest_is_deleted_before_what_it_names(scripted: TableStore, script
     assert sorted([first, *rest]) == sorted(staged.names)
 
 
-def test_a_staged_object_under_the_name_of_another_is_not_taken_for_it() -> None:
+def test_a_staged_object_under_another_objects_name_is_refused() -> None:
     """As a copy or a rename by hand leaves it: the name says one checkpoint or task, the bytes another."""
     store = memory_table_store()
     staging = staging_of(store)
@@ -131,15 +135,15 @@ def test_a_staged_object_under_the_name_of_another_is_not_taken_for_it() -> None
     objects[manifest.replace(f"{1:020}", f"{2:020}")] = objects[manifest]
     first, second = staging.checkpoints("app")
     assert staging.manifest(first).checkpoint_id == 1
-    with pytest.raises(txlog.InvalidInputError, match="of another checkpoint"):
+    with pytest.raises(txlog.InvalidInputError, match="belongs to another checkpoint"):
         staging.manifest(second)
     one, other = sorted(name for name in objects if ".task." in name and f"{1:020}" in name)
     objects[one] = objects[other]
-    with pytest.raises(txlog.InvalidInputError, match="of another task"):
+    with pytest.raises(txlog.InvalidInputError, match="belongs to another task"):
         staging.tasks(first, {0: 0})
 
 
-def test_a_seal_is_undone_where_what_it_names_is_gone_and_not_where_a_listing_hides_it(
+def test_a_seal_is_undone_if_staged_work_is_gone_and_kept_if_a_listing_hides_it(
     scripted: TableStore, scripted_log: Any
 ) -> None:
     staging = staging_of(scripted)
@@ -154,13 +158,13 @@ def test_a_seal_is_undone_where_what_it_names_is_gone_and_not_where_a_listing_hi
     assert staging.checkpoints("app") == ()
 
 
-def test_what_is_visible_and_not_durable_is_not_acknowledged(scripted: TableStore, scripted_log: Any) -> None:
+def test_visible_but_not_durable_staging_is_not_acknowledged(scripted: TableStore, scripted_log: Any) -> None:
     scripted_log.inner.before_sync = lambda name: False
     with pytest.raises(txlog.StorageError, match="could not be synced"):
         staging_of(scripted).stage(committable())
 
 
-def test_a_delete_that_fails_after_a_commit_only_warns(
+def test_a_failed_delete_after_a_commit_only_logs_a_warning(
     scripted: TableStore, scripted_log: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     def refused(real: Any, name: str) -> None:
@@ -174,7 +178,7 @@ def test_a_delete_that_fails_after_a_commit_only_warns(
     assert len(staging.checkpoints()) == 1
 
 
-def test_a_store_without_staging_has_nothing_staged_and_takes_nothing() -> None:
+def test_a_store_without_staging_lists_nothing_and_refuses_to_stage() -> None:
     store = TableStore("memory://table", MemoryLogStore(), MemoryFileStore())
     assert staging_of(store).checkpoints("app") == ()
     with pytest.raises(txlog.UnsupportedFeatureError, match="staging"):
@@ -226,13 +230,13 @@ def test_a_manifest_comes_back_from_its_bytes() -> None:
         "fingerprint no text",
     ],
 )
-def test_a_manifest_with_a_good_checksum_is_still_looked_at(change: dict[str, Any]) -> None:
+def test_every_field_of_a_manifest_with_a_valid_checksum_is_checked(change: dict[str, Any]) -> None:
     wrong = dataclasses.replace(sealed(committable()), **change)
     with pytest.raises(txlog.InvalidInputError, match="not a manifest"):
         Manifest.from_bytes(wrong.to_bytes())
 
 
-def test_a_manifest_of_a_newer_release_is_named_as_such() -> None:
+def test_the_error_for_a_manifest_of_a_newer_release_says_so() -> None:
     with pytest.raises(txlog.UnsupportedFeatureError, match="format 3"):
         Manifest.from_bytes(sealed(committable()).to_bytes().replace(b"manifest 2 ", b"manifest 3 ", 1))
 
@@ -248,13 +252,13 @@ def of_format_1(manifest: Manifest, **changes: Any) -> bytes:
 
 
 @pytest.mark.parametrize("intent", [APPEND, OVERWRITE], ids=str)
-def test_a_manifest_of_the_first_format_is_read_with_the_intent_that_its_mode_meant(intent: WriteIntent) -> None:
+def test_a_manifest_of_the_first_format_is_read_with_the_intent_of_its_mode(intent: WriteIntent) -> None:
     manifest = dataclasses.replace(sealed(committable(task_id=1), committable(task_id=2)), intent=intent)
     assert Manifest.from_bytes(of_format_1(manifest)) == manifest
 
 
 @pytest.mark.parametrize("changes", [{"mode": "overwrite_where"}, {"mode": None}, {"intent": {"kind": "append"}}])
-def test_a_manifest_of_the_first_format_that_it_never_had_is_refused(changes: dict[str, Any]) -> None:
+def test_an_invalid_manifest_of_the_first_format_is_refused(changes: dict[str, Any]) -> None:
     data = of_format_1(sealed(committable()), **changes)
     if "intent" in changes:
         data = data.replace(b'"mode":"append",', b"")

@@ -105,7 +105,10 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: txlog.Transaction(), MADE_BY["Transaction"]),  # type: ignore[call-arg]
         (lambda table: txlog.Sink(table), "missing 1 required positional argument: 'app_id'"),  # type: ignore[call-arg]
         (lambda table: txlog.Sink(table, txnAppId="app"), "Sink() takes no 'txnAppId': it is called 'app_id' here"),
-        (lambda table: txlog.Sink(table.uri, "app"), "a Sink is given a table, as Table.open(uri) opens it, not "),
+        (
+            lambda table: txlog.Sink(table.uri, "app"),
+            "Sink must be given a table, as returned by Table.open(uri), not ",
+        ),
         (lambda table: txlog.Sink(table, "app").task(1, task=3), "did you mean 'task_id'?"),  # type: ignore[call-arg]
         (lambda table: table.transaction(level="Serializable"), "it takes isolation, operation"),
         (lambda table: txlog.RetryPolicy(retries=3), "RetryPolicy() takes no 'retries': it is called 'max_attempts'"),  # type: ignore[call-arg]
@@ -157,7 +160,7 @@ def test_a_task_says_what_it_is_and_runs_once(table: txlog.Table) -> None:
         assert repr(task) == "SinkTask(app_id='app', checkpoint_id=1, task_id=2, attempt=3, open)"
         task.write(ROWS)
     assert repr(task).endswith("attempt=3, sealed)")
-    with pytest.raises(txlog.InvalidInputError, match="an attempt with a higher number"), task:
+    with pytest.raises(txlog.InvalidInputError, match="a higher attempt number"), task:
         pass
     assert sink.commit(1, [task.committable]).metrics.rows == 2
     failed = sink.task(2)

@@ -1,7 +1,7 @@
-"""What one attempt of a commit says: the bytes of its file, which depend on the version it is to follow.
+"""The bytes of one attempt of a commit, which depend on the version that it follows.
 
-In: a proposal and the head it is tried on. Out: a ``Attempt``. In-commit timestamps grow from version to version,
-and row ids go on where the winner of a lost race ended, so each attempt is put into words anew.
+In: a proposal and the table state that it follows. Out: an ``Attempt``. In-commit timestamps increase from version to
+version, and row ids continue after those of the winner of a lost race, so each attempt is encoded again.
 PROTOCOL.md, "Commit Provenance Information", "In-Commit Timestamps", "Row Tracking".
 """
 
@@ -32,7 +32,7 @@ class Attempt:
     in_commit_timestamp_ms: int | None
 
     def commit(self, version: int) -> Commit:
-        """The commit as which it landed, for whoever need not read it back."""
+        """The commit as it was written, so that the caller need not read it back."""
         told = commit_facts(self.said, self.in_commit_timestamp_ms)
         return Commit(version, self.said.actions, told, len(self.data))
 
@@ -50,8 +50,8 @@ def encode_attempt(
 ) -> Attempt:
     """The next attempt's commit file.
 
-    Raises ``InvalidInputError`` where no reader would take it for its size, and ``StorageError`` where the time of
-    ``state`` has to be looked up.
+    Raises ``InvalidInputError`` if the commit is too large for any reader, and ``StorageError`` if the time of
+    ``state`` has to be looked up and cannot be.
     """
     now_ms = ambient.now_ms()
     timestamp_ms = None
@@ -72,13 +72,13 @@ def encode_attempt(
         require_within(limits, data, state.version + 1 if state else 0)
     except CorruptLogError as error:
         raise InvalidInputError(
-            f"no reader would take this commit: {error.message}. It was not sent; write less at once"
+            f"no reader could read this commit: {error.message}. It was not sent; write fewer rows at once"
         ) from None
     return Attempt(data, proposal, said, timestamp_ms)
 
 
 def _numbered(proposal: Proposal, state: TableState | None) -> Proposal:
-    """Where rows are tracked, with row ids above those of the winners."""
+    """The proposal; if the table tracks rows, with row ids above those of the winners."""
     protocol = proposal.protocol or (state.protocol if state else None)
     if protocol is None or "rowTracking" not in (protocol.writer_features or ()):
         return proposal
@@ -88,7 +88,7 @@ def _numbered(proposal: Proposal, state: TableState | None) -> Proposal:
 
 
 def _committed_ms(state: TableState | None, store: LogStore) -> int | None:
-    """When the head was committed; None where nothing tells."""
+    """When ``state`` was committed; None if unknown."""
     if state is None:
         return None
     if state.in_commit_timestamp_ms is not None:

@@ -65,7 +65,7 @@ class Committer:
     def make_version_durable(
         self, version: int, newest_foreign: int | None = None, *, keeps_order: bool = False
     ) -> None:
-        """Have a version and all below it on disk, before something durable rests on it.
+        """Sync a version and all below it to disk, before something durable depends on it.
 
         ``newest_foreign`` and ``keeps_order`` are those of `unsynced_versions`; None asks the log.
         Raises ``NotFoundError`` where its commit is gone, ``StorageError``.
@@ -84,10 +84,10 @@ class Committer:
         self.durable_version = version
 
     def _refuses_newest_commit(self) -> bool:
-        """A store that overwrites instead of refusing would let every race lose data: it raises. Disks do refuse.
+        """Raise if the store overwrites existing names instead of refusing: races would lose data. Disks do refuse.
 
-        Harmless, since the bytes are equal; an older commit may be cleaned up, and put back it would make those after
-        it look never taken. False where nothing was learnt.
+        The probe puts the newest commit again with equal bytes, so it is harmless. An older commit may be cleaned up,
+        and writing it again would make later versions look free. Returns False if nothing could be probed.
         """
         if (store := self.log.store.log).capabilities.refuses_taken_names:
             return True
@@ -96,4 +96,4 @@ class Committer:
         try:
             return probe_newest_commit(store, name, store.read(name))
         except NotFoundError:
-            return False  # only its checkpoint is left: nothing to probe with
+            return False  # only its checkpoint is left: there is no commit to probe with

@@ -1,7 +1,7 @@
 """The working parts of one open table, wired once: store, log, committer, post-commit work.
 
-In: a ``TableStore`` and a ``RetryPolicy``. Out: `OpenTable.commit`, the one door through which every proposal of
-the library goes: checked, committed, told to the logger, followed up.
+In: a ``TableStore`` and a ``RetryPolicy``. Out: `OpenTable.commit`, the only way to commit a proposal: it checks,
+commits, logs, and runs hooks and upkeep.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class OpenTable:
     def __init__(self, store: TableStore, retry: RetryPolicy | None = None, hooks: CommitHooks | None = None) -> None:
         self.store = store
         if not isinstance(retry, RetryPolicy | None):
-            raise InvalidInputError(f"retry is a txlog.RetryPolicy, not {described(retry)}", table=store.uri)
+            raise InvalidInputError(f"retry must be a txlog.RetryPolicy, not {described(retry)}", table=store.uri)
         if not isinstance(hooks, CommitHooks | None):
             raise InvalidInputError(
                 f"hooks is an object of a class derived from txlog.CommitHooks, not {described(hooks)}", table=store.uri
@@ -72,7 +72,7 @@ class OpenTable:
         return state
 
     def check_writable(self, state: TableState) -> None:
-        """Raises ``UnsupportedFeatureError`` where ``state`` demands of writers what this release cannot do."""
+        """Raises ``UnsupportedFeatureError`` if the table needs a writer feature that this release lacks."""
         with TxlogError.located(self.uri, state.version):
             state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
 
@@ -89,11 +89,11 @@ class OpenTable:
         *,
         quietly: bool = False,
     ) -> AlreadyCommitted | None:
-        """Whether this checkpoint of the application is in the table already; None where it is new.
+        """The commit of this checkpoint if the table already contains it, else None.
 
-        Warns of one that is dropped, except ``quietly``: for who only asks ahead.
-        Raises ``InvalidInputError`` for one that is older than the last and that no retained commit proves, and for
-        one that was committed with another fingerprint.
+        Logs a warning for a dropped replay unless ``quietly``.
+        Raises ``InvalidInputError`` for a checkpoint that is older than the last one and that no retained commit
+        proves, and for one that was committed with another fingerprint.
         """
         last = state.transactions.get(app_id)
         if last is None or checkpoint_id > last.version:
@@ -111,14 +111,14 @@ class OpenTable:
         return found
 
     def _proofs(self, state: TableState, checkpoint_id: int, last: SetTransaction) -> Reversible[Commit]:
-        """The retained commits that can prove that ``checkpoint_id`` landed."""
+        """The retained commits that can prove that ``checkpoint_id`` was committed."""
         if checkpoint_id != last.version:
             return RetainedCommits(self.log, state.version)
         found = commit_of_last(self.log, state.version, last)
         return () if found is None else (found,)
 
     def _can_read(self, version: int | None) -> bool:
-        """Not a put that arrived where the log was cleaned up: that has the name of a version only."""
+        """Whether the commit is part of the log. A put that arrives late, after a cleanup, is not."""
         try:
             return version is not None and self.log.state_at(version) is not None
         except NotFoundError:
@@ -159,11 +159,11 @@ class OpenTable:
         """Execute ``plan`` on ``state`` and commit it, executed again as often as others change files first.
 
         A plan that finds nothing to do at once commits nothing. Raises what ``Plan.execute`` and `commit` raise.
-        ``unsent`` is told of the first put: after that no file of the plan may be deleted.
+        ``unsent`` is notified before the first put: after that no file of the plan may be deleted.
         """
         try:
             proposal = plan.execute(state)
-        except NotFoundError:  # vacuumed, or cleaned up: an error only where the newest version still needs it
+        except NotFoundError:  # vacuumed, or cleaned up: an error only if the newest version still needs it
             newest = self.log.reload()
             definition = (state.protocol, state.metadata)
             if newest.version == state.version or (newest.protocol, newest.metadata) != definition:
@@ -183,7 +183,7 @@ class OpenTable:
             call(self._hooks.on_conflict, self.uri, error)
 
     def _log(self, proposal: Proposal, result: WriteResult) -> None:
-        """One line a commit; its record has the result's fields as ``txlog`` for whoever collects logs as data."""
+        """Log one line per commit. The record has the result's fields as ``txlog``, for structured logging."""
         if result.outcome == "already_committed":
             logger.warning(
                 "%s: replay dropped: %s is in v%s already",

@@ -18,7 +18,7 @@ __all__ = ["CommitOutcome", "raise_conflict"]
 
 @dataclass(frozen=True, slots=True)
 class CommitOutcome:
-    """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit where it is known."""
+    """``outcome`` is "committed" or "already_committed"; ``state`` is the table after our commit, if known."""
 
     version: int | None
     outcome: Outcome
@@ -43,7 +43,7 @@ class CommitOutcome:
 
 
 def raise_conflict(reasons: tuple[ConflictReason, ...], table: str) -> NoReturn:
-    """The exception for a lost race: its class is that of the first reason, its message has them all."""
+    """The exception for a lost race: the first reason gives its class, and the message lists all reasons."""
     kind: type[ConflictError] = getattr(errors, reasons[0].rule)
     text = "; ".join(str(reason) for reason in reasons)
     raise kind(f"{text}. Nothing landed; run it again.", table=table, reasons=reasons)

@@ -1,8 +1,8 @@
-"""The answer to ``CommitStateUnknownError``: did that commit land, for good or never?
+"""Resolves a ``CommitStateUnknownError``: is that commit in the log or not?
 
-In: the ``txn_id`` and version that the error named. Out: True or False, final: where nothing stands at the version,
-an empty commit is put there first, so that a put still under way finds its place taken. At version 0 that would be a
-table that nobody can read, so there the table itself is created.
+In: the ``txn_id`` and version that the error named. Out: True or False, final. If the version is free, an empty commit
+is put there first, so that a put that is still under way is refused. An empty version 0 would be an unreadable table,
+so there the table itself is created.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[
     """See `Table.resolve`. ``create`` makes the table where there is none; `txlog.resolve` says when."""
     check_text("txn_id", txn_id)
     if not isinstance(txn_id, str):
-        raise InvalidInputError("txn_id is that of a CommitStateUnknownError, and so is version", table=open_table.uri)
+        raise InvalidInputError("pass the txn_id and version of a CommitStateUnknownError", table=open_table.uri)
     version = whole_number("version", version, table=open_table.uri)
     try:
         state = open_table.log.reload()
@@ -70,7 +70,7 @@ def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[
         return _stands_at(open_table, txn_id, version)
     except (StorageError, NotFoundError) as error:
         raise CommitStateUnknownError(
-            f"v{version} could not be fenced ({error}): ask again later",
+            f"v{version} could not be fenced ({error}): call resolve again later",
             table=open_table.uri,
             version=version,
             txn_id=txn_id,
@@ -78,13 +78,13 @@ def resolve(open_table: OpenTable, txn_id: str, version: int, create: Callable[[
 
 
 def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], object] | None) -> bool:
-    """Whether the table was created by that commit, where nothing stands at version 0 yet."""
+    """Whether that commit created the table, if version 0 is still free."""
     if open_table.store.log.capabilities.needs_sync:
-        return False  # on a disk a put is over when its call returns: nothing is still under way
+        return False  # on a disk a put has ended when its call returns: none is still under way
     if create is None:
         raise CommitStateUnknownError(
-            "nothing stands at v0 yet, and a request that is still under way may create the table. Ask again later; or"
-            " give the table's schema, so that it is created empty, which settles it",
+            "v0 does not exist yet, and a request that is still under way may create the table. Call resolve again"
+            " later, or give the table's schema: it is then created empty, which gives a final answer",
             table=open_table.uri,
             version=0,
             txn_id=txn_id,
@@ -92,10 +92,10 @@ def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], ob
     try:
         create()
     except (TableExistsError, ConflictError):
-        pass  # the request arrived, or somebody else was first
+        pass  # the request arrived, or another writer was first
     except (CommitStateUnknownError, StorageError) as error:
         raise CommitStateUnknownError(
-            f"the table could not be created to settle what stands at v0 ({error.message}): ask again later",
+            f"the table could not be created, so v0 is still undecided ({error.message}): call resolve again later",
             table=open_table.uri,
             version=0,
             txn_id=txn_id,
@@ -104,9 +104,9 @@ def _creation_stands(open_table: OpenTable, txn_id: str, create: Callable[[], ob
 
 
 def _stands_at(open_table: OpenTable, txn_id: str, version: int) -> bool:
-    """Whether ``version`` is that commit. Durable before it is told: a power cut must not turn the answer around.
+    """Whether ``version`` is that commit. It is made durable first: a power cut must not reverse the answer.
 
-    It must be a version that can be read: a put that arrives after its place was cleaned up has the name of one only.
+    The version must be readable: a put that arrives after a cleanup creates a file that is no part of the log.
     """
     try:
         found = open_table.log.read_commit(version, files=False)

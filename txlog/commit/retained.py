@@ -1,6 +1,6 @@
-"""The commits that a log still has, as far as a question about a replay needs them.
+"""The commits that a log still has, read only as far as the check for a replay needs them.
 
-In: a log and its newest version. Out: all of them, newest first; or the one of an application's last checkpoint.
+In: a log and its newest version. Out: all commits, newest first; or the one of an application's last checkpoint.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from txlog.protocol.properties import DAY_MS
 __all__ = ["RetainedCommits", "commit_of_last"]
 
 _NEWEST = 4
-"""A replay mostly follows at once: so many commits are read before the others are searched."""
+"""A replay usually follows soon: this many newest commits are read before the others are searched."""
 _AROUND = 16
-"""So many commits on either side of a moment are read: the clocks of writers differ, and a commit may wait."""
+"""This many commits on either side of a time are read: the clocks of writers differ, and a commit may wait."""
 
 
 class RetainedCommits:
-    """The commits up to a version that the log still has, read one by one from the newest, as far as asked for."""
+    """The commits up to a version that the log still has, read one by one from the newest, on demand."""
 
     def __init__(self, log: DeltaLog, version: int) -> None:
         self._log = log
@@ -42,8 +42,8 @@ class RetainedCommits:
 def commit_of_last(log: DeltaLog, version: int, last: SetTransaction) -> Commit | None:
     """The commit up to ``version`` that holds ``last``, an application's last transaction; None if it was cleaned up.
 
-    An application may have been idle for thousands of versions. Its transaction tells when it was written, so the
-    commits around that moment are found by halves. Where the clocks of the writers mislead, all are read.
+    An application may have been idle for thousands of versions. Its transaction records when it was written, so a
+    binary search finds the commits around that time. If the writers' clocks disagree too much, all are read.
     Raises ``CorruptLogError``, ``StorageError``.
     """
     return _Search(log, version, last).run()
@@ -74,7 +74,7 @@ class _Search:
         return next((commit for commit in commits if commit is not None and self._last in commit.actions), None)
 
     def _first_since(self, moment_ms: int) -> int | None:
-        """The first version committed at or after the moment, by the writers' clocks; None where one says no time."""
+        """The first version committed at or after the time, by the writers' clocks; None if one records no time."""
         low, high = 0, self._newest + 1
         while low < high:
             middle = (low + high) // 2
@@ -92,7 +92,7 @@ class _Search:
         return low
 
     def _was_cleaned_up(self, near: int, written_ms: int) -> bool:
-        """Whether the log begins at ``near``, so long after the moment that no clock accounts for it."""
+        """Whether the log begins at ``near``, too long after the time to be a clock difference."""
         if near == 0 or near > self._newest or self._commit(near - 1) is not None:
             return False
         first = self._commit(near)

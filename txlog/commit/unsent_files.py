@@ -1,8 +1,8 @@
-"""The data files of one write, and whether they may still be deleted: only while nothing was ever sent to the log.
+"""The data files of one write, which may be deleted only if nothing was ever sent to the log.
 
-In: the paths that a write has made, and the word of the commit run that its first put goes out. Out: files that no
-commit can name are gone when the write ends, whatever ended it; all others stay. What was raised does not matter: after
-a put the commit may have landed, and an error of any class may come from code that ran later, such as a log handler.
+In: the paths that a write has created, and a call from the commit run before its first put. Out: when the write ends,
+for whatever reason, files that no commit can name are deleted, and all others stay. The class of the error does not
+matter: after a put the commit may be in the log, and later code, such as a log handler, may raise any error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Deletion vectors out of the store: the dead rows of a data file.
+"""Reads deletion vectors from the store: the deleted rows of a data file.
 
-In: a table's store and the descriptor of an ``add``. Out: positions. Only the bytes of the one vector are asked for.
-What they mean, and every check of them, is in ``protocol/deletion_vector``.
+In: a table's store and the descriptor of an ``add``. Out: positions. Only the bytes of the one vector are requested.
+``protocol/deletion_vector`` decodes and checks them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["DeletionVectorReader"]
 
 _REPAIR = (
-    "Without it deleted rows would come back: put its copy back, or take the data file out of the table, by"
+    "Without it deleted rows would reappear: restore it from a copy, or remove the data file from the table with"
     " txn.remove(path) in a table.transaction(), and write its live rows again"
 )
 
@@ -41,10 +41,10 @@ class DeletionVectorReader:
         self._version = version
 
     def dead_rows(self, descriptor: DeletionVectorDescriptor, num_rows: int) -> NDArray[np.uint64]:
-        """The positions, ascending from 0, of the dead rows in a data file of ``num_rows`` rows.
+        """The positions, ascending from 0, of the deleted rows in a data file of ``num_rows`` rows.
 
-        Raises CorruptLogError naming the vector's file where it is absent or cannot be believed,
-        UnsupportedFeatureError where it lies outside of the table, StorageError.
+        Raises CorruptLogError naming the vector's file if it is missing or invalid, UnsupportedFeatureError if it is
+        outside of the table's directory, StorageError.
         """
         path: str | None = None
         try:
@@ -60,8 +60,8 @@ class DeletionVectorReader:
         path = path_below(self._store.uri, found)
         if path is None:
             raise UnsupportedFeatureError(
-                "a deletion vector lies outside of the table's directory (a shallow clone?), which this release does"
-                " not read",
+                "a deletion vector is outside of the table's directory (a shallow clone?), which this release does not"
+                " support",
                 features=("absolute paths",),
                 **self._at(found.path),
             )
@@ -77,10 +77,10 @@ class DeletionVectorReader:
                     )
                 offset = descriptor.offset or 0
                 source.seek(offset)
-                # What the log claims is bounded by what there is, before memory is set aside for it.
+                # The size in the log is checked against the file before memory is allocated.
                 return bytes(source.read(max(0, min(block_size_bytes(descriptor), source.size() - offset))))
         except (FileNotFoundError, NotFoundError):
-            raise CorruptLogError("the log names this deletion vector, and the file is gone") from None
+            raise CorruptLogError("the log names this deletion vector, but the file is gone") from None
         except OSError as error:
             raise StorageError(f"a deletion vector could not be read: {error}", **self._at(path)) from error
 

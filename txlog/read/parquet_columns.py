@@ -1,8 +1,8 @@
-"""The columns of one Parquet file as a table's columns: found by name or id, and brought to the table's types.
+"""The columns of one Parquet file as a table's columns: found by name or id, and converted to the table's types.
 
-In: the file's Arrow schema and the table's fields wanted. Out: which of the file's columns to read, and each batch
-of them as arrays of exactly the table's types. Columns and members that the file lacks are null; a narrower type of
-an earlier schema is cast to the wider. PROTOCOL.md, "Column Mapping", "Reader Requirements for Type Widening".
+In: the file's Arrow schema and the requested fields of the table. Out: which of the file's columns to read, and each
+batch of them as arrays of exactly the table's types. Columns and members that the file lacks are null; a narrower type
+of an earlier schema is cast to the wider. PROTOCOL.md, "Column Mapping", "Reader Requirements for Type Widening".
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ __all__ = ["ParquetColumns"]
 
 
 class ParquetColumns:
-    """How the fields of a table stand in one file.
+    """The mapping from the fields of a table to the columns of one file.
 
-    ``mode`` is the table's ``delta.columnMapping.mode``. Raises CorruptLogError where two columns of the file could
-    be one field, or where fields are to be found by ids and the file has none.
+    ``mode`` is the table's ``delta.columnMapping.mode``. Raises CorruptLogError if two columns of the file match one
+    field, or if the mode needs ids and the file has none.
     """
 
     def __init__(self, file_schema: pa.Schema, fields: Sequence[Field], mode: str) -> None:
         if mode == "id" and len(file_schema) and not any(_has_ids(column) for column in file_schema):
-            raise CorruptLogError("the table's columns are known by their ids, and the file has no ids")
+            raise CorruptLogError("the table finds its columns by id, but the file has no column ids")
         self._by_id = mode == "id"
         self._fields = fields
         self._names = {
@@ -44,11 +44,11 @@ class ParquetColumns:
         return list(self._names.values())
 
     def file_column(self, name: str) -> str | None:
-        """What the table's top-level column ``name`` is called in the file; None where the file lacks it."""
+        """The name in the file of the table's top-level column ``name``; None if the file lacks it."""
         return self._names.get(name)
 
     def array(self, batch: pa.RecordBatch, field: Field) -> pa.Array:
-        """One field of the table, out of a batch of the file's columns. Raises CorruptLogError, pa.ArrowException."""
+        """One field of the table, from a batch of the file's columns. Raises CorruptLogError, pa.ArrowException."""
         name = self._names.get(field.name)
         if name is None:
             return pa.nulls(batch.num_rows, type_to_arrow(field.type))
@@ -64,7 +64,7 @@ class ParquetColumns:
             found = found or [at for at, column in enumerate(columns) if fold_name(column.name) == fold_name(name)]
         if len(found) > 1:
             names = ", ".join(columns[at].name for at in found)
-            raise CorruptLogError(f"column {field.name} could be any of the file's columns {names}")
+            raise CorruptLogError(f"column {field.name} matches several columns of the file: {names}")
         return found[0] if found else None
 
     # --- values -----------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class ParquetColumns:
         if data_type == VARIANT and pa.types.is_struct(array.type):
             return _variant(array, target, column)
         if not _holds(array.type, target):
-            raise CorruptLogError(f"column {column} is a {type_name(data_type)}, the file has {array.type} for it")
+            raise CorruptLogError(f"column {column} is a {type_name(data_type)}, but the file has {array.type}")
         # Nanoseconds in a file are finer than Delta's microseconds: readers drop the rest.
         return array.cast(target, safe=not pa.types.is_timestamp(target))
 
@@ -112,11 +112,11 @@ def _variant(array: pa.Array, target: pa.DataType, column: str) -> pa.Array:
     names = {array.type.field(at).name: at for at in range(array.type.num_fields)}
     if "typed_value" in names:
         raise UnsupportedFeatureError(
-            f"column {column} is a shredded variant, which this release does not put together",
+            f"column {column} is a shredded variant, which this release does not support",
             features=("variantShredding",),
         )
     if names.keys() != {member.name for member in target}:
-        raise CorruptLogError(f"column {column} is a variant, the file has {array.type} for it")
+        raise CorruptLogError(f"column {column} is a variant, but the file has {array.type}")
     parts = [array.field(names[member.name]).cast(member.type) for member in target]
     return pa.StructArray.from_arrays(parts, fields=list(target), mask=_mask(array))
 
@@ -134,7 +134,7 @@ def _mask(array: pa.Array) -> pa.Array | None:
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets into ``array.values`` that begin a buffer of their own: Arrow takes no mask beside a slice of them."""
+    """Offsets into ``array.values`` in a buffer of their own: Arrow accepts no mask together with sliced offsets."""
     offsets = array.offsets
     if offsets.offset or offsets.type != pa.int32():
         offsets = pa.array(offsets.to_numpy(zero_copy_only=False), pa.int32())
@@ -142,9 +142,9 @@ def _offsets(array: pa.Array) -> pa.Array:
 
 
 def _holds(file: pa.DataType, target: pa.DataType) -> bool:
-    """Whether a file's column of one type may stand for a table's column of the other: equal in kind, or widened.
+    """Whether a file's column may be read as a table's column of the other type: equal in kind, or widened.
 
-    Integers may even be wider in the file, as long as every value fits: the cast looks at each.
+    Integers may even be wider in the file, if every value fits: the cast checks each.
     """
     types = pa.types
     if types.is_dictionary(file):
@@ -165,7 +165,7 @@ def _holds(file: pa.DataType, target: pa.DataType) -> bool:
 
 
 def _is_text(kind: Any) -> bool:
-    """Old writers left the mark off that tells text from bytes."""
+    """Whether the file has binary for a string column: old writers left out the annotation that marks strings."""
     types = pa.types
     return any(
         is_one(kind)

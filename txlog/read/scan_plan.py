@@ -79,7 +79,7 @@ def select(
         position_column: Add each row's number in its file under this name.
 
     Raises:
-        InvalidInputError: A column does not exist, is asked for twice, or the table has one of an extra column's name.
+        InvalidInputError: A column does not exist, is named twice, or has the same name as an extra column.
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
     """
     if isinstance(columns, str) or not isinstance(columns, Iterable | None):
@@ -90,7 +90,7 @@ def select(
         extra = [name for name in (file_column, position_column) if name is not None]
         for name in extra:
             if state.schema.find(name) is not None or extra.count(name) > 1:
-                raise InvalidInputError(f"there is a column {name!r} already: choose another name for the extra one")
+                raise InvalidInputError(f"column {name!r} exists already: choose another name for the extra column")
         return Selection(
             uri,
             state.version,
@@ -109,7 +109,7 @@ def _fields(state: TableState, columns: Sequence[str] | None) -> tuple[Field, ..
         return state.schema.fields
     wanted = tuple(_field(state, name) for name in columns)
     if len({field.name for field in wanted}) < len(wanted):
-        raise InvalidInputError(f"a column is asked for twice: {', '.join(columns)}")
+        raise InvalidInputError(f"columns contains a name twice: {', '.join(columns)}")
     return wanted
 
 
@@ -126,7 +126,7 @@ def _task(selection: Selection, row: dict[str, Any]) -> ScanTask:
         path = path_below(uri, resolve_data_path(log_path))
         if path is None:
             raise UnsupportedFeatureError(
-                "a file lies outside of the table's directory (a shallow clone?), which this release does not read",
+                "a file is outside of the table's directory (a shallow clone?), which this release does not support",
                 features=("absolute paths",),
                 path=log_path,
             )

@@ -1,9 +1,9 @@
-"""A scan task: what to read of one data file, as plain data that runs wherever it is sent.
+"""A scan task: what to read from one data file, as plain data that can run in any process.
 
 In: a `ScanTask` (made by ``scan_plan``) and a table's store. Out: Arrow batches in the selection's schema, a bounded
-piece of the file at a time: row groups that cannot match are not read, rows that a deletion vector marks are left out,
-columns have the table's names and types, and partition columns come from the log, which is the truth about them;
-directory names are never read. On request each row says which file it is in and at which position.
+piece of the file at a time. Row groups that cannot match are not read, deleted rows are left out, and columns have the
+table's names and types. Partition values come from the log, never from directory names. On request each row carries its
+file and its position.
 PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mapping".
 """
 
@@ -36,11 +36,11 @@ __all__ = ["ScanTask", "Selection", "TaskReader"]
 BATCH_ROWS = 131_072
 
 _REPAIR = (
-    "Put its copy back, or take it out of the table, by txn.remove(path) in a table.transaction(), and write its rows"
-    " again; `txlog verify` lists all that are gone or have another size"
+    "Restore it from a copy, or remove it from the table with txn.remove(path) in a table.transaction(), and write its"
+    " rows again; `txlog verify` lists all files that are missing or have another size"
 )
 
-# Equal values cost a file next to nothing, so only a bound far beyond honest files tells a false claim.
+# Equal values take almost no space in a file, so only a bound far beyond real files reveals a false row count.
 _ROWS_MIN = 1_000_000_000
 _ROWS_PER_BYTE = 1_000
 
@@ -49,13 +49,13 @@ _FILE_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which columns and rows of every file of one table version are read. All tasks of a scan share it.
+    """Which columns and rows to read from every file of one table version. All tasks of a scan share it.
 
     Attributes:
         uri: The table, for errors.
         version: The table version, for errors.
-        fields: The columns wanted, in this order, with the table's names and types.
-        predicate: Which rows are wanted, bound to the table's schema; None means all.
+        fields: The requested columns, in this order, with the table's names and types.
+        predicate: Which rows to return, bound to the table's schema; None means all.
         schema: All columns of the table.
         partition_columns: The names of the table's partition columns.
         column_mapping_mode: The table's ``delta.columnMapping.mode``.
@@ -75,7 +75,7 @@ class Selection:
     position_column: str | None = None
 
     def arrow_schema(self) -> pa.Schema:
-        """The schema of every batch: the columns wanted, then the file column, then the position column."""
+        """The schema of every batch: the requested columns, then the file column, then the position column."""
         schema = to_arrow(Struct(self.fields))
         if self.file_column is not None:
             schema = schema.append(pa.field(self.file_column, _FILE_TYPE, nullable=False))
@@ -84,7 +84,7 @@ class Selection:
         return schema
 
     def needed(self) -> list[Field]:
-        """The columns wanted, then those that only the predicate looks at."""
+        """The requested columns, then those that only the predicate needs."""
         names = {each.name for each in self.fields}
         extra = sorted(self.predicate.columns() - names) if self.predicate is not None else []
         return [*self.fields, *(each for each in self.schema.fields if each.name in extra)]
@@ -92,15 +92,15 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ScanTask:
-    """What to read of one data file. Plain data: it pickles to any worker, without credentials.
+    """What to read from one data file. Plain data: it pickles to any worker, without credentials.
 
     Attributes:
         path: The file, relative to the table's root, decoded.
         log_path: The same file as ``add.path`` names it.
         size_bytes: The size of the file according to the log.
-        selection: The columns and rows wanted.
+        selection: The columns and rows to return.
         partition_values: ``add.partitionValues``.
-        deletion_vector: Which rows of the file are deleted; None where none is.
+        deletion_vector: Which rows of the file are deleted; None if none are.
         row_groups: The numbers of the row groups to read, ascending; None means every one that may match.
     """
 
@@ -113,18 +113,18 @@ class ScanTask:
     row_groups: tuple[int, ...] | None = None
 
     def batches(self, store: TableStore) -> Iterator[pa.RecordBatch]:
-        """The live rows that the selection wants, as ``selection.arrow_schema()``, in the order of the file.
+        """The live rows of the selection, as ``selection.arrow_schema()``, in the order of the file.
 
         Raises:
             NotFoundError: The file is gone.
-            CorruptLogError: It is no readable Parquet file, or its deletion vector is absent or damaged.
+            CorruptLogError: It is not a readable Parquet file, or its deletion vector is missing or damaged.
             StorageError: The store failed, or memory ran out.
         """
         return TaskReader(store, self.selection).batches(self)
 
 
 class TaskReader:
-    """Reads tasks of one selection: what they share is worked out once. Thread-safe."""
+    """Reads tasks of one selection; computes what they share once. Thread-safe."""
 
     def __init__(self, store: TableStore, selection: Selection) -> None:
         self._store = store
@@ -167,7 +167,7 @@ class TaskReader:
                     _check_rows(parquet.metadata.num_rows, source.size())
                     yield from self._read(task, parquet, footer)
         except MemoryError as error:
-            message = f"there is no memory for the rows of a data file ({error}): read fewer columns, or by to_batches"
+            message = f"not enough memory for the rows of a data file ({error}): read fewer columns, or use to_batches"
             raise StorageError(message, **at) from error
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
@@ -180,7 +180,7 @@ class TaskReader:
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise StorageError(f"a data file could not be read: {error}", **at) from error
-            # For a damaged header or page Arrow raises an OSError without a number; its names may be no UTF-8.
+            # For a damaged header or page Arrow raises an OSError without a number; its text may not be UTF-8.
             why = " ".join(str(error).split()).rstrip(".")
             raise CorruptLogError(f"a data file cannot be read: {why}", repair=_REPAIR, **at) from error
 
@@ -220,9 +220,9 @@ class TaskReader:
 
 
 def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
-    """Says which row groups may hold a row that the predicate keeps; None where nobody can say.
+    """Selects the row groups that may hold a row that the predicate keeps; None if the names cannot be trusted.
 
-    Where columns are known by their ids a file may have them under any names, also under each other's.
+    If a table finds columns by id, a file may have them under any names, also under each other's.
     """
     if selection.predicate is None or selection.column_mapping_mode == "id":
         return None
@@ -232,7 +232,7 @@ def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
 
 
 def _check_rows(rows: int, size_bytes: int) -> None:
-    """Where no column of the file is read, its rows are only counted out, however many its footer claims."""
+    """Raise if the footer claims an impossible number of rows, when no column is read that would disprove it."""
     rows_max = _ROWS_MIN + _ROWS_PER_BYTE * size_bytes
     if not 0 <= rows <= rows_max:
         raise CorruptLogError(
@@ -241,7 +241,7 @@ def _check_rows(rows: int, size_bytes: int) -> None:
 
 
 def _constant(column: Field, partition_values: Mapping[str, str | None]) -> pa.Scalar:
-    """A partition column: one value of the log for all rows."""
+    """A partition column: one value from the log for all rows."""
     name = physical_name(column)
     key = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
     return pa.scalar(decode(partition_values.get(key), column.type), type_to_arrow(column.type))
@@ -259,13 +259,13 @@ def _raw_batches(parquet: Any, names: list[str], groups: list[int] | None) -> It
                 yield row, batch
                 row += batch.num_rows
         else:
-            # Nothing of the file itself is wanted (partition columns, or columns it predates): only its row count.
+            # No column of the file is needed (partition columns, or columns added later): only its row count.
             for start in range(0, rows, BATCH_ROWS):
                 yield row + start, pa.RecordBatch.from_arrays([pa.nulls(min(BATCH_ROWS, rows - start))], names=[""])
 
 
 def _runs(metadata: Any, groups: Iterable[int]) -> Iterator[tuple[list[int], int, int]]:
-    """Row groups that lie one after the other, the position of their first row, and how many rows they have."""
+    """Consecutive row groups, the position of their first row, and how many rows they have."""
     sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     run: list[int] = []
     for group in [*groups, len(sizes) + 1]:
@@ -276,7 +276,7 @@ def _runs(metadata: Any, groups: Iterable[int]) -> Iterator[tuple[list[int], int
 
 
 def _live_rows(rows: int, dead: NDArray[np.uint64], first_row: int) -> NDArray[np.bool_] | None:
-    """Which rows of a batch that begins at ``first_row`` of its file are live; None where all are."""
+    """Which rows of a batch that begins at ``first_row`` of its file are live; None if all are."""
     import numpy as np
 
     start, end = np.searchsorted(dead, np.array([first_row, first_row + rows], dtype=np.uint64))

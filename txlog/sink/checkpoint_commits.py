@@ -1,7 +1,7 @@
-"""The checkpoints of one application on their way into the table: what is committed, in which order, and what is not.
+"""Commits the checkpoints of one application: which are committed, and in which order.
 
-In: what is staged, seals, and committables handed over. Out: a ``WriteResult`` for each checkpoint, or the error that
-leaves it sealed. Whether a seal is right is decided in ``recovery``, the commit is the ``global_committer``'s.
+In: staged objects, seals, and committables from the caller. Out: a ``WriteResult`` for each checkpoint, or an error, in
+which case the checkpoint stays sealed. ``recovery`` decides whether a seal is valid; ``global_committer`` commits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from txlog.writer.write_job import WriteJob
 __all__ = ["CheckpointCommits"]
 
 _FRESH_MS = 60 * 60 * 1000
-"""What a sink that is running has written within an hour is its own, however short the table's retention."""
+"""Files that are younger than an hour may always be committed, however short the table's retention is."""
 
 
 class CheckpointCommits:
@@ -50,7 +50,7 @@ class CheckpointCommits:
         self._written: tuple[int, frozenset[str]] | None = None
 
     def job(self, checkpoint_id: int, fingerprint: str | None = None, intent: WriteIntent | None = None) -> WriteJob:
-        """The plan of a checkpoint for the table as it is now; ``intent`` is the sink's, where a seal says no other."""
+        """The plan of a checkpoint for the table as it is now. ``intent`` None means the sink's own."""
         from txlog.protocol.schema import to_arrow
 
         schema = to_arrow(self._open_table.writable_state().schema)
@@ -67,7 +67,7 @@ class CheckpointCommits:
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable] | None, fingerprint: str | None
     ) -> WriteResult:
-        """What is sealed, or else ``committables``; then what is staged of it, and is stale by then, goes."""
+        """Commit the sealed checkpoint, or else ``committables``; then remove its staging and stale staging."""
         staged = self.staging.checkpoints(self._app_id)
         self._require_earlier_committed(staged, checkpoint_id)
         mine = [each for each in staged if each.checkpoint_id == checkpoint_id]
@@ -99,8 +99,8 @@ class CheckpointCommits:
             elif not manifest.is_empty:
                 committables = self.staging.committables(mine, manifest)
             else:
-                committables = []  # the table does not tell that it was ended: a removal cut short may have left this
-        except NotFoundError:  # another committer may have committed it, and removed it, meanwhile
+                committables = []  # may be the rest of an interrupted removal
+        except NotFoundError:  # another committer may have committed and removed it meanwhile
             replayed = self.committer.replay_of(self.job(mine.checkpoint_id))
             if replayed is None and self.staging.is_sealed(mine):
                 raise
@@ -110,7 +110,7 @@ class CheckpointCommits:
     # --- the steps of a commit ----------------------------------------------------------------------------------
 
     def _require_earlier_committed(self, staged: Sequence[StagedCheckpoint], checkpoint_id: int) -> None:
-        """Checkpoints land in order: once a later one has, an earlier one could be neither dropped nor written."""
+        """Raise if an earlier checkpoint is sealed: after a later one is committed it could no longer be committed."""
         for earlier in sealed_before(staged, checkpoint_id):
             try:
                 found = self.committer.replay_of(
@@ -132,7 +132,7 @@ class CheckpointCommits:
     def _require_as_sealed(
         self, mine: StagedCheckpoint, committables: Sequence[Committable] | None, fingerprint: str | None
     ) -> None:
-        """What the caller hands over must be what is sealed: nothing else can be committed."""
+        """Raise unless the caller's committables are those that were sealed: nothing else can be committed."""
         if committables is None and fingerprint is None:
             return
         try:
@@ -149,12 +149,12 @@ class CheckpointCommits:
             )
 
     def _ended(self, checkpoint_id: int) -> WriteResult:
-        """The answer for a checkpoint whose seal went while we were about to commit it."""
+        """The result for a checkpoint whose seal was removed while this process was about to commit it."""
         sealed = self.last_seal[0] if self.last_seal else None
         if sealed and sealed.checkpoint_id == checkpoint_id and sealed.is_empty:
             return WriteResult(self._open_table.log.newest_state(refresh=False).version, "empty", 0, "")
         raise InvalidInputError(
-            f"checkpoint {checkpoint_id} of {self._app_id!r} is sealed no longer: another process has discarded it, or"
+            f"checkpoint {checkpoint_id} of {self._app_id!r} is no longer sealed: another process has discarded it, or"
             f" ended it without rows. Nothing was committed; sink.discard({checkpoint_id}) before it is written again",
             table=self._open_table.uri,
         )
@@ -169,7 +169,7 @@ class CheckpointCommits:
         if committables is None:
             raise InvalidInputError(
                 f"checkpoint {job.checkpoint_id} of {self._app_id!r} is not sealed:"
-                f" sink.prepare({job.checkpoint_id}, tasks) does that, once every task has staged",
+                f" call sink.prepare({job.checkpoint_id}, tasks) once every task has staged",
                 table=self._open_table.uri,
             )
         return self._commit_job(job, committables, self._since_ms(staged, _FRESH_MS))
@@ -189,7 +189,7 @@ class CheckpointCommits:
         return result
 
     def _require_same_work(self, job: WriteJob, committables: Sequence[Committable]) -> None:
-        """One run of an application does not make a checkpoint twice: the second is other work under the same id."""
+        """Raise if this sink has already committed other work under the same checkpoint id."""
         paths = frozenset(file.path for each in committables for file in each.files)
         if not paths or job.fingerprint is not None or self._written is None:
             return

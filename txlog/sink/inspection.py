@@ -1,7 +1,7 @@
-"""What an operator asks of the sinks of a table: which applications write to it, what is staged, what may go.
+"""The state of a table's sinks for operators: which applications write, what is staged, what may be removed.
 
-In: an engine. Out: plain values, for the command line and for programs. Only `clean_staging` changes anything, and it
-never removes what was sealed and may still have to be committed.
+In: an ``OpenTable``. Out: plain values, for the command line and for programs. Only `clean_staging` changes anything,
+and it never removes a sealed checkpoint that may still have to be committed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ AGE_MIN_MS = 60 * 60 * 1000
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One that wrote to the table with an app_id, and its last checkpoint.
+    """An application that wrote to the table with an app_id, and its last checkpoint.
 
-    ``updated_ms`` is when that landed, None where its writer did not say. ``version`` and ``rows`` are those of its
-    commit, None where it is not among the newest commits (``COMMITS_LOOKED_AT``) or does not tell.
+    ``updated_ms`` is the commit time of that checkpoint, None if its writer did not record it. ``version`` and ``rows``
+    are those of its commit, None if it is not among the newest commits (``COMMITS_LOOKED_AT``) or does not record them.
     """
 
     app_id: str
@@ -41,13 +41,13 @@ class StagedState:
     """One staged checkpoint. ``state`` is
 
     - "sealed": waits for its commit, by `Sink.commit` or `Sink.recover`; never cleaned
-    - "passed": sealed, but the application is at it or past it: a leftover, where the log proves that it landed
+    - "passed": sealed, but the application is at it or past it: a leftover, if the log proves that it was committed
     - "partial": not sealed yet
     - "stale": not sealed, and the application is past it
 
-    ``mode`` is what a seal's commit does with the rows before it: "append" or "overwrite"; None before it is sealed.
-    ``app_id``, ``mode`` and the numbers of a seal are None where they cannot be read. ``modified_ms`` is of the newest
-    object.
+    ``mode`` is what the commit does with the existing rows: "append" or "overwrite"; None before it is sealed.
+    ``app_id``, ``mode`` and the numbers of a seal are None if they cannot be read. ``modified_ms`` is the time of the
+    newest object.
     """
 
     app_id: str | None
@@ -63,7 +63,7 @@ class StagedState:
 
 
 def applications(open_table: OpenTable) -> list[Application]:
-    """By app_id. Raises what opening the table and reading its log raise."""
+    """The applications, by app_id. Raises what opening the table and reading its log raise."""
     state = open_table.log.newest_state()
     commits = _last_commits(open_table, state)
     found = []
@@ -82,13 +82,14 @@ def staged_states(open_table: OpenTable) -> list[StagedState]:
 
 
 def clean_staging(open_table: OpenTable, older_than_ms: int, *, dry_run: bool = False) -> list[StagedState]:
-    """Remove what was staged and never sealed, or is proved to be committed, and is older; what (would have) gone.
+    """Remove old staged checkpoints that were never sealed or are proved to be committed; return those removed.
 
-    An age is that of a checkpoint's newest object. Data files stay: a vacuum removes those that no commit names.
-    Raises InvalidInputError for less than an hour, in which a task may yet be waiting for its seal; StorageError.
+    The age of a checkpoint is that of its newest object. Data files stay: a vacuum removes those that no commit names.
+    With ``dry_run`` nothing is removed. Raises InvalidInputError for an age below an hour, since a task may still be
+    waiting for its seal; StorageError.
     """
     if older_than_ms < AGE_MIN_MS:
-        raise InvalidInputError("staging is cleaned of what is older than an hour at least: tasks may be at work on it")
+        raise InvalidInputError("staging cleanup needs an age of at least one hour: tasks may still be using it")
     before_ms = ambient.now_ms() - older_than_ms
     old = [state for state in staged_states(open_table) if state.modified_ms <= before_ms]
     gone = [state for state in old if _is_over(open_table, state)]
@@ -141,7 +142,7 @@ def _state(staging: Staging, staged: StagedCheckpoint, state: TableState) -> Sta
     except StorageError:
         raise
     except TxlogError:
-        pass  # damaged, of a newer release, or removed meanwhile: listed without what cannot be told
+        pass  # damaged, of a newer release, or removed meanwhile: listed without the unknown values
     last = state.transaction_version(app_id) if app_id is not None else None
     is_past = last is not None and staged.checkpoint_id <= last
     words = ("sealed", "passed") if is_sealed else ("partial", "stale")
@@ -151,7 +152,7 @@ def _state(staging: Staging, staged: StagedCheckpoint, state: TableState) -> Sta
 
 
 def _is_over(open_table: OpenTable, state: StagedState) -> bool:
-    """Nothing that it names can still be committed, or has to be."""
+    """Whether nothing in this checkpoint can or must still be committed."""
     if state.state != "passed":
         return state.state != "sealed"
     assert state.app_id is not None

@@ -1,7 +1,7 @@
 """What may be sealed, committed and recovered: decisions about staged checkpoints, without any I/O.
 
-In: what a listing of the staging folder shows, and seals. Out: the attempts to seal, the checkpoints in the way of a
-commit, the age up to which a pending file is safe; and `Recovery`, which `Sink.recover` hands back.
+In: a listing of the staging folder, and seals. Out: the attempts to seal, the checkpoints that must be committed first,
+the age up to which a pending file is safe; and `Recovery`, which `Sink.recover` returns.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ __all__ = ["Recovery", "attempts_to_seal", "files_must_be_since_ms", "seal_diffe
 class Recovery:
     """What `Sink.recover` found and did.
 
-    ``results`` are the sealed checkpoints by ascending id: "committed" by this call, "already_committed" before, or
-    "empty" (see `Sink.commit`). ``partial`` are those after the last committed that were never sealed, with the
-    attempts of each task that did stage: recovery never commits them, their rows have to come from the source again.
-    One whose removal was cut short is among them.
+    Attributes:
+        results: The sealed checkpoints by ascending id: "committed" by this call, "already_committed" before, or
+            "empty" (see `Sink.commit`).
+        partial: The checkpoints after the last committed one that were never sealed, with the attempts of each task
+            that staged. Recovery never commits them: the source has to send their rows again. A checkpoint whose
+            removal was interrupted is among them.
     """
 
     results: Mapping[int, WriteResult] = field(default_factory=dict)
@@ -46,8 +48,8 @@ class Recovery:
 def attempts_to_seal(staged: StagedCheckpoint | None, tasks: Iterable[int] | Mapping[int, int]) -> dict[int, int]:
     """One attempt for each expected task: the one that ``tasks`` names, else the only one that was staged.
 
-    Of two that nobody chose between, one may be of an earlier run, which read other input. Raises InvalidInputError
-    naming the tasks (and attempts) that have not staged, or the tasks that staged more than once.
+    If several attempts of a task are staged, one may come from an earlier run with other input, so the caller has to
+    choose. Raises InvalidInputError naming the tasks (and attempts) that have not staged, or have staged several times.
     """
     found: Mapping[int, tuple[int, ...]] = staged.attempts if staged else {}
     wanted = [whole_number("a task", task_id) for task_id in tasks]
@@ -66,14 +68,14 @@ def attempts_to_seal(staged: StagedCheckpoint | None, tasks: Iterable[int] | Map
     if unclear:
         shown = "; ".join(f"task {task}: {', '.join(map(str, unclear[task]))}" for task in list(unclear)[:20])
         raise InvalidInputError(
-            f"more than one attempt has staged ({shown}): name the one that counts for every task, as"
+            f"more than one attempt has staged ({shown}): pass the attempt to commit for every task, as"
             " {task_id: attempt}. Nothing was sealed"
         )
     return {task_id: named.get(task_id, found[task_id][-1]) for task_id in wanted}
 
 
 def seal_difference(ours: Manifest, theirs: Manifest) -> str | None:
-    """How what we would have sealed differs from what is sealed; None where it does not."""
+    """How the existing seal differs from the wanted one; None if they are equal."""
     if ours == theirs:
         return None
     if ours.app_id != theirs.app_id or ours.table_id != theirs.table_id:
@@ -94,7 +96,7 @@ def sealed_before(staged: Iterable[StagedCheckpoint], checkpoint_id: int) -> lis
 
 
 def stale(staged: Iterable[StagedCheckpoint], last_checkpoint_id: int | None) -> list[StagedCheckpoint]:
-    """What was staged, never sealed, and can no longer be committed: the application is past it."""
+    """The checkpoints that were staged, never sealed, and can no longer be committed: the application is past them."""
     last = -1 if last_checkpoint_id is None else last_checkpoint_id
     return [each for each in staged if not each.is_sealed and each.checkpoint_id <= last]
 
@@ -104,11 +106,11 @@ def files_must_be_since_ms(
 ) -> int:
     """The modification time from which on a pending file may still be committed.
 
-    Another engine's vacuum takes a file that no commit names for an orphan once it is older than the table's
-    ``delta.deletedFileRetentionDuration``: half of it (``at_least_ms`` at least) leaves room for the vacuum that is
-    running now and for clocks that differ. A ``txn`` is believed for ``delta.setTransactionRetentionDuration``, where
-    set: after it nobody could tell whether the checkpoint landed. What the store says it wrote last also counts as
-    now, since this machine's clock may be behind.
+    Another engine's vacuum deletes a file that no commit names once it is older than the table's
+    ``delta.deletedFileRetentionDuration``. Half of that (at least ``at_least_ms``) leaves room for a vacuum that is
+    running now and for clocks that differ. A ``txn`` is kept for ``delta.setTransactionRetentionDuration``, if set:
+    after that nobody can tell whether the checkpoint was committed. The newest time that the store reports also counts
+    as now, since this machine's clock may be behind.
     """
     newest_ms = max((each.modified_ms for each in staged), default=now_ms)
     age_max_ms = max(properties.deleted_file_retention_ms // 2, at_least_ms)

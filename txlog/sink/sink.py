@@ -1,8 +1,8 @@
-"""`Sink`: the Flink-shaped door, for any engine. Tasks write in any process, a checkpoint of them becomes one commit.
+"""`Sink`: a Flink-style sink for any engine. Tasks write in any process; each checkpoint becomes one commit.
 
 In: batches per (checkpoint_id, task_id). Out: committables as plain data, then a ``WriteResult`` per checkpoint.
-What lies between them, so that a crash loses nothing: ``staging`` says where it is kept, ``recovery`` what is right,
-``checkpoint_commits`` how it lands.
+A crash in between loses nothing: ``staging`` keeps finished work, ``recovery`` decides what may be committed, and
+``checkpoint_commits`` commits it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _MODES = ("append", "overwrite")
 class Sink:
     """Exactly-once writes of one application to one table, by tasks in any number of processes.
 
-    Each task writes and stages, wherever it runs; a coordinator seals a checkpoint when all of its tasks have, and
-    commits it:
+    Each task writes and stages, wherever it runs. A coordinator seals a checkpoint when all of its tasks have staged,
+    and commits it:
 
         with sink.task(17, task_id=3) as task:            # in each worker
             task.write(batch)
@@ -45,14 +45,21 @@ class Sink:
         sink.prepare(17, range(8), fingerprint=offsets)   # in one place; from here on everything may die
         sink.commit(17)
 
-    After a crash `recover` commits what was sealed and tells what was not. Without staging, `commit` takes the
-    committables themselves: a crash before it then means to write the checkpoint again.
+    After a crash, `recover` commits the sealed checkpoints and reports the others. Without staging, `commit` takes the
+    committables themselves; after a crash before `commit`, the checkpoint must then be written again.
 
-    ``app_id`` names the application for good: it must survive restarts, and no two applications may share one; two
-    writes of one batch to one table need one each. With ``mode="append"`` a checkpoint without rows makes no version,
-    but every ``max_continuous_empty_commits``-th in a row does, so that the table's record of the application goes on
-    (1: each one). With ``mode="overwrite"`` each checkpoint is all that the table holds after it, also one without
-    rows. Thread-safe for tasks; checkpoints are committed by one thread. Pickles without secrets, as its table does.
+    Thread-safe for tasks; one thread commits the checkpoints. Pickles without secrets, like its table.
+
+    Args:
+        table: The `Table` to write to.
+        app_id: The permanent name of the application. It must survive restarts, and no two applications may share one.
+            Two writes of one batch to one table need a different app_id each.
+        mode: "append", or "overwrite": each checkpoint, also one without rows, replaces the table's content.
+        max_continuous_empty_commits: With "append", a checkpoint without rows makes no version, but every this many
+            in a row do, so that the table's record of the application stays current. 1: every checkpoint does.
+
+    Raises:
+        InvalidInputError: An argument is invalid.
     """
 
     def __init__(
@@ -65,7 +72,9 @@ class Sink:
         max_continuous_empty_commits: int = 10,
     ) -> None:
         if not hasattr(table, "_open_table"):
-            raise InvalidInputError(f"a Sink is given a table, as Table.open(uri) opens it, not {described(table)}")
+            raise InvalidInputError(
+                f"Sink must be given a table, as returned by Table.open(uri), not {described(table)}"
+            )
         check_app_id(app_id)
         check_mode(mode, _MODES)
         self._table = table
@@ -88,20 +97,40 @@ class Sink:
     # --- in a task ----------------------------------------------------------------------------------------------
 
     def task(self, checkpoint_id: int, task_id: int = 0, attempt: int = 0) -> SinkTask:
-        """Begin one task. A task that runs again for its checkpoint has a higher ``attempt`` than before."""
+        """Begin one task.
+
+        Args:
+            checkpoint_id: The checkpoint, a whole number from 0.
+            task_id: The task within the checkpoint, a whole number from 0.
+            attempt: The number of this run of the task; each rerun needs a higher one.
+
+        Returns:
+            A context manager to write to.
+
+        Raises:
+            InvalidInputError: An id is invalid.
+            SchemaMismatchError: The table's columns cannot be written.
+        """
         numbers = whole_number("task_id", task_id), whole_number("attempt", attempt)
         return SinkTask(self._open_table.store.files, self._commits.job(checkpoint_id), *numbers)
 
     def stage(self, *committables: Committable) -> None:
-        """Keep what tasks finished in the table's ``_txlog/staging`` folder; durable when this returns.
+        """Store committables in the table's ``_txlog/staging`` folder; durable when this returns.
 
-        The same committable again does nothing. Raises ``InvalidInputError`` where this attempt of the task has staged
-        other files already, or for a committable of another application; ``StorageError``: stage it again.
+        Staging the same committable again does nothing.
+
+        Args:
+            committables: One `Committable`, or several.
+
+        Raises:
+            InvalidInputError: This attempt of the task has already staged other files, or the committable belongs to
+                another application.
+            StorageError: The store failed; stage again.
         """
         for each in self._require_committables(committables):
             if each.app_id != self._app_id or each.checkpoint_id is None:
                 raise InvalidInputError(
-                    f"this committable is of application {each.app_id!r}, the sink of {self._app_id!r}",
+                    f"this committable belongs to application {each.app_id!r}, the sink to {self._app_id!r}",
                     table=self._open_table.uri,
                 )
             check_identity(each.app_id, each.checkpoint_id)
@@ -118,14 +147,22 @@ class Sink:
     ) -> Manifest | None:
         """Seal a checkpoint: from now on it consists of these tasks, and only `commit` or `discard` ends it.
 
-        ``tasks`` are the task_ids expected, each of which must have staged, or a mapping to the attempt of each that
-        counts, which must be told where several have staged. Committables in place of ids are staged first.
-        ``fingerprint`` (such as the source's offsets) is kept in the seal and with the commit, and compared by whoever
-        seals or replays it.
+        Sealing the same again does nothing.
 
-        The same seal again does nothing. None for a checkpoint that is in the table already. Raises
-        ``InvalidInputError`` naming the tasks that have not staged (or not once), or how the checkpoint is sealed
-        already; ``StorageError``: seal it again.
+        Args:
+            checkpoint_id: The checkpoint.
+            tasks: The expected task_ids, each of which must have staged; or a mapping from task_id to attempt, needed
+                if several attempts of a task have staged. Committables in place of ids are staged first.
+            fingerprint: Identifies the input, such as the source's offsets. It is stored in the seal and the commit,
+                and a later seal or replay must have the same one.
+
+        Returns:
+            The seal; None if the checkpoint is in the table already.
+
+        Raises:
+            InvalidInputError: Tasks have not staged, or several times (the message names them), or the checkpoint is
+                already sealed differently.
+            StorageError: The store failed; seal again.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         job = self._commits.job(checkpoint_id, fingerprint)
@@ -164,19 +201,27 @@ class Sink:
         *,
         fingerprint: str | None = None,
     ) -> WriteResult:
-        """Commit one checkpoint, all of its tasks at once or, as a replay, nothing; then its staging is removed.
+        """Commit all tasks of one checkpoint as one version, and remove its staging. A replay commits nothing.
 
-        Without ``committables`` it is what `prepare` sealed; with them it is those, staged or not. ``fingerprint`` is
-        as for `prepare`, which has it already. ``outcome`` is "committed", "already_committed", or "empty" for a
-        checkpoint without rows, which makes no version.
+        A checkpoint is committed in the mode (append or overwrite) in which it was sealed, whatever this sink's mode.
 
-        What was sealed to append or to overwrite is committed as such, whatever this sink's own mode.
+        Args:
+            checkpoint_id: The checkpoint.
+            committables: What to commit, staged or not; None means what `prepare` sealed.
+            fingerprint: As for `prepare`; not needed after it.
 
-        Raises ``InvalidInputError`` for a checkpoint that is not sealed, while an earlier one is sealed and not
-        committed, for committables of another checkpoint, application or table or of files too old to be safe from a
-        vacuum, and for other work under a checkpoint_id that this sink has committed; ``MetadataChangedError`` where a
-        column that the files hold has changed since, and ``NotFoundError`` where a file is gone (vacuum takes what no
-        commit names for an orphan): write the checkpoint again. Whatever is raised, what was sealed stays so.
+        Returns:
+            A result whose ``outcome`` is "committed", "already_committed", or "empty" for a checkpoint without rows,
+            which makes no version.
+
+        Raises:
+            InvalidInputError: The checkpoint is not sealed; an earlier one is sealed and not committed; committables
+                belong to another checkpoint, application or table; files are so old that a vacuum may delete them; or
+                this sink has committed other work under this checkpoint_id.
+            MetadataChangedError: A column in the files has changed since: write the checkpoint again.
+            NotFoundError: A file is gone, since vacuum deletes files that no commit names: write the checkpoint again.
+
+        After any error a sealed checkpoint stays sealed.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         if committables is not None:
@@ -186,15 +231,20 @@ class Sink:
     # --- after a crash ------------------------------------------------------------------------------------------
 
     def recover(self) -> Recovery:
-        """Commit what was sealed and not committed, by ascending checkpoint_id, and tell what was left besides.
+        """Commit the sealed checkpoints by ascending checkpoint_id, and report the partial ones.
 
-        Call it when the application starts, before it asks `last_checkpoint_id` where to go on. Exactly once, however
-        often and from however many processes. Each file is looked up first: it must be there at its full size, and
-        younger than half of the table's ``delta.deletedFileRetentionDuration``.
+        Call it when the application starts, before `last_checkpoint_id` tells it where to continue. Each checkpoint is
+        committed exactly once, however many processes recover. Each file must exist with its full size and be younger
+        than half of the table's ``delta.deletedFileRetentionDuration``. Staged checkpoints that were not sealed are
+        reported, and stay until the application is past them.
 
-        Raises as `commit` at the first checkpoint that cannot be committed, with what was done until then as the
-        error's ``recovery``; later checkpoints wait. Nothing is dropped: fix it, or `discard` that checkpoint and
-        write it again. What was staged and not sealed is reported, and stays until the application is past it.
+        Returns:
+            What was committed, and what is partial.
+
+        Raises:
+            TxlogError: As `commit`, at the first checkpoint that cannot be committed; the error's ``recovery`` has what
+                was done before it. Later checkpoints wait. Nothing is dropped: fix the cause, or `discard` that
+                checkpoint and write it again.
         """
         staged = self._staging.checkpoints(self._app_id)
         results: dict[int, WriteResult] = {}
@@ -224,11 +274,17 @@ class Sink:
         return recovery
 
     def discard(self, checkpoint_id: int) -> bool:
-        """Give up what is staged of a checkpoint, sealed or not; False where there was nothing.
+        """Give up the staging of a checkpoint, sealed or not.
 
-        Its rows have to come from the source again, before a later checkpoint is committed: after that no earlier one
-        is taken, so that a later one which is sealed already is warned of. A commit of it that is on its way may still
-        land. The data files become orphans, which a vacuum removes.
+        Write its rows again before a later checkpoint is committed, since afterwards no earlier one is accepted; a
+        later checkpoint that is already sealed is logged as a warning. A commit of this checkpoint that is under way
+        may still succeed. The data files become orphans, which a vacuum removes.
+
+        Returns:
+            False if nothing was staged.
+
+        Raises:
+            StorageError: The store failed.
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         found = self._staging.checkpoints(self._app_id)
@@ -239,7 +295,7 @@ class Sink:
         told = "sealed" if staged.is_sealed else "not sealed"
         sealed = [each.checkpoint_id for each in found if each.is_sealed]
         if later := [str(each) for each in sealed if each > checkpoint_id]:
-            told += f"; {', '.join(later)} is sealed, and once that is committed {checkpoint_id} is refused"
+            told += f"; {', '.join(later)} is already sealed: once it is committed, {checkpoint_id} will be refused"
         logger.warning("%s: checkpoint %d of %r discarded, %s", self._open_table.uri, checkpoint_id, self._app_id, told)
         return True
 
@@ -250,30 +306,30 @@ class Sink:
     # --- helpers ------------------------------------------------------------------------------------------------
 
     def _expected(self, tasks: Iterable[int] | Mapping[int, int] | Sequence[Committable]) -> Any:
-        """Task_ids, or attempts by task_id; committables are staged for it."""
+        """The task_ids, or attempts by task_id. Committables are staged first."""
         if isinstance(tasks, Mapping):
             return tasks
         try:
             wanted = list(tasks)
         except TypeError:
             raise InvalidInputError(
-                f"the tasks of a checkpoint are a list of ids, not {described(tasks)}", table=self._open_table.uri
+                f"tasks must be a list of task ids, not {described(tasks)}", table=self._open_table.uri
             ) from None
         if not any(isinstance(each, Committable) for each in wanted):
             return wanted
         committables = self._require_committables(wanted)
         attempts = {each.task_id: each.attempt for each in committables}
         if len(attempts) < len(wanted):
-            raise InvalidInputError("prepare takes one committable of each task", table=self._open_table.uri)
+            raise InvalidInputError("prepare takes one committable per task", table=self._open_table.uri)
         self.stage(*committables)
         return attempts
 
     def _require_committables(self, given: Any) -> list[Committable]:
-        found = list(given) if isinstance(given, Iterable) else [given]  # a list, since it is looked through again
+        found = list(given) if isinstance(given, Iterable) else [given]  # a list, since it is read twice
         for each in found:
             if not isinstance(each, Committable):
                 raise InvalidInputError(
-                    f"{described(each)} is no committable: Committable.from_bytes reads what a task sent",
+                    f"{described(each)} is not a Committable: use Committable.from_bytes to read what a task sent",
                     table=self._open_table.uri,
                 )
         return found
@@ -285,7 +341,7 @@ class Sink:
     def __repr__(self) -> str:
         return f"Sink({self._open_table.uri}, app_id={self._app_id!r}, mode={self._mode!r})"
 
-    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")

@@ -31,24 +31,33 @@ class SinkTask:
         self._is_over = False
 
     def write(self, data: Any) -> None:
-        """Write a record batch, or anything ``Table.append`` takes. An error aborts the task."""
+        """Write rows. An error aborts the task.
+
+        Args:
+            data: A record batch, or anything that ``Table.append`` accepts.
+
+        Raises:
+            InvalidInputError: The task is over, or a row cannot be stored.
+            SchemaMismatchError: The columns do not fit the table.
+            StorageError: The store failed.
+        """
         self._writer.write(data)
 
     @property
     def committable(self) -> Committable:
-        """What the task produced: ready after the ``with`` block ended."""
+        """The task's outcome, available after the ``with`` block. Raises InvalidInputError before that."""
         if self._committable is None:
-            raise InvalidInputError("the task is not sealed yet: its committable is ready after its with block")
+            raise InvalidInputError("the task is not sealed yet: its committable is available after the with block")
         return self._committable
 
-    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
             raise no_attribute(self, name, None)
 
     def __enter__(self) -> SinkTask:
         if self._is_over:
-            raise InvalidInputError("this task is over: run it again as an attempt with a higher number")
+            raise InvalidInputError("this task is over: run it again with a higher attempt number")
         return self
 
     def __repr__(self) -> str:

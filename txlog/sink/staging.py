@@ -1,37 +1,38 @@
-"""Durable staging: what the tasks of a sink have finished, kept in the table's own folder until it is committed.
+"""Durable staging: the finished work of a sink's tasks, kept in the table's own folder until it is committed.
 
-In: committables of tasks, and seals. Out: the same again, checked, in whatever process asks. No clock, no decision:
-what may be sealed or committed is judged in ``recovery``, and committing is the `Sink`'s.
+In: committables of tasks, and seals. Out: the same, checked, in any process. No clock, no decisions: ``recovery``
+decides what may be sealed or committed, and the `Sink` commits.
 
 Layout. One flat folder beside the log, hidden from every vacuum by its underscore:
 
-    _txlog/staging/<app>.<checkpoint>.task.<task>.<attempt>     what one attempt of one task finished
+    _txlog/staging/<app>.<checkpoint>.task.<task>.<attempt>     the committable of one attempt of one task
     _txlog/staging/<app>.<checkpoint>.manifest                  the seal of the checkpoint
 
 ``<app>`` is the readable start of the app_id and a hash of all of it, ``<checkpoint>`` its id in 20 digits. An object
 is written once, by put-if-absent, durable when that returns (on a disk: synced, linked, its directory synced), and
-opens with its format and checksum. It is never changed, only deleted.
+starts with its format and checksum. It is never changed, only deleted.
 
-Who writes what, when. A task writes its data files and makes them durable, then stages its committable. The
-coordinator, told that all tasks are done, seals: the manifest lists the tasks that the checkpoint has, and for each
-the one attempt that counts, with the checksum of what that attempt staged, and whether they are added to the table or
-replace it. From then on only this may be committed as that checkpoint, and it can be committed by anybody. The
-committer commits it, then deletes first the manifest, then the tasks' committables. Data files are never deleted here:
-which of them are orphans only a vacuum can tell.
+The order of writes. A task writes its data files and makes them durable, then stages its committable. When all tasks
+are done, the coordinator seals the checkpoint: the manifest lists its tasks, for each task the one attempt to commit
+with the checksum of its committable, and whether the commit appends to the table or replaces its content. From then on
+only this may be committed as that checkpoint, and any process may commit it. The committer commits it, then deletes
+first the manifest, then the tasks' committables. This module never deletes data files: only a vacuum knows which are
+orphans.
 
 What a crash leaves, and what `Sink.recover` does about it:
 
     while a data file is written      a hidden file: nothing; its task has to run again
-    before a task has staged          data files that nobody names: orphans, vacuum's; its task has to run again
+    before a task has staged          data files that nothing names: orphans for vacuum; its task has to run again
     before the seal                   tasks' committables alone: reported as partial, never committed by recovery
     after the seal                    a manifest: its checkpoint is committed, in the order of checkpoint ids
-    while or after it is committed    the table's ``txn`` tells that it landed: it is not committed again
+    while or after it is committed    the table's ``txn`` proves the commit: it is not committed again
     while staging is deleted          leftovers of a checkpoint that the ``txn`` covers: deleted
 
-Two that seal one checkpoint: put-if-absent lets one manifest be, and the other is told what it says. Two that commit
-it: the ``txn`` action lets one of them win, and the other learns that it is committed. Who removes what is not sealed
-takes the manifest's name first, and leaves it last: a seal is then refused, or finds that what it names is gone and
-undoes itself. A remover that dies leaves that name taken, which the next one ends.
+If two processes seal one checkpoint, put-if-absent accepts one manifest, and the other process reads it. If two commit
+it, the ``txn`` action lets one win, and the other finds that it is committed. A process that removes an unsealed
+checkpoint first puts a placeholder under the manifest's name, and deletes it last. A concurrent seal is then refused,
+or finds that what it names is gone and undoes itself. If the remover dies, the placeholder stays, and the next remover
+finishes the work.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class SealedTask:
-    """The one attempt of a task that its checkpoint consists of; ``checksum`` is of the bytes which that staged."""
+    """The one attempt of a task that a checkpoint consists of. ``checksum`` is that of its staged committable."""
 
     task_id: int
     attempt: int
@@ -94,7 +95,7 @@ class SealedTask:
 class Manifest:
     """A sealed checkpoint: all of its tasks, by ascending id. Equal seals have equal bytes.
 
-    ``intent`` is what its commit does with the rows that are in the table before it.
+    ``intent`` is what its commit does with the existing rows of the table.
     """
 
     app_id: str
@@ -123,7 +124,7 @@ class Manifest:
 
     @property
     def attempts(self) -> dict[int, int]:
-        """The attempt that counts, by task_id."""
+        """The attempt to commit, by task_id."""
         return {task.task_id: task.attempt for task in self.tasks}
 
     def to_bytes(self) -> bytes:
@@ -163,16 +164,16 @@ class Staging:
         self._retry = retry
 
     def stage(self, *committables: Committable) -> None:
-        """Keep what attempts of tasks finished; durable when this returns. The same again does nothing.
+        """Store committables; durable when this returns. Storing the same again does nothing.
 
-        Raises InvalidInputError where an attempt has staged other files already, StorageError.
+        Raises InvalidInputError if an attempt has already staged other files, StorageError.
         """
         self._each(self._stage, committables)
 
     def seal(self, manifest: Manifest) -> Manifest:
-        """Put the manifest there, if the checkpoint has none; the one that it has, for ever.
+        """Write the manifest if the checkpoint has none. Returns the manifest that the checkpoint has.
 
-        Raises NotFoundError where what was staged is given up, StorageError.
+        Raises NotFoundError if the staged work was given up, StorageError.
         """
         name = _manifest_name(key_of(manifest.app_id), manifest.checkpoint_id)
         body = manifest.to_bytes()
@@ -182,7 +183,7 @@ class Staging:
         return manifest if found == body else self._parsed(Manifest.from_bytes, found, name)
 
     def check_sealed(self, manifest: Manifest) -> None:
-        """Undo a seal of what was removed between the look at it and the seal. Raises NotFoundError, StorageError."""
+        """Undo the seal if staged work was removed after it was listed. Raises NotFoundError, StorageError."""
         key = key_of(manifest.app_id)
         named = {_task_name(key, manifest.checkpoint_id, task.task_id, task.attempt) for task in manifest.tasks}
         listed = {meta.name for meta in self._required().list_from(min(named))} if named else set()
@@ -194,33 +195,33 @@ class Staging:
 
     def _removed(self, manifest: Manifest) -> NotFoundError:
         return NotFoundError(
-            f"what was staged for checkpoint {manifest.checkpoint_id} of {manifest.app_id!r} is removed, or is about to"
-            f" be. Nothing was sealed: sink.discard({manifest.checkpoint_id}) and write it again",
+            f"the staged work of checkpoint {manifest.checkpoint_id} of {manifest.app_id!r} was removed, or is being"
+            f" removed. Nothing was sealed: call sink.discard({manifest.checkpoint_id}) and write it again",
             table=self._table,
         )
 
     def checkpoints(self, app_id: str | None = None) -> tuple[StagedCheckpoint, ...]:
-        """What is staged of an application (None: of all), by ascending checkpoint_id. Raises StorageError."""
+        """The staged checkpoints of an application (None: of all), by ascending id. Raises StorageError."""
         if self._store is None:
             return ()
         start = "" if app_id is None else f"{key_of(app_id)}."
         found = checkpoints_of(meta for meta in self._store.list_from(start) if meta.name.startswith(start))
         if self._store.capabilities.lists_completely or not any(each.is_sealed for each in found):
             return found
-        # A directory that changes while it is listed can show a seal and miss an earlier one. By now that is there.
+        # A directory that changes while it is listed can show a seal and miss an earlier one. A second listing has it.
         shown = {each.key: each.checkpoint_id for each in found}
         again = checkpoints_of(meta for meta in self._store.list_from(start) if meta.name.startswith(start))
         return tuple(each for each in again if each.checkpoint_id <= shown.get(each.key, -1))
 
     def manifest(self, staged: StagedCheckpoint) -> Manifest:
-        """The seal of a checkpoint. Raises NotFoundError where somebody deleted it, InvalidInputError, StorageError."""
+        """The seal of a checkpoint. Raises NotFoundError if it was deleted, InvalidInputError, StorageError."""
         name = _manifest_name(staged.key, staged.checkpoint_id)
         body = self._required().read(name)
         if body == _GIVEN_UP:
             raise NotFoundError("this checkpoint was given up before it was sealed", table=self._table, path=name)
         found = self._parsed(Manifest.from_bytes, body, name)
         if key_of(found.app_id) != staged.key or found.checkpoint_id != staged.checkpoint_id:
-            raise InvalidInputError("this manifest is of another checkpoint", table=self._table, path=name)
+            raise InvalidInputError("this manifest belongs to another checkpoint", table=self._table, path=name)
         return found
 
     def is_sealed(self, staged: StagedCheckpoint) -> bool:
@@ -231,16 +232,17 @@ class Staging:
             return False
 
     def is_given_up(self, staged: StagedCheckpoint) -> bool:
-        """Whether somebody began to remove it before it was sealed, and did not end that yet. Raises StorageError."""
+        """Whether a removal of this unsealed checkpoint has begun and not finished yet. Raises StorageError."""
         try:
             return self._required().read(_manifest_name(staged.key, staged.checkpoint_id)) == _GIVEN_UP
         except NotFoundError:
             return False
 
     def give_up(self, staged: StagedCheckpoint) -> bool:
-        """Remove what was staged and not sealed; False where it is sealed by now. Raises StorageError.
+        """Remove an unsealed checkpoint; False if it is sealed by now. Raises StorageError.
 
-        The place of the seal is taken while that goes on: who looked before could else seal what is gone after.
+        A placeholder takes the manifest's name meanwhile. Otherwise a process that listed the staged work before could
+        seal work that is gone.
         """
         name = _manifest_name(staged.key, staged.checkpoint_id)
         if self._create(name, _GIVEN_UP) != _GIVEN_UP:
@@ -250,12 +252,12 @@ class Staging:
         return True
 
     def discard(self, staged: StagedCheckpoint) -> None:
-        """Remove what was staged, sealed or not, and let nobody seal it who looked before. Raises StorageError."""
+        """Remove a checkpoint, sealed or not; a process that listed it before cannot seal it. Raises StorageError."""
         while not self.give_up(staged):
             self._required().delete(_manifest_name(staged.key, staged.checkpoint_id))
 
     def tasks(self, staged: StagedCheckpoint, attempts: dict[int, int]) -> list[tuple[SealedTask, Committable]]:
-        """What those attempts staged, by ascending task_id. Raises NotFoundError, InvalidInputError, StorageError."""
+        """The committables of these attempts, by task_id. Raises NotFoundError, InvalidInputError, StorageError."""
         chosen = sorted(attempts.items())
         names = [_task_name(staged.key, staged.checkpoint_id, task_id, attempt) for task_id, attempt in chosen]
         found = []
@@ -264,17 +266,17 @@ class Staging:
             expected = (staged.key, staged.checkpoint_id, task_id, attempt)
             of_app = key_of(committable.app_id or "")
             if (of_app, committable.checkpoint_id, committable.task_id, committable.attempt) != expected:
-                raise InvalidInputError("this committable is of another task", table=self._table, path=name)
+                raise InvalidInputError("this committable belongs to another task", table=self._table, path=name)
             found.append((SealedTask.of(committable, body), committable))
         return found
 
     def committables(self, staged: StagedCheckpoint, manifest: Manifest) -> list[Committable]:
-        """What a seal names, to the byte. Raises NotFoundError, InvalidInputError, StorageError."""
+        """The committables that a seal names, unchanged. Raises NotFoundError, InvalidInputError, StorageError."""
         found = self.tasks(staged, manifest.attempts)
         if [task for task, _ in found] != list(manifest.tasks):
             raise InvalidInputError(
-                f"what is staged for checkpoint {staged.checkpoint_id} of {manifest.app_id!r} is not what was sealed:"
-                f" somebody changed {STAGING}",
+                f"the staged work of checkpoint {staged.checkpoint_id} of {manifest.app_id!r} is not what was sealed:"
+                f" another program changed {STAGING}",
                 table=self._table,
             )
         return [committable for _, committable in found]
@@ -287,11 +289,11 @@ class Staging:
         self._each(store.delete, [name for name in found if not name.endswith(_MANIFEST)])
 
     def remove_quietly(self, names: Iterable[str]) -> None:
-        """Delete what is committed. Never raises: whatever stays is found, and known as committed, by the next."""
+        """Delete the staging of committed work. Never raises: the next call finds what stays, and deletes it."""
         try:
             self.remove(names)
         except TxlogError as error:
-            logger.warning("%s: what is committed stays in %s for now: %s", self._table, STAGING, error)
+            logger.warning("%s: committed work could not be deleted from %s: %s", self._table, STAGING, error)
 
     def _required(self) -> LogStore:
         if self._store is None:
@@ -308,14 +310,14 @@ class Staging:
         if self._create(name, body) != body:
             raise InvalidInputError(
                 f"attempt {committable.attempt} of task {committable.task_id} of checkpoint {committable.checkpoint_id}"
-                f" of {committable.app_id!r} has staged other files already. Each run of a task needs an attempt number"
-                f" above those before it; sink.discard({committable.checkpoint_id}) drops what an earlier run staged",
+                f" of {committable.app_id!r} has staged other files already. Each run of a task needs a higher attempt"
+                f" number; sink.discard({committable.checkpoint_id}) removes the staging of an earlier run",
                 table=self._table,
                 path=f"{STAGING}/{name}",
             )
 
     def _create(self, name: str, body: bytes) -> bytes:
-        """What ``name`` holds from now on: ``body``, or what somebody else put there first."""
+        """Write ``body`` as ``name`` if absent. Returns the object's content: ``body``, or another writer's bytes."""
         store = self._required()
         pacing = self._retry.pacing(store.round_trip_s)
         while True:
@@ -332,17 +334,17 @@ class Staging:
                 except NotFoundError:
                     if pacing.pause():
                         continue
-                why = "no readable answer came before the retry policy ended"
+                why = "the store gave no definite answer before the retry policy ended"
             raise StorageError(f"could not stage {name}: {why}. Stage it again", table=self._table, path=name)
 
     def _each(self, call: Callable[[In], Out], items: Sequence[In]) -> list[Out]:
-        """The answers in order; many at once where each is a request."""
+        """The results in order. Calls run in parallel if each is a request."""
         if self._required().capabilities.has_cheap_calls or len(items) < 4:
             return [call(item) for item in items]
         from concurrent.futures import ThreadPoolExecutor
 
         with ThreadPoolExecutor(_REQUESTS_AT_ONCE, thread_name_prefix="txlog-staging") as pool:
-            # Each runs in a copy of the caller's context, which carries its clock.
+            # Each call runs in a copy of the caller's context, which carries its clock.
             running = [pool.submit(contextvars.copy_context().run, call, item) for item in items]
             return [each.result() for each in running]
 
@@ -355,7 +357,7 @@ class Staging:
 
 
 def checkpoints_of(listed: Iterable[ObjectMeta]) -> tuple[StagedCheckpoint, ...]:
-    """What a listing shows, by application and ascending checkpoint_id. Names of no known form are passed over."""
+    """The checkpoints in a listing, by application and ascending checkpoint_id. Unknown names are ignored."""
     groups: dict[tuple[str, int], list[tuple[re.Match[str], ObjectMeta]]] = {}
     for meta in listed:
         match = _NAME.fullmatch(meta.name)
@@ -365,7 +367,7 @@ def checkpoints_of(listed: Iterable[ObjectMeta]) -> tuple[StagedCheckpoint, ...]
 
 
 def key_of(app_id: str) -> str:
-    """What the names of an application's objects begin with: of any text, short, and its alone."""
+    """The prefix of the names of an application's objects: short and unique, for any app_id."""
     readable = re.sub(r"[^A-Za-z0-9]+", "-", app_id)[:_READABLE_KEY_CHARACTERS].strip("-")
     return f"{readable or 'app'}-{checksum(app_id.encode())[:16]}"
 
@@ -396,7 +398,7 @@ def _manifest_name(key: str, checkpoint_id: int) -> str:
 
 
 def _manifest(value: dict[str, Any], version: int) -> Manifest:
-    """Whoever can write a manifest can write its checksum, so every field is looked at."""
+    """Read a manifest. Every field is checked, since a program that can write a manifest can write its checksum."""
     sizes = ("task_id", "attempt", "num_files", "num_rows", "size_bytes", *(("num_replaced",) if version > 1 else ()))
     tasks = tuple(
         SealedTask(checksum=read_text(task["checksum"]), **{name: read_size(task[name]) for name in sizes})
