@@ -138,7 +138,7 @@ def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.
     ("call", "told"),
     [
         (lambda table: table.append(None), "data is None: pass a pyarrow Table"),
-        (lambda table: table.append(pa.Table), "data is the class Table, not an object of it"),
+        (lambda table: table.append(pa.Table), "data is the class Table, not an instance of it"),
         (lambda table: txlog.Sink(table, None), "app_id must be a non-empty string, is None"),  # type: ignore[arg-type]
         (_within(lambda txn: txn.set_transaction(None, 1)), "app_id must be a non-empty string, is None"),
         (

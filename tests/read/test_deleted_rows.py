@@ -124,7 +124,7 @@ def test_dead_rows_are_left_out_in_every_row_group_batch_and_projection(
         assert snapshot.to_arrow(["n"], condition).column("n").to_pylist() == expected, condition
 
 
-def test_a_vector_for_every_row_leaves_none(with_vector: Callable[..., txlog.Table]) -> None:
+def test_a_vector_that_marks_every_row_leaves_no_rows(with_vector: Callable[..., txlog.Table]) -> None:
     bitmap = bitmap_of(range(ROWS))
     body, _ = vector_file(bitmap)
     snapshot = with_vector(descriptor(bitmap, 1, ROWS), {NAME: body}).snapshot()
@@ -181,7 +181,7 @@ def test_statistics_of_a_file_with_dead_rows_skip_only_what_no_physical_row_hold
     assert snapshot.to_arrow(where=f"n = {ROWS - 1}").num_rows == 0
 
 
-def test_what_is_appended_to_a_table_with_dead_rows_is_read_beside_them(
+def test_rows_appended_to_a_table_with_deleted_rows_are_read(
     with_vector: Callable[..., txlog.Table],
 ) -> None:
     table = with_vector(descriptor(BITMAP, 1, 2), {NAME: BODY})

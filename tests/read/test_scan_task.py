@@ -47,7 +47,7 @@ def test_columns_match_whatever_their_case_and_come_in_the_order_asked_for(table
 
 
 @pytest.mark.parametrize("columns", [["a", "A"], ["zz"], "ab", [1]], ids=repr)
-def test_columns_that_the_table_does_not_have_once_each_are_refused(table: txlog.Table, columns: Any) -> None:
+def test_unknown_and_repeated_columns_are_refused(table: txlog.Table, columns: Any) -> None:
     with pytest.raises(InvalidInputError, match="column"):
         table.snapshot().to_arrow(columns)
 
@@ -159,9 +159,7 @@ def test_row_groups_that_cannot_match_are_not_read(
     ("where", "expected"),
     [("f > 998", [555, 999]), ("f = 300", [300]), ("s.x is null and n > 98", [99]), ("not (n < 999)", [999])],
 )
-def test_a_row_group_of_which_a_footer_cannot_tell_is_read(
-    where: str, expected: list[int], grouped: txlog.Table
-) -> None:
+def test_a_row_group_without_footer_statistics_is_read(where: str, expected: list[int], grouped: txlog.Table) -> None:
     """A footer leaves NaN out of its bounds, and NaN is greater than every number."""
     assert grouped.snapshot().to_arrow(["n"], where).column("n").to_pylist() == expected
 

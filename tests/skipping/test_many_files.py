@@ -133,7 +133,7 @@ def table_of(files: list[tuple[dict[str, Any], str | None]]) -> pa.Table:
 
 
 @given(st.lists(st.tuples(PARTITION, statistics()), max_size=12), CONDITION)
-def test_columns_say_of_every_file_what_the_rule_for_one_file_says(
+def test_the_column_rule_agrees_with_the_rule_for_one_file(
     files: list[tuple[dict[str, Any], str | None]], condition: str
 ) -> None:
     predicate = parse_predicate(condition, SCHEMA)
@@ -159,7 +159,7 @@ def test_statistics_as_writers_write_them_are_read_by_columns_alone() -> None:
 
 
 @pytest.mark.parametrize("condition", [term for term in TERMS if "p " not in term and "q " not in term])
-def test_typed_statistics_say_what_their_text_says(condition: str) -> None:
+def test_typed_statistics_agree_with_their_json(condition: str) -> None:
     texts = pa.array([PLAIN % (n, n + 5) for n in range(-3, 12)] + [None, "{}", '{"numRecords":0}'])
     predicate = parse_predicate(condition, SCHEMA)
     kind = statistics_type(leaf_paths(SCHEMA.without(PARTITIONS)))
@@ -170,7 +170,7 @@ def test_typed_statistics_say_what_their_text_says(condition: str) -> None:
     assert by_struct.tolist() == by_text.tolist()
 
 
-def test_one_strange_file_among_many_changes_no_verdict_but_its_own() -> None:
+def test_one_odd_file_changes_no_verdict_but_its_own() -> None:
     texts = [PLAIN % (n, n + 5) for n in range(5_000)]
     texts[1_234] = '{"numRecords":10,"minValues":{"l":1.0},"maxValues":{"l":7}}'
     files = [({"p": "x", "q": "1"}, text) for text in texts]
@@ -204,7 +204,7 @@ def test_decimals_whose_bounds_deltalake_rounded_are_found(
     assert snapshot.files(f"x > {max(values) / 2:f}").num_rows < len(values), "and most files are still passed over"
 
 
-def test_of_many_files_those_left_are_what_the_rule_leaves() -> None:
+def test_pruning_many_files_keeps_the_files_that_the_rule_keeps() -> None:
     """More than one slice, and in one of them a text that Arrow's reader takes for something else."""
     plain = '{"numRecords":10,"minValues":{"l":%d,"s":"é"},"maxValues":{"l":%d,"s":null},"nullCount":{"l":0}}'
     texts = [plain % (n, n + 5) for n in range(40_000)]

@@ -85,7 +85,7 @@ UNKNOWN: dict[str, tuple[pa.Array, pa.DataType, str]] = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_a_bound_that_cannot_be_believed_keeps_the_row_group(name: str) -> None:
+def test_an_untrusted_bound_keeps_the_row_group(name: str) -> None:
     values, kind, where = UNKNOWN[name]
     assert matching(pa.table({"c": values}), where, 2, table=pa.schema({"c": kind})) == [0, 1, 2, 3]
 

@@ -110,7 +110,7 @@ def test_a_slow_call_sleeps_as_long_as_it_was_told_on_the_ambient_clock(store: T
 
 
 @pytest.mark.parametrize(("fault", "is_there"), [("crash_before", False), ("crash_after", True)])
-def test_the_dead_do_nothing_more(fault: str, is_there: bool, store: TableStore) -> None:
+def test_a_crashed_process_makes_no_further_calls(fault: str, is_there: bool, store: TableStore) -> None:
     faulty = faulty_table_store(store, f"put_if_absent#1={fault}")
     for version in range(2):
         with pytest.raises(Crashed):
@@ -139,7 +139,7 @@ def test_a_torn_temporary_is_half_a_put_that_no_reader_sees_and_no_writer_minds(
     ("fault", "seen"),
     [("stale", [0, 1, 2]), ("stale=2", [0, 1]), ("hole", [1, 2, 3]), ("hole=3", [0, 1, 3]), ("hole=9", [0, 1, 2, 3])],
 )
-def test_a_listing_lacks_what_it_was_told_to_lack(fault: str, seen: list[int], table: TableStore) -> None:
+def test_a_listing_lacks_the_versions_that_the_fault_names(fault: str, seen: list[int], table: TableStore) -> None:
     faulty = faulty_table_store(table, f"list_from#1={fault}")
     assert names(faulty) == [COMMITS[version] for version in seen]
     assert names(faulty) == COMMITS
@@ -196,7 +196,7 @@ def test_a_job_that_is_run_until_it_ends_is_in_the_table_once_and_its_line_makes
     assert [operation for operation, _ in run(line)[1]] == [operation for operation, _ in calls]
 
 
-def test_a_file_store_fails_where_it_is_told_to(store: TableStore) -> None:
+def test_a_file_store_fails_at_the_given_calls(store: TableStore) -> None:
     files = FaultyFileStore(store.files, "publish#1=fail_before")
     with files.create("a.parquet").sink as sink:
         sink.write(b"bytes")

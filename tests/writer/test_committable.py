@@ -112,7 +112,7 @@ def test_a_committable_of_the_second_format_without_its_fields_is_refused() -> N
             Committable.from_bytes(b"txlog-committable 2 %s\n%s" % (sealed_json.checksum(text).encode(), text))
 
 
-def test_a_newer_format_is_named_as_such() -> None:
+def test_the_error_for_a_newer_format_says_so() -> None:
     newer = SEALED.to_bytes().replace(b"txlog-committable 2 ", b"txlog-committable 3 ", 1)
     with pytest.raises(UnsupportedFeatureError, match="format 3"):
         Committable.from_bytes(newer)
@@ -156,7 +156,7 @@ def check(*found: Committable, **more: Any) -> None:
     validate_committables(found, **{**wanted, **more})
 
 
-def test_honest_committables_pass_and_empty_ones_too() -> None:
+def test_valid_committables_and_empty_ones_pass() -> None:
     check(sealed(1, "a", "day=x/b"), sealed(2, "c"), sealed(3))
     check()
 
@@ -195,7 +195,7 @@ def test_honest_committables_pass_and_empty_ones_too() -> None:
         ),
     ],
 )
-def test_what_no_honest_task_sends_is_refused(found: list[Committable], reason: str) -> None:
+def test_an_invalid_committable_is_refused(found: list[Committable], reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         check(*found, table="s3://b/t")
 
@@ -231,22 +231,28 @@ def test_a_write_that_changes_rows_may_replace_files_and_name_change_data() -> N
         (changed(ReplacedFile("a")), OVERWRITE, "intent is to overwrite"),
         (changed(changes=(ChangeFile("_change_data/c", 1, 1, {"day": "a"}),)), OVERWRITE, "intent is to overwrite"),
         (changed(ReplacedFile("a b"), ReplacedFile("a%20b")), CHANGE_ROWS, "named twice"),
-        (changed(ReplacedFile("../a")), CHANGE_ROWS, "no file of the table"),
-        (changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, cardinality=0))), CHANGE_ROWS, "without a row"),
-        (changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, storage_type="i"))), CHANGE_ROWS, "in no file"),
-        (changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, size_in_bytes=0))), CHANGE_ROWS, "nobody can"),
+        (changed(ReplacedFile("../a")), CHANGE_ROWS, "invalid path"),
+        (
+            changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, cardinality=0))),
+            CHANGE_ROWS,
+            "empty deletion vector",
+        ),
+        (changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, storage_type="i"))), CHANGE_ROWS, "not in a file"),
+        (
+            changed(ReplacedFile("a", None, dataclasses.replace(VECTOR, size_in_bytes=0))),
+            CHANGE_ROWS,
+            "unreadable deletion vector",
+        ),
         (changed(changes=(ChangeFile("c", 1, 1, {"day": "a"}),)), CHANGE_ROWS, "wrong side of _change_data"),
         (changed(files=(dataclasses.replace(FILE, path="_change_data/x"),)), CHANGE_ROWS, "wrong side of _change_data"),
         (
             changed(files=(dataclasses.replace(FILE, deletion_vector=dataclasses.replace(VECTOR, cardinality=0)),)),
             CHANGE_ROWS,
-            "without a row",
+            "empty deletion vector",
         ),
     ],
 )
-def test_a_replacement_that_no_honest_task_sends_is_refused(
-    committable: Committable, intent: WriteIntent, reason: str
-) -> None:
+def test_an_invalid_file_replacement_is_refused(committable: Committable, intent: WriteIntent, reason: str) -> None:
     with pytest.raises(InvalidInputError, match=reason):
         check(committable, intent=intent)
 
@@ -264,7 +270,7 @@ def test_the_files_of_deletion_vectors_and_change_data_are_looked_up_too() -> No
     with pytest.raises(NotFoundError):
         check(found, intent=CHANGE_ROWS, files=files)
     files.publish(path.path, b"x" * (4 + 4 + 40 + 3))
-    with pytest.raises(InvalidInputError, match="has 51 bytes, its task counted 52"):
+    with pytest.raises(InvalidInputError, match="has 51 bytes, but its task wrote 52"):
         check(found, intent=CHANGE_ROWS, files=files)
     files.delete(path.path)
     files.publish(path.path, b"x" * 100)
@@ -272,14 +278,14 @@ def test_the_files_of_deletion_vectors_and_change_data_are_looked_up_too() -> No
 
 
 @pytest.mark.parametrize("count", [1, 9])
-def test_sizes_are_looked_up_where_the_store_is_at_hand(count: int) -> None:
+def test_sizes_are_looked_up_if_the_store_is_given(count: int) -> None:
     files = MemoryFileStore()
     paths = [f"p{n}" for n in range(count)]
     for path in paths:
         files.publish(path, b"12345")
     check(sealed(1, *paths), files=files)
     files.publish("short", b"1234")
-    with pytest.raises(InvalidInputError, match="short has 4 bytes, its task counted 5"):
+    with pytest.raises(InvalidInputError, match="short has 4 bytes, but its task wrote 5"):
         check(sealed(1, *paths, "short"), files=files)
     with pytest.raises(NotFoundError):
         check(sealed(1, *paths, "gone"), files=files)

@@ -121,7 +121,7 @@ LOSSLESS = [
 
 
 @pytest.mark.parametrize(("target", "values", "expected"), LOSSLESS)
-def test_a_conversion_that_loses_nothing_is_made(target: DataType, values: pa.Array, expected: list[Any]) -> None:
+def test_a_lossless_conversion_is_made(target: DataType, values: pa.Array, expected: list[Any]) -> None:
     assert one_column(target, values) == expected
 
 
@@ -255,11 +255,11 @@ def test_not_null_is_checked_on_rows(field: Field, values: pa.Array, row: int, c
         conformed(table_of(field), pa.table({"c": values}))
 
 
-def test_a_nullable_flag_on_the_data_is_no_offence_where_no_row_is_null() -> None:
+def test_nullable_data_without_nulls_fits_a_not_null_column() -> None:
     assert one_column(LONG, pa.array([1, 2]), nullable=False) == [1, 2]
 
 
-def test_nothing_is_required_below_a_null_parent_and_the_file_can_be_written() -> None:
+def test_not_null_is_not_checked_below_a_null_parent() -> None:
     import io
 
     import pyarrow.parquet as pq
@@ -274,7 +274,7 @@ def test_nothing_is_required_below_a_null_parent_and_the_file_can_be_written() -
     assert pq.read_table(body)["c"].to_pylist() == rows
 
 
-def test_what_lies_hidden_below_a_null_struct_is_not_looked_at() -> None:
+def test_values_hidden_below_a_null_struct_are_ignored() -> None:
     hidden = pa.StructArray.from_arrays(
         [pa.array([2**40, 1]), pa.array([[None], [2]], pa.list_(pa.int64()))], ["x", "y"], mask=pa.array([True, False])
     )
@@ -335,13 +335,13 @@ def test_a_mismatch_lists_every_column_as_designed() -> None:
         '  at.alt     table has no such column, data int64  -> drop it, or add it with schema_mode="merge"',
         "  at.lat     table double, data string  -> cast it",
         "  at.when    table timestamp, data timestamp[us]  -> "
-        "say in which zone it is: cast it to timestamp('us', tz='UTC'), in pandas by .dt.tz_localize(\"UTC\")",
+        "add its time zone: cast it to timestamp('us', tz='UTC'), in pandas by .dt.tz_localize(\"UTC\")",
         "  price      table decimal(8,2), data decimal128(10, 3)  -> cast it to decimal128(8, 2)",
         '  note       table has no such column, data string  -> drop it, or add it with schema_mode="merge"',
     ]
 
 
-def test_one_column_that_differs_reads_as_in_the_design() -> None:
+def test_a_mismatch_of_one_column_is_reported_as_designed() -> None:
     with pytest.raises(SchemaMismatchError) as caught:
         Conformer(
             table_of(Field("dep_delay", INTEGER)),
@@ -381,7 +381,7 @@ def test_one_column_that_differs_reads_as_in_the_design() -> None:
         (Array(LONG), pa.list_(pa.string())),
     ],
 )
-def test_what_could_lose_or_reinterpret_values_is_refused(target: DataType, source: pa.DataType) -> None:
+def test_conversions_that_could_lose_or_reinterpret_values_are_refused(target: DataType, source: pa.DataType) -> None:
     with pytest.raises(SchemaMismatchError, match="1 column differs"):
         Conformer(table_of(Field("c", target)), pa.schema({"c": source}))
 
@@ -474,12 +474,12 @@ def duckdb_relation() -> Any:
 
 
 @pytest.mark.parametrize("make", [polars_frame, pandas_frame, duckdb_relation])
-def test_what_polars_pandas_and_duckdb_export_lands_in_the_tables_types(make: Any) -> None:
+def test_exports_of_polars_pandas_and_duckdb_are_stored_in_the_tables_types(make: Any) -> None:
     found = conformed(EXPORTED, make()).to_pylist()
     assert found == [EXPECTED]
 
 
-def test_whole_numbers_with_gaps_that_pandas_made_floats_of_fit_as_the_refusal_says() -> None:
+def test_integers_that_pandas_turned_into_floats_fit_after_the_advised_cast() -> None:
     frame = pd.DataFrame({"id": [1, None], "at": pd.to_datetime(["2026-11-20", None])})
     schema = table_of(Field("id", LONG), Field("at", TIMESTAMP))
     with pytest.raises(SchemaMismatchError) as caught:
@@ -491,7 +491,7 @@ def test_whole_numbers_with_gaps_that_pandas_made_floats_of_fit_as_the_refusal_s
     assert Conformer(schema, stream.schema).conform(batch).column("id").to_pylist() == [1, None]
 
 
-def test_a_pandas_index_with_a_name_is_an_extra_column_and_said_so() -> None:
+def test_a_named_pandas_index_is_reported_as_an_extra_column() -> None:
     frame = pd.DataFrame({"a": [1]}, index=pd.Index(["x"], name="key"))
     with pytest.raises(SchemaMismatchError, match="key  table has no such column"):
         conformed(table_of(Field("a", LONG)), frame)
@@ -546,7 +546,7 @@ def values_of(target: DataType) -> st.SearchStrategy[Any]:
 
 
 @given(st.data())
-def test_any_rows_survive_the_way_through_polars_like_types(data: st.DataObject) -> None:
+def test_any_rows_survive_conversion_from_polars_like_types(data: st.DataObject) -> None:
     target = data.draw(types())
     rows = data.draw(st.lists(st.none() | values_of(target), min_size=1, max_size=5))
     schema = table_of(Field("c", target))

@@ -56,9 +56,9 @@ def test_nested_columns_are_judged_by_their_leaves_and_named_as_parquet_names_th
     assert dictionary_columns(pa.table({"s": struct})) == ("s.l.list.element", "s.m.key_value.key")
 
 
-def test_few_rows_have_none() -> None:
+def test_few_rows_get_no_dictionary() -> None:
     assert dictionary_columns(pa.table({"c": ["x"] * 500})) == ()
 
 
-def test_empty_lists_are_no_sample() -> None:
+def test_a_sample_of_empty_lists_gives_no_dictionary() -> None:
     assert dictionary_columns(pa.table({"c": pa.array([[]] * 5000, pa.list_(pa.string()))})) == ()

@@ -70,7 +70,7 @@ def test_a_pandas_without_the_arrow_interface_is_still_read(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("speaks_arrow", [True, False])
-def test_an_unnamed_pandas_index_is_no_column(speaks_arrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unnamed_pandas_index_is_not_a_column(speaks_arrow: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not speaks_arrow:
         monkeypatch.delattr(pd.DataFrame, "__arrow_c_stream__")
     frame = pd.DataFrame(ROWS, index=[7, 3])
@@ -141,7 +141,7 @@ def test_a_table_without_rows_keeps_its_schema() -> None:
         pytest.param(pd.DataFrame({"m": [1, "x"]}), "column m", id="mixed-objects"),
     ],
 )
-def test_what_is_no_data_is_refused_with_what_to_pass_instead(data: Any, hint: str) -> None:
+def test_the_error_for_invalid_data_says_what_to_pass_instead(data: Any, hint: str) -> None:
     with pytest.raises(InvalidInputError) as caught:
         list(open_data(data).batches)
     assert hint in str(caught.value)
@@ -174,7 +174,7 @@ def test_a_lazy_frame_of_a_polars_that_cannot_stream_is_refused_with_the_call_to
         open_data(OldLazyFrame())
 
 
-def test_a_query_of_a_lazy_frame_that_fails_says_so() -> None:
+def test_a_failing_lazy_frame_query_is_reported() -> None:
     def fail(frame: pl.DataFrame) -> pl.DataFrame:
         if frame.height:
             raise ValueError("broken")
@@ -185,7 +185,7 @@ def test_a_query_of_a_lazy_frame_that_fails_says_so() -> None:
         list(stream.batches)
 
 
-def test_a_source_that_fails_half_way_says_so() -> None:
+def test_a_source_that_fails_half_way_is_reported() -> None:
     def failing() -> Iterator[pa.RecordBatch]:
         yield TABLE.to_batches()[0]
         raise OSError("the disk went away")
@@ -219,13 +219,13 @@ def test_the_values_of_each_library_arrive_unchanged() -> None:
 
 
 @pytest.mark.parametrize("place", ["rows.csv", Path("rows.csv"), b"rows.csv"])
-def test_the_path_of_a_file_is_no_data_and_what_reads_it_is_named(place: Any) -> None:
+def test_the_error_for_a_file_path_names_the_function_that_reads_it(place: Any) -> None:
     with pytest.raises(InvalidInputError, match=r"pyarrow\.csv\.open_csv\(path\); `txlog append` takes files"):
         open_data(place)
 
 
-def test_a_column_of_mixed_values_is_told_in_words() -> None:
+def test_the_error_for_a_column_of_mixed_values_is_readable() -> None:
     with pytest.raises(InvalidInputError) as caught:
         open_data(pd.DataFrame({"id": [1, "x"]}))
-    assert caught.value.message.endswith("column id with type object. Convert the column it names")
+    assert caught.value.message.endswith("column id with type object. Convert the named column")
     assert "('" not in caught.value.message

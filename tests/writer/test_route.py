@@ -97,7 +97,7 @@ def test_any_number_of_partitions_keeps_each_row_once_and_in_order(distinct: int
     assert all(rows == sorted(rows) and {values[n] for n in rows} == {int(key[0] or 0)} for key, rows in found.items())
 
 
-def test_more_partitions_than_16_bits_hold_are_told_apart() -> None:
+def test_more_partitions_than_fit_into_16_bits_are_kept_apart() -> None:
     schema = Struct((Field("p", LONG), Field("x", LONG)))
     batch = pa.record_batch({"p": list(range(66_000, 0, -1)), "x": list(range(66_000))})
     codes, keys = Router(schema, ["p"])._codes(batch)
@@ -139,7 +139,7 @@ def test_partition_columns_are_found_whatever_their_case() -> None:
         (Field("p", DATE), pa.array([-2_000_000], pa.date32()), "years 1 to 9999"),
     ],
 )
-def test_a_value_that_no_partition_can_have_is_refused_naming_the_column(
+def test_the_error_for_an_impossible_partition_value_names_the_column(
     field: Field, values: pa.Array, reason: str
 ) -> None:
     router = Router(Struct((field, Field("x", LONG))), ["p"])
@@ -149,7 +149,7 @@ def test_a_value_that_no_partition_can_have_is_refused_naming_the_column(
 
 
 def test_a_nested_partition_column_is_refused() -> None:
-    with pytest.raises(InvalidInputError, match="p is a array<bigint>: no table is partitioned by one"):
+    with pytest.raises(InvalidInputError, match="p is a array<bigint>: a table cannot be partitioned by it"):
         Router(Struct((Field("p", Array(LONG)), Field("x", LONG))), ["p"])
 
 

@@ -47,7 +47,7 @@ def plan_for(table: pa.Table, partition_columns: tuple[str, ...] = (), **wishes:
 # --- sealing ------------------------------------------------------------------------------------------------------
 
 
-def test_a_sealed_task_says_what_it_wrote_for_whom_and_every_name_is_durable() -> None:
+def test_a_committable_has_table_job_and_files_and_every_file_is_durable() -> None:
     files = MemoryFileStore()
     sealed = write_task(files, plan_for(ROWS, ("day",)), TASK, ROWS)
     assert sealed == Committable("orders", 17, "job", 3, 1, "table-id", 8, sealed.files)
@@ -92,7 +92,7 @@ DAMAGE = [
 
 @pytest.mark.parametrize("change", DAMAGE)
 @pytest.mark.parametrize("partitions", [1, 8])
-def test_a_file_that_reads_back_otherwise_fails_the_task_and_nothing_stays(change: Any, partitions: int) -> None:
+def test_a_file_that_reads_back_differently_fails_the_task_and_is_removed(change: Any, partitions: int) -> None:
     files = Tampering(change)
     table = pa.table(
         {"id": [1, 2, 3] * partitions, "day": sorted(f"d{n}" for n in range(partitions) for _ in range(3))}

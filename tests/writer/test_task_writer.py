@@ -260,7 +260,7 @@ def test_columns_keep_their_nullability_and_timestamps_are_micros_and_partition_
 
 
 @pytest.mark.parametrize("codec", ["snappy", "zstd", "gzip", "lz4", "uncompressed"])
-def test_the_codec_of_the_plan_is_used_and_named(codec: str) -> None:
+def test_the_file_uses_the_codec_of_the_plan_and_has_it_in_its_name(codec: str) -> None:
     files = MemoryFileStore()
     table = wide(2000)
     with TaskWriter(files, table_plan(table, compression=codec), TASK) as writer:
@@ -299,7 +299,7 @@ def test_files_roll_at_their_target_size() -> None:
 
 
 @pytest.mark.parametrize("partition_columns", [(), ("p",)])
-def test_a_target_size_below_one_batch_is_kept_inside_the_batch(partition_columns: tuple[str, ...]) -> None:
+def test_a_batch_larger_than_the_target_size_is_split(partition_columns: tuple[str, ...]) -> None:
     table = wide(60_000, partitions=2)
     target = 128 * KIB
     plan = table_plan(table, partition_columns, target_file_size_bytes=target)
@@ -606,7 +606,7 @@ def test_closed_files_outlive_a_later_error_since_they_may_be_committed() -> Non
 
 
 def test_a_table_with_only_partition_columns_cannot_be_written() -> None:
-    with pytest.raises(InvalidInputError, match="no column besides its partition columns"):
+    with pytest.raises(InvalidInputError, match="only partition columns"):
         TaskWriter(MemoryFileStore(), plan_for(Struct((Field("p", LONG),)), ("p",)), TASK)
 
 

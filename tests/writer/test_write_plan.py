@@ -22,7 +22,7 @@ def metadata(schema: Struct = SCHEMA, **configuration: str) -> Metadata:
     return Metadata("table-id", schema_to_json(schema), ("day",), properties, {"provider": "parquet"})
 
 
-def test_a_plan_takes_the_tables_properties_and_the_callers_wishes_go_first() -> None:
+def test_a_plan_uses_the_tables_properties_unless_the_caller_sets_options() -> None:
     found = metadata(targetFileSize="16mb", parquet_compression_codec="ZSTD", randomizeFilePrefixes="true")
     plan = WritePlan.of(found, table="t")
     assert (plan.target_file_size_bytes, plan.compression, plan.random_prefix_length) == (16 << 20, "zstd", 2)
@@ -55,7 +55,7 @@ def test_zero_records_per_file_means_no_bound() -> None:
         {"max_open_files": -1},
     ],
 )
-def test_an_impossible_wish_is_refused_by_name(wishes: dict[str, Any]) -> None:
+def test_an_invalid_option_is_refused_by_name(wishes: dict[str, Any]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(wishes))):
         WritePlan.of(metadata(), table="t", **wishes)
 

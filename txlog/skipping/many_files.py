@@ -43,7 +43,7 @@ __all__ = ["FilePruner", "prune_files"]
 
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
-_SINGLE_ROWS = 32  # which take less time one by one than the columns take to be made
+_SINGLE_ROWS = 32  # fewer rows are judged faster one by one than by columns
 _FEW_VALUES = 8
 
 Possible: TypeAlias = "tuple[Mask, Mask]"
@@ -171,7 +171,7 @@ class FilePruner:
         return verdict
 
     def _by_slice(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
-        """All at once; where Arrow does not take one of the texts, in ever smaller pieces around it."""
+        """Judge all texts at once; if Arrow refuses one, judge ever smaller pieces around it."""
         if len(texts) <= _SINGLE_ROWS:
             return self._one_by_one(texts, partition, codes)
         try:
@@ -347,7 +347,7 @@ def _prefixed(known: ColumnBounds, prefix: str, every: Mask) -> Possible:
 
 
 def _or_unknown(verdicts: pa.BooleanArray) -> Mask:
-    """Where the bound is unknown, everything may be."""
+    """True where the bound is unknown: any value is possible there."""
     return flags_of(verdicts) | flags_of(verdicts.is_null())
 
 

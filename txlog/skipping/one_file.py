@@ -43,7 +43,7 @@ __all__ = ["Facts", "Pruner", "is_partition_predicate", "may_match", "possible"]
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What is known of one column in one file: all its values lie from ``low`` to ``high``, where these are known."""
+    """What is known of one column in one file: all its values are from ``low`` to ``high``, if these are known."""
 
     low: Ordered | None = None
     high: Ordered | None = None
@@ -66,7 +66,7 @@ class Pruner:
     """
 
     def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
-        # The log knows columns by the names they have in the files, and so does everything from here on.
+        # The log names columns as the files do, and all code below uses these names.
         self.predicate = with_paths(prunable(predicate), functools.partial(physical_path, schema))
         partition_columns = physical_names(schema, partition_columns)
         self.schema = schema = physical_schema(schema)
@@ -111,7 +111,7 @@ class Pruner:
         return self._partition_types[name]
 
     def partition_facts(self, partition_values: Mapping[str, str | None]) -> dict[Path, Facts]:
-        """What these values tell of the columns that the predicate names; one that cannot be read tells nothing."""
+        """The facts that these values give for the predicate's columns. An unreadable value gives none."""
         facts: dict[Path, Facts] = {}
         for name, data_type in self._partition_types.items():
             try:
@@ -157,7 +157,7 @@ def _facts_of(bounds: FileBounds, path: Path, schema: Struct) -> Facts:
         high = None if high is None else beside(high, *digits, above=True)
     lowest = None if low is None else ordered(low, data_type)
     return Facts(
-        # A minimum of NaN would claim that every value is NaN: not to be believed of a foreign writer.
+        # A minimum of NaN would mean that every value is NaN, which cannot be trusted from another writer.
         low=None if lowest != lowest else lowest,
         high=None if high is None else ordered(high, data_type),
         may_be_null=nulls is None or nulls > 0,

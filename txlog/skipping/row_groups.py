@@ -78,7 +78,7 @@ class RowGroupPruner:
 
 
 def _facts(group: Any, index: int, minimum: _Bound | None, maximum: _Bound | None) -> Facts:
-    """What the footer says of one column of one row group."""
+    """The facts in the footer about one column of one row group."""
     statistics = group.column(index).statistics
     if statistics is None:
         return Facts()

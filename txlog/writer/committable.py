@@ -1,9 +1,9 @@
-"""What a task hands to the committer: a `Committable`, as a value and as checked bytes.
+"""What a task sends to the committer: a `Committable`, as a value and as checked bytes.
 
 In: the outcome of one sealed task: new files (`PendingFile`), live files that go or get another deletion vector
 (`ReplacedFile`), change data files (`ChangeFile`). Out: plain data for the driver, which trusts none of it before
-``committable_checks`` has looked. The bytes carry a format version and a checksum, since they travel through message
-queues and lie in staging areas.
+``committable_checks`` has checked it. The bytes carry a format version and a checksum, since they travel through
+message queues and are stored in staging areas.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Committable:
 
 
 def _committable(value: dict[str, Any], version: int) -> Committable:
-    """Whoever can write a message can write its checksum, so every field is looked at."""
+    """Read a committable. Every field is checked, since a program that can write a message can write its checksum."""
     files = value.pop("files")
     if version == 1:
         if any("deletion_vector" in file for file in files):

@@ -1,4 +1,4 @@
-"""The driver's own look at what tasks sent, before it commits: nothing is repaired, all must hold.
+"""The driver's checks of what tasks sent, before it commits. Nothing is repaired; every check must pass.
 
 In: committables, the table and job they must belong to and, where sizes and ages matter, the store. Out: nothing, or
 the error that names the task or file.
@@ -86,7 +86,7 @@ def _replacement_problem(replaced: ReplacedFile) -> str | None:
     try:
         resolve_data_path(replaced.path)
     except CorruptLogError as error:
-        return f"has a path that no file of the table has ({error.message})"
+        return f"has an invalid path ({error.message})"
     return None if replaced.deletion_vector is None else _vector_problem(replaced.deletion_vector)
 
 
@@ -95,11 +95,11 @@ def _vector_problem(vector: DeletionVectorDescriptor) -> str | None:
     try:
         path = vector_path(vector)
         if path is None or not path.is_relative:
-            return "gets a deletion vector that is in no file below the table"
+            return "gets a deletion vector that is not in a file below the table"
         block_size_bytes(vector)
     except CorruptLogError as error:
-        return f"gets a deletion vector that nobody can read ({error.message})"
-    return None if vector.cardinality else "gets a deletion vector without a row"
+        return f"gets an unreadable deletion vector ({error.message})"
+    return None if vector.cardinality else "gets an empty deletion vector"
 
 
 def _check_origin(committables: Sequence[Committable], table: str | None, wanted: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ def _look_up(found: list[tuple[str, int, bool]], files: FileStore, since_ms: int
         seen = files.stat(path)
         if seen.size < size_bytes if may_be_longer else seen.size != size_bytes:
             raise InvalidInputError(
-                f"{path} has {seen.size} bytes, its task counted {size_bytes}: nothing was committed", table=table
+                f"{path} has {seen.size} bytes, but its task wrote {size_bytes}: nothing was committed", table=table
             )
         if seen.modified_ms < since_ms:
             raise InvalidInputError(

@@ -1,4 +1,4 @@
-"""The strict rule of which data a table takes: columns by name, conversions that lose nothing, NOT NULL on rows.
+"""The strict rule of which data a table accepts: columns by name, lossless conversions, NOT NULL checked on rows.
 
 In: the table's schema, the data's Arrow schema, and record batches. Out: record batches of exactly the table's
 Arrow schema, or SchemaMismatchError listing every column that differs. ``convert`` knows single types.
@@ -23,10 +23,10 @@ def conformer_for(
 ) -> Conformer:
     """A `Conformer`, built once for many small writes of the same shape: it holds no rows and is thread-safe."""
     try:
-        # Without metadata, which says nothing of types, and with which older pyarrow cannot hash a schema.
+        # Without metadata, which does not affect types, and with which older pyarrow cannot hash a schema.
         return _built(table_schema, data_schema.remove_metadata(), table)
     except SchemaMismatchError as error:
-        error.version = version  # every append meets a new version: as part of the key it would defeat the cache
+        error.version = version  # every append has a new version: as part of the key it would defeat the cache
         raise
 
 

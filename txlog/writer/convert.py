@@ -1,7 +1,7 @@
-"""Conversions of Arrow arrays to a Delta type that lose nothing: which are allowed, and how each is made.
+"""Lossless conversions of Arrow arrays to a Delta type: which are allowed, and how each is made.
 
-In: a Delta type and the Arrow type the data has. Out: a function from array to array (or None where nothing is to
-be done), or a list of `Difference` for whoever reports them. A value that only rows can show raises `BadRow`.
+In: a Delta type and the Arrow type of the data. Out: a function from array to array (or None if no conversion is
+needed), or a list of `Difference` for the caller to report. A value that cannot be converted raises `BadRow`.
 Names, nullability and types below a column are handled here; the columns themselves in ``conform``.
 """
 
@@ -243,7 +243,7 @@ _BINARY_FORMS = (pa.binary(), pa.large_binary(), pa.binary_view())
 
 def _advice(target: Primitive | Decimal, source: pa.DataType) -> str:
     if pa.types.is_timestamp(source) and target == TIMESTAMP:
-        return "say in which zone it is: cast it to timestamp('us', tz='UTC'), in pandas by .dt.tz_localize(\"UTC\")"
+        return "add its time zone: cast it to timestamp('us', tz='UTC'), in pandas by .dt.tz_localize(\"UTC\")"
     if pa.types.is_timestamp(source) and target == TIMESTAMP_NTZ:
         return "cast it to timestamp('us'), without a zone"
     if pa.types.is_decimal(source) and isinstance(target, Decimal):
@@ -311,7 +311,7 @@ def _struct_conversion(target: Struct, source: pa.DataType, column: str, found: 
         return None
 
     def convert(array: pa.Array) -> pa.Array:
-        # What lies below a null struct is nobody's: it may hold anything.
+        # Values below a null struct are undefined.
         visible = array.flatten() if array.null_count else [array.field(at) for at in range(source.num_fields)]
         children = []
         for field, arrow_field, at, member in zip(target.fields, arrow, positions, members, strict=True):

@@ -124,7 +124,7 @@ class DataFileWriter:
         footer = self._collected[0]
         if footer.num_rows != self.num_rows:
             raise StorageError(
-                f"{self.num_rows} rows were written but the footer counts {footer.num_rows}: it was not published",
+                f"{self.num_rows} rows were written but the footer says {footer.num_rows}: the file was not published",
                 path=self._path,
             )
         stats = self._statistics.finish(footer)
@@ -146,14 +146,14 @@ class DataFileWriter:
         )
 
     def abort(self) -> None:
-        """Leave nothing readable behind. Never raises."""
+        """Remove the file, so that nothing readable stays. Never raises."""
         if self._output is not None:
             self._output.abort()
         # a writer that is collected while open would write its footer into whatever is left of the sink
         self._writer.is_open = False
 
     def _not_stored(self, error: OSError) -> StorageError:
-        """Arrow tells of a full disk, or a broken one, as the operating system does."""
+        """The error to raise. Arrow reports a full or broken disk as the operating system does."""
         why = error.strerror or error
         return StorageError(
             f"could not write {self._path}: {why}. No commit names it; fix the cause and run it again", path=self._path

@@ -1,7 +1,7 @@
-"""What a caller may hand over as ``data``, opened as one stream of Arrow record batches.
+"""What a caller may pass as ``data``, opened as one stream of Arrow record batches.
 
 In: anything that speaks the Arrow C interface (pyarrow, polars, pandas, duckdb, a Snapshot), or an iterable of
-such pieces. Out: a `DataStream`, read once and never collected. What the columns mean is ``conform``'s business.
+such pieces. Out: a `DataStream`, read once and never collected. ``conform`` matches the columns to the table.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _from_arrow_stream(data: Any) -> DataStream:
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InvalidInputError(
             f"this {type_name_of(data)} could not be read as Arrow record batches: {'; '.join(map(str, error.args))}."
-            f" {'Pass a frame of named columns' if 'non-struct' in str(error) else 'Convert the column it names'}"
+            f" {'Pass a frame of named columns' if 'non-struct' in str(error) else 'Convert the named column'}"
         ) from error
     stream = DataStream(reader.schema, _read(reader))
     return _without_unnamed_index(stream) if _is_pandas(data) else stream
@@ -97,7 +97,7 @@ def _from_lazy_frame(data: Any) -> DataStream:
 def _next_of_query(pieces: Iterator[Any]) -> Any:
     try:
         return next(pieces, None)
-    except Exception as error:  # polars has a tree of its own, which is not imported for this
+    except Exception as error:  # polars has its own exception classes, and is not imported here
         raise InvalidInputError(f"the query of the LazyFrame failed: {error}") from error
 
 
@@ -141,7 +141,7 @@ def _checked_piece(piece: Any) -> Any:
 
 def _refuse_what_cannot_stream(data: Any) -> None:
     if isinstance(data, type):
-        raise InvalidInputError(f"data is {described(data)}, not an object of it that holds rows")
+        raise InvalidInputError(f"data is {described(data)}, not an instance of it that holds rows")
     if type(data).__name__ == "LazyFrame" and not hasattr(data, "collect_batches"):
         raise InvalidInputError("data is a LazyFrame, which this polars does not stream: pass lazy_frame.collect()")
     if type(data).__name__ == "DuckDBPyConnection":

@@ -23,14 +23,14 @@ from txlog.writer.write_plan import FileNames
 __all__ = ["FileLayout", "PartitionWriter", "held_bytes"]
 
 SMALLEST_PIECE_BYTES = 64 << 10
-"""Rows are not cut finer than this for a target size: a file a row would be nobody's wish."""
+"""Files get at least this many rows, however small the target size is: one file per row would be useless."""
 
 _UNSHARED_BYTES = 4 << 10
 
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """What every lane of a task shares."""
+    """What all lanes of a task share."""
 
     files: FileStore
     file_format: FileFormat
@@ -126,7 +126,7 @@ class PartitionWriter:
             try:
                 self._layout.files.delete(file.path)
             except TxlogError as error:
-                logger.debug("%s stays behind as an orphan, which vacuum removes: %s", file.path, error)
+                logger.debug("%s could not be deleted; vacuum removes it: %s", file.path, error)
         self.finished = []
 
     def _begin(self, dictionary: tuple[str, ...], *, in_one_piece: bool) -> DataFileWriter:

@@ -35,7 +35,7 @@ class Router:
             if found is None:
                 raise InvalidInputError(f"partition column {name} is not a column of the table")
             if not isinstance(found.type, (Primitive, Decimal)):
-                raise InvalidInputError(f"{name} is a {type_name(found.type)}: no table is partitioned by one")
+                raise InvalidInputError(f"{name} is a {type_name(found.type)}: a table cannot be partitioned by it")
             self._columns.append(found)
 
     def route(self, batch: pa.RecordBatch, data_columns: list[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:

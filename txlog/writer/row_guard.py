@@ -1,7 +1,7 @@
 """`RowGuard`: the rows of a selective overwrite must lie inside the region that it replaces.
 
 In: batches in the table's schema, on their way into files. Out: nothing, or the refusal that names the columns and
-shows a row that lies outside: it would be added to rows of the table that nobody meant to touch.
+shows a row outside of it: that row would be added to a part of the table that the overwrite does not replace.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class RowGuard:
         values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(self._predicate.columns()))
         raise InvalidInputError(
             f"the data has rows outside of what it replaces: they do not satisfy {self._predicate}. The first is row"
-            f" {first_row + at}, counting from 0, with {values[:_SHOWN_CHARACTERS_MAX]}. Nothing was written; leave"
-            " such rows out, or widen the predicate",
+            f" {first_row + at}, counting from 0, with {values[:_SHOWN_CHARACTERS_MAX]}. Nothing was written; remove"
+            " such rows from the data, or widen the predicate",
             table=self._table,
         )

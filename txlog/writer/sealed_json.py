@@ -1,7 +1,7 @@
-"""Values as bytes that travel through queues and lie in staging: a line of kind, format and checksum, then JSON.
+"""Values as bytes for queues and staging: a line with kind, format and checksum, then JSON.
 
-In: the kind ("committable", "manifest") and a value, or anybody's bytes. Out: the bytes; or the value again, from the
-function that looks at every field of it, since whoever can write such bytes can write their checksum too.
+In: the kind ("committable", "manifest") and a value, or untrusted bytes. Out: the bytes; or the value, from a function
+that checks every field, since a program that can write such bytes can write their checksum too.
 
 Formats. 1: only added files, and a mode, "append" or "overwrite". 2: also files that are removed or get another
 deletion vector, change data files, and a write intent in place of the mode. Both are read, 2 is written.
@@ -37,7 +37,7 @@ def from_bytes(kind: str, data: bytes, read: Callable[[Any, int], Value], *, if_
     UnsupportedFeatureError where a newer txlog wrote it.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
-        raise InvalidInputError(f"a {kind} is bytes, not {type(data).__name__}")
+        raise InvalidInputError(f"a {kind} must be bytes, not {type(data).__name__}")
     header, _, body = bytes(data).partition(b"\n")
     parts = header.split(b" ")
     if len(parts) != 3 or parts[0] != b"txlog-" + kind.encode() or not parts[1].isdigit() or len(parts[1]) > 9:
@@ -59,6 +59,6 @@ def from_bytes(kind: str, data: bytes, read: Callable[[Any, int], Value], *, if_
 
 def checksum(data: bytes) -> str:
     """SHA-256, in hexadecimal digits."""
-    from hashlib import sha256  # an append that nobody sends on has no use for it
+    from hashlib import sha256  # a local append does not need it
 
     return sha256(data).hexdigest()

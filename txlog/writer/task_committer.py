@@ -1,7 +1,7 @@
-"""The end of a task: its pending files are made durable, looked at once more, and sealed into a `Committable`.
+"""The end of a task: its pending files are made durable, verified, and sealed into a `Committable`.
 
 In: what `TaskWriter.close` returned. Out: a committable whose every file is durable under its final name, with a
-footer that counts the rows the writer counted. The commit itself is the driver's.
+footer that has the row count of the writer. The driver makes the commit.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class TaskCommitter:
             raise self._damaged(file, error) from error
         if num_rows != file.num_rows:
             raise StorageError(
-                f"{file.path} reads back with {num_rows} rows, {file.num_rows} were written. No commit names it; "
+                f"{file.path} reads back with {num_rows} rows, but {file.num_rows} were written. No commit names it; "
                 "run the write again",
                 table=self._plan.table,
                 path=file.path,
@@ -92,7 +92,7 @@ class TaskCommitter:
 def write_task(
     files: FileStore, plan: WritePlan, task: TaskIdentity, data: Any, *, encoders: int = ENCODERS
 ) -> Committable:
-    """Write ``data`` (anything `open_data` takes) as one task, and seal it. On any error nothing of it stays.
+    """Write ``data`` (anything `open_data` takes) as one task, and seal it. On any error its files are removed.
 
     ``encoders`` is how many threads may encode Parquet pages. Raises SchemaMismatchError, InvalidInputError,
     StorageError.
@@ -103,7 +103,7 @@ def write_task(
 
 
 def seal_written(files: FileStore, plan: WritePlan, task: TaskIdentity, writer: TaskWriter) -> Committable:
-    """The end of a task: close its writer and seal what it wrote. On any error nothing of it stays.
+    """The end of a task: close its writer and seal its files. On any error they are removed.
 
     Raises SchemaMismatchError, InvalidInputError, StorageError.
     """

@@ -152,7 +152,7 @@ class TaskWriter:
     def _check_open(self) -> None:
         if self._is_aborted or self._result is not None:
             state = "aborted" if self._is_aborted else "closed"
-            raise InvalidInputError(f"this task's writer is {state}: begin another attempt", table=self._plan.table)
+            raise InvalidInputError(f"this task's writer is {state}: start another attempt", table=self._plan.table)
 
     def _conform_to(self, data_schema: pa.Schema) -> Conformer:
         if self._conformer is None or not self._conformer.accepts(data_schema):
@@ -343,7 +343,7 @@ def _file_format(
     left_out.update(fold_name(field.name) for field in schema.fields if field.type == VOID)
     stored = Struct(tuple(field for field in schema.fields if fold_name(field.name) not in left_out))
     if not stored.fields:
-        raise InvalidInputError("the table has no column besides its partition columns to store", table=table)
+        raise InvalidInputError("the table has only partition columns: add a column to store", table=table)
     statistics = StatisticsPolicy.of(schema, TableProperties.of(dict(configuration)), partition_columns)
     written = file_schema(stored)
     return FileFormat(written, compression, statistics, statistics.leaves_in(written), stored.names, is_mapped(stored))

@@ -1,6 +1,6 @@
 """Files of deletion vectors, written beside the data files: durable before a commit may name them.
 
-In: a table's files and, for each data file, the positions of its dead rows. Out: the descriptors for their ``add``
+In: a table's files and, for each data file, the positions of its deleted rows. Out: the descriptors for their ``add``
 actions. One file for all vectors of an attempt, rolled where it gets large; names are new each time, so that what a
 lost attempt wrote is never read and never overwritten: vacuum removes it.
 """

@@ -28,9 +28,9 @@ class WriteIntent:
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(IntentKind):
-            raise ValueError(f"write intent {self.kind!r} is unknown")
+            raise ValueError(f"unknown write intent {self.kind!r}")
         if (self.where is not None) != (self.kind == "overwrite_where"):
-            raise ValueError(f"write intent {self.kind} with the predicate {self.where!r}")
+            raise ValueError(f"write intent {self.kind} does not go with the predicate {self.where!r}")
 
     @property
     def is_append(self) -> bool:

@@ -1,6 +1,6 @@
-"""What a task is told before it writes: `WritePlan` and `TaskIdentity`, plain data that pickles to an executor.
+"""The instructions of a task: `WritePlan` and `TaskIdentity`, plain data that pickles to an executor.
 
-In: the table's metadata and the caller's wishes. Out: every decision about data files that does not depend on the
+In: the table's metadata and the caller's options. Out: every decision about data files that does not depend on the
 rows. Sizes are bytes; file names are made here, so that the files of one task can be told apart by listing.
 """
 
@@ -32,7 +32,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
 class TaskIdentity:
     """Which attempt of which task of which job writes, and for which checkpoint of which application.
 
-    ``job_id`` is any text that names the job (a uuid); it becomes part of the file names. ``app_id`` and
+    ``job_id`` is a string that identifies the job (a uuid); it becomes part of the file names. ``app_id`` and
     ``checkpoint_id`` travel to the committable only: two applications never share a name by sharing an id.
     """
 
@@ -182,7 +182,7 @@ def _codec_of_table(properties: TableProperties, configuration: Mapping[str, str
 def _codec(name: str) -> str:
     found = _CODECS.get(name.lower())
     if found is None:
-        raise InvalidInputError(f"compression {name!r} is unknown: use one of {', '.join(sorted(_CODECS))}")
+        raise InvalidInputError(f"unknown compression {name!r}: use one of {', '.join(sorted(_CODECS))}")
     return found
 
 
@@ -199,7 +199,7 @@ def _random_prefix_length(properties: TableProperties, schema: Struct) -> int:
 
 def _at_least_one(name: str, value: int | None) -> int | None:
     if value is not None and value < 1:
-        raise InvalidInputError(f"{name} must be at least 1, is {value}")
+        raise InvalidInputError(f"{name} must be at least 1, not {value}")
     return value
 
 
@@ -207,7 +207,7 @@ def _refuse_nested_void(schema: Struct, table: str) -> None:
     for member in schema.fields:
         if member.type != VOID and _holds_void(member.type):
             raise UnsupportedFeatureError(
-                f"column {member.name} has a void type inside it, which no Parquet file can hold: drop that field",
+                f"column {member.name} has a void type inside it, which Parquet cannot store: drop that field",
                 table=table,
                 features=("void",),
             )
