@@ -287,7 +287,7 @@ def test_a_data_file_that_is_gone_or_damaged_can_be_removed_as_its_error_advises
     [path] = table.snapshot().files("day = 'a'")["path"].to_pylist()
     lost = table.snapshot().to_arrow(where="day = 'a'")
     harm(Path(table.uri) / path)
-    with pytest.raises(txlog.TxlogError, match=r"by txn\.remove\(path\) in a table\.transaction\(\)") as caught:
+    with pytest.raises(txlog.TxlogError, match=r"with txn\.remove\(path\) in a table\.transaction\(\)") as caught:
         table.snapshot().to_arrow()
     assert (caught.value.kind, caught.value.path) == (kind, path)
     with table.transaction() as txn:
