@@ -206,7 +206,7 @@ def rewritten(table: txlog.Table, change: Any) -> None:
 def test_a_file_without_ids_is_refused_where_columns_are_known_by_ids(tmp_path: Path) -> None:
     table = made(tmp_path, "id")
     rewritten(table, lambda rows: pa.table(dict(zip(rows.column_names, rows.columns, strict=True))))
-    with pytest.raises(CorruptLogError, match="no ids"):
+    with pytest.raises(CorruptLogError, match="no column ids"):
         table.snapshot().to_arrow(["the id"])
 
 
