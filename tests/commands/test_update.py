@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
 import txlog
@@ -102,3 +103,14 @@ def test_a_value_that_does_not_fit_leaves_the_table_as_it_was(tmp_path: Path) ->
         table.update({"id": "id * 1000000"})
     assert found(table, "id", "s") == [(1, "a"), (2**30, "b")]
     assert table.snapshot().version == 1
+
+
+@pytest.mark.parametrize("mode", [None, "copy-on-write"])
+def test_rows_at_the_ends_of_row_groups_are_updated(tmp_path: Path, mode: Any) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), "k bigint, v bigint", properties=VECTORS)
+    data = tmp_path / "t" / "written-elsewhere.parquet"
+    pq.write_table(pa.table({"k": range(8), "v": range(8)}), data, row_group_size=2)
+    table.add_files([data.name])
+    table.update({"v": "v + 100"}, "k IN (2, 5, 6)", mode=mode)
+    updated = sorted(zip(*table.snapshot().to_arrow().to_pydict().values(), strict=True))
+    assert updated == [(k, k + 100 if k in (2, 5, 6) else k) for k in range(8)]

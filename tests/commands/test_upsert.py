@@ -300,3 +300,10 @@ def test_a_key_whose_row_is_dead_is_not_in_the_table(
     result = table.upsert(rows((1, "a", 11), (2, "a", 21)), ["id"], when_matched=matched, when_not_matched=other)
     assert found(table) == left
     assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (len(left) - 1, int(matched == "update"))
+
+
+def test_a_key_of_two_columns_matches_in_both_or_not_at_all() -> None:
+    keys = [KeyColumn(("a",), LONG), KeyColumn(("b",), STRING)]
+    index = KeyIndex(keys, [pa.array([10, 10, 20]), pa.array(["x", "y", "x"])])
+    asked = [pa.array([10, 10, 20, 20, 20, 20, 10, None]), pa.array(["x", "y", "x", "y", "z", None, None, "x"])]
+    assert index.source_rows(asked).tolist() == [0, 1, 2, -1, -1, -1, -1, -1]
