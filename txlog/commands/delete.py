@@ -99,6 +99,7 @@ class DeleteRows:
 
     name = "DELETE"
     makes_images = False
+    replaces_rows = False
     image_fields: tuple[Field, ...] = ()
     num_source_rows = 0
     writes_every_source_row = False

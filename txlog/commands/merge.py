@@ -127,7 +127,7 @@ class MergeRows:
         self._by_number = bound
         updates = [b.assignments for b in bound if b.then == "update" and b.assignments is not None]
         needed = {name for each in updates for name in each.needed}
-        self.makes_images = bool(updates)
+        self.makes_images = self.replaces_rows = bool(updates)
         self.image_fields = tuple(field for field in state.schema.fields if field.name in needed)
         paths = [key.path for key in source.keys]
         self._pruner = KeyPruner(paths, source.index.columns, state.schema, state.partition_columns)

@@ -49,6 +49,7 @@ class UpdateRows:
 
     name = "UPDATE"
     makes_images = True
+    replaces_rows = True
     num_source_rows = 0
     writes_every_source_row = False
 

@@ -76,6 +76,8 @@ class RowOperation(Protocol):
     """What history says: ``"DELETE"``."""
     makes_images: bool
     """Whether replaced rows come back changed (an update); else they are gone."""
+    replaces_rows: bool
+    """Whether rows that the table has are written again with other values: by images, or by rows of the source."""
     image_fields: tuple[Field, ...]
     """The columns of the table that the new versions of rows are made of."""
 

@@ -97,12 +97,12 @@ def uses_vectors(state: TableState, options: RowOptions) -> bool:
     return is_enabled and options.mode != "copy-on-write"
 
 
-def check_keeps_row_ids(state: TableState, what: str, *, with_vectors: bool, makes_images: bool) -> None:
+def check_keeps_row_ids(state: TableState, what: str, *, with_vectors: bool, replaces_rows: bool) -> None:
     """Raises ``UnsupportedFeatureError`` where rows that are written again would lose the ids the table promises."""
-    if state.properties.enable_row_tracking and (makes_images or not with_vectors):
+    if state.properties.enable_row_tracking and (replaces_rows or not with_vectors):
         raise UnsupportedFeatureError(
             f"the table tracks rows (delta.enableRowTracking), and this release does not keep the row ids of rows that"
             f" {what} writes again"
-            + ("" if makes_images or with_vectors else "; with delta.enableDeletionVectors none are written again"),
+            + ("" if replaces_rows or with_vectors else "; with delta.enableDeletionVectors none are written again"),
             features=("rowTracking",),
         )

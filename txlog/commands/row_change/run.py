@@ -124,5 +124,5 @@ def _uses_vectors(
 ) -> bool:
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options)
-        check_keeps_row_ids(state, what, with_vectors=with_vectors, makes_images=operation.makes_images)
+        check_keeps_row_ids(state, what, with_vectors=with_vectors, replaces_rows=operation.replaces_rows)
     return with_vectors

@@ -153,6 +153,7 @@ class UpsertRows:
         names = {path[0] for path in paths}
         self._fields = tuple(field for field in state.schema.fields if field.name in names)
         self.makes_images = updated is not None
+        self.replaces_rows = upsert.when_matched == "update"
         is_plain = upsert.when_matched == "update" and upsert.when_not_matched == "insert"
         self.writes_every_source_row = is_plain and not self.makes_images and not self.is_empty
         self.image_fields = tuple(field for field in state.schema.fields if field.name not in (updated or ()))
