@@ -379,7 +379,7 @@ class Table:
             schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
                 ``data`` (not with ``where``).
             partition_by: With ``schema_mode="overwrite"``, the new partitioning; None keeps the table's, [] ends it.
-            app_id, checkpoint_id, fingerprint, user_metadata, target_file_size, on_progress: See `append`.
+            app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`; so are the remaining options.
 
         Returns:
             The result; its metrics count the rows written, deleted and copied.

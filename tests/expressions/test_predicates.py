@@ -470,10 +470,11 @@ def test_a_filter_of_an_unbound_predicate_is_a_mistake() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "one condition.*is none"),
-        ("l = 1; l = 2", "2"),
+        ("", "the expression '' is empty: write one condition.* empty string is ''$"),
+        ("l = 1; l = 2", "one condition.* holds 2"),
         ("l = ", "operand or a keyword is missing .* column"),
-        ("l = 'abc", "cannot parse"),
+        ("l = 'abc", "cannot parse .*: the closing ' is missing$"),
+        ("`l = 1", "cannot parse .*: the closing ` is missing$"),
         ("l == (1", "line 1"),
         ("nothing = 1", "nothing"),
         ("nothing = NULL", "nothing"),

@@ -102,7 +102,7 @@ def test_committables_can_be_sealed_as_they_are(table: txlog.Table, sink: txlog.
     assert len(staging_of(table)) == 3
     assert sink.commit(1, committables).version == 1
     assert ids_of(table) == [0, 1]
-    with pytest.raises(txlog.InvalidInputError, match="3 is not a Committable"):
+    with pytest.raises(txlog.InvalidInputError, match=r"3 is not a committable: pass task\.committable"):
         sink.prepare(2, [*committables, 3])  # type: ignore[list-item]
     with pytest.raises(txlog.InvalidInputError, match="one committable per task"):
         sink.prepare(2, [*committables, committables[0]])

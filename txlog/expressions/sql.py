@@ -185,10 +185,15 @@ def _parsed(sql_text: str) -> exp.Expression:
     except sqlglot.errors.ParseError as error:
         raise InvalidInputError(f"cannot parse the expression {sql_text!r}: {_first_fault(error)}") from None
     except sqlglot.errors.TokenError as error:
-        raise InvalidInputError(f"cannot parse the expression {sql_text!r}: {error}") from None
-    if len(statements) != 1:
+        raise InvalidInputError(f"cannot parse the expression {sql_text!r}: {_token_fault(error)}") from None
+    if not statements:
         raise InvalidInputError(
-            f"an expression is one condition, such as id = 1, or one value: {sql_text!r} is {len(statements) or 'none'}"
+            f"the expression {sql_text!r} is empty: write one condition, such as id = 1, or one value;"
+            " the SQL for an empty string is ''"
+        )
+    if len(statements) > 1:
+        raise InvalidInputError(
+            f"an expression is one condition, such as id = 1, or one value: {sql_text!r} holds {len(statements)}"
         )
     return cast(exp.Expression, statements[0])
 
@@ -205,6 +210,12 @@ def _refuse_double_quotes(sql_text: str) -> None:
                 f" Spark reads them as a string, the SQL standard as a name. Write '{token.text}' for the string, or"
                 f" `{token.text}` for the column"
             )
+
+
+def _token_fault(error: sqlglot.errors.TokenError) -> str:
+    # The tokenizer chains its reason, "Missing ' from 1:6", to an error that only quotes the text before it.
+    reason = str(error.__cause__ or error)
+    return f"the closing {reason.split()[1]} is missing" if reason.startswith("Missing ") else reason
 
 
 def _first_fault(error: sqlglot.errors.ParseError) -> str:

@@ -329,7 +329,8 @@ class Sink:
         for each in found:
             if not isinstance(each, Committable):
                 raise InvalidInputError(
-                    f"{described(each)} is not a Committable: use Committable.from_bytes to read what a task sent",
+                    f"{described(each)} is not a committable: pass task.committable,"
+                    " or Committable.from_bytes(data) of the bytes that a task sent",
                     table=self._open_table.uri,
                 )
         return found
