@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import Future
 from pathlib import Path
@@ -97,3 +99,28 @@ def test_a_forked_process_does_not_wait_for_the_checkpoint_of_its_parent(table: 
     txlog.Table(table).append(ROW)
     table.post_commit.drain()
     assert len(checkpoints_in_memory(scripted_log)) == len(before) + 1
+
+
+IMPORT_LOCK_KEPT = """
+import _imp, sys
+import pyarrow as pa
+import txlog
+
+table = txlog.Table.create(sys.argv[1], {"id": pa.int64()})
+row = pa.table({"id": [1]})
+for _ in range(8):
+    table.append(row)
+table._open_table.post_commit.drain()
+_imp.acquire_lock()                # as an import that Ctrl-C broke off may leave it
+for _ in range(2):
+    table.append(row)              # version 10 gets a checksum file, in the background
+print(table.version)
+"""
+
+
+def test_a_process_ends_after_ctrl_c_broke_an_import_off(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_LOCK_KEPT, str(tmp_path / "t")], capture_output=True, text=True, timeout=60
+    )
+    assert (done.stdout, done.returncode) == ("10\n", 0), done.stderr
+    assert (tmp_path / "t" / "_delta_log" / f"{10:020}.crc").exists()

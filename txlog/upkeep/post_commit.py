@@ -4,6 +4,9 @@ In: the table state after a commit. Out: nothing. When a checkpoint is due, it i
 retention no longer keeps are deleted, unless a recent search for them took long. Every tenth version gets a checksum
 file. If a single writer commits slowly, every version gets one; otherwise not, since a checksum file costs the disk as
 much as a small commit. A failure is logged as a warning: the log is complete without these files.
+
+The background thread imports nothing: Ctrl-C in the middle of an import can leave Python's import lock with the main
+thread, and a thread that then imports would never end, nor would the process.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from functools import partial
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
+from txlog.upkeep import log_clean_up, version_checksum
 from txlog.util import ambient
 from txlog.util.logs import logger
 
@@ -110,17 +114,13 @@ class PostCommit:
         return True
 
     def _checksum(self, txn_id: str | None, state: TableState) -> bool:
-        from txlog.upkeep.version_checksum import write_checksum
-
-        return write_checksum(self._log, state, txn_id)
+        return version_checksum.write_checksum(self._log, state, txn_id)
 
     def _clean_up(self, state: TableState) -> bool:
-        from txlog.upkeep.log_clean_up import clean_up_log
-
         began_s = ambient.monotonic_s()
         if began_s < self._clean_up_from_s:
             return False
-        done = clean_up_log(self._log, state, most=_CLEANED_UP_AT_ONCE)
+        done = log_clean_up.clean_up_log(self._log, state, most=_CLEANED_UP_AT_ONCE)
         if len(done.names) < _CLEANED_UP_AT_ONCE:
             ended_s = ambient.monotonic_s()
             self._clean_up_from_s = ended_s + _CLEAN_UP_SHARE * (ended_s - began_s)
