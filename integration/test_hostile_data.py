@@ -42,7 +42,7 @@ BOMBS: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
         hostile_data.dictionary,
         "list(snapshot.to_batches())",
         "StorageError",
-        "no memory for the rows of a data file",
+        "not enough memory for the rows of a data file",
     ),
     "half a million groups, one in the other": (
         lambda path: path.write_bytes(hostile_data.footer(500_000, 5)),

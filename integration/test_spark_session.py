@@ -116,7 +116,7 @@ def test_a_catalog_table_is_written_where_a_write_names_its_path_and_else_refuse
     }
     refusals = {message for message in told.values() if message}
     assert len(refusals) == 1
-    assert "neither its LOCATION nor its OPTIONS" in refusals.pop()
+    assert "neither LOCATION nor OPTIONS" in refusals.pop()
     for name in ("by_location", "by_option"):
         assert (ids(tmp_path / name), txlog.Table.open(tmp_path / name).version) == ([7, 7, 7], 3)
 

@@ -61,14 +61,14 @@ from typing import Any
 from txlog import Table, write
 rows: Any = []
 table = Table.open("x")
-table.append(rows, schema_mode="overwrite")  # arg-type
+table.append(rows, schema_mode="widen")  # arg-type
 write("x", rows, "upsert")  # arg-type
 table.transaction("ReadCommitted")  # arg-type
-table.delete("id = 1")  # attr-defined
+table.vacuum()  # attr-defined
 table.snapshot().to_pandas()  # attr-defined
 table.append(rows, app_id=5)  # arg-type
 table.snapshot(version="3")  # arg-type
-table.overwrite(rows, "id = 1")  # arg-type
+table.delete("id = 1", mode="merge")  # arg-type
 table.set_properties(["a"])  # arg-type
 table.append()  # call-arg
 print(table.append(rows).outcome == "commited")  # comparison-overlap
