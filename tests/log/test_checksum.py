@@ -20,7 +20,7 @@ METADATA = {
 }
 
 
-def said(**changes: Any) -> VersionChecksum | None:
+def reported(**changes: Any) -> VersionChecksum | None:
     content = {
         "tableSizeBytes": 0,
         "numFiles": 0,
@@ -36,7 +36,7 @@ def said(**changes: Any) -> VersionChecksum | None:
 
 
 def test_a_checksum_file_with_a_domain_that_its_commit_removed_is_of_another_commit() -> None:
-    found = said()
+    found = reported()
     assert found is not None
     assert found.agrees_with(Commit(5, (DomainMetadata("mine", "x", removed=False),), None, 1))
     assert not found.agrees_with(Commit(5, (DomainMetadata("mine", "", removed=True),), None, 1))
@@ -44,17 +44,17 @@ def test_a_checksum_file_with_a_domain_that_its_commit_removed_is_of_another_com
 
 
 def test_domains_that_are_not_listed_are_unknown_where_the_table_may_have_some() -> None:
-    listed, unlisted = said(), said(domainMetadata=None)
+    listed, unlisted = reported(), reported(domainMetadata=None)
     assert listed is not None
     assert unlisted is not None
     assert (listed.is_whole, unlisted.is_whole) == (True, False)
-    without_feature = said(domainMetadata=None, protocol={"minReaderVersion": 1, "minWriterVersion": 2})
+    without_feature = reported(domainMetadata=None, protocol={"minReaderVersion": 1, "minWriterVersion": 2})
     assert without_feature is not None
     assert without_feature.is_whole
 
 
 def test_an_application_or_a_domain_that_is_listed_twice_makes_no_sense() -> None:
     transactions = [{"appId": "a", "version": version} for version in (1, 2)]
-    assert said(setTransactions=transactions) is None
-    assert said(domainMetadata=[DOMAIN, {**DOMAIN, "configuration": "y"}]) is None
-    assert said(setTransactions=transactions[:1]) is not None
+    assert reported(setTransactions=transactions) is None
+    assert reported(domainMetadata=[DOMAIN, {**DOMAIN, "configuration": "y"}]) is None
+    assert reported(setTransactions=transactions[:1]) is not None

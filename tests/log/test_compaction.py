@@ -10,7 +10,7 @@ from txlog.protocol.commit_file import Commit
 
 
 def test_the_files_of_a_compacted_log_change_no_data() -> None:
-    """Their commits told of that: whoever follows changes would take them for new rows."""
+    """Otherwise a reader of changes would take them for new rows."""
     commits = [
         Commit(1, (AddFile("a", {}, 1, 1, True), AddFile("b", {}, 1, 1, True)), None, 1),
         Commit(2, (RemoveFile("a", True, 1),), None, 1),

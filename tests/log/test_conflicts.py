@@ -108,6 +108,30 @@ def test_what_is_declared_is_what_conflicts(
     assert [reason.rule for reason in found] == rules
 
 
+@pytest.mark.parametrize(
+    ("read", "rules"),
+    [
+        (ReadSet(whole_table=True), ["ConcurrentDeleteReadError"]),
+        (ReadSet(predicates=(MONDAY,), files=frozenset({"f1"})), ["ConcurrentDeleteReadError"]),
+        (ReadSet(predicates=(MONDAY,), files=frozenset({"f9"})), []),
+        (ReadSet(partitions=frozenset({("mon",)})), ["ConcurrentDeleteReadError"]),
+    ],
+)
+def test_rows_that_a_compaction_moved_are_judged_by_the_files_they_came_from(read: ReadSet, rules: list[str]) -> None:
+    """Those of files that were read conflict; files that were not read stay unread, wherever their rows are now."""
+    winner = commit(add("w", "mon", data_change=False), remove("f1", "mon", data_change=False), operation="OPTIMIZE")
+    assert [reason.rule for reason in find_conflicts(propose(NEW, read=read), winner)] == rules
+
+
+@pytest.mark.parametrize(("base_row_id", "rules"), [(None, []), (7, ["ConcurrentDeleteDeleteError"])])
+def test_a_file_that_we_remove_and_that_got_row_ids_meanwhile_is_a_conflict(
+    base_row_id: int | None, rules: list[str]
+) -> None:
+    again = replace(add("f1", "mon", data_change=False), base_row_id=base_row_id)
+    found = find_conflicts(propose(remove("f1", "mon")), commit(again, operation="ROW TRACKING BACKFILL"))
+    assert [reason.rule for reason in found] == rules
+
+
 @pytest.mark.parametrize(("changes", "rules"), [((), []), ((METADATA,), ["ConcurrentAppendError"])])
 def test_a_definition_change_is_not_ordered_before_an_append_that_it_would_have_read(
     changes: tuple[Action, ...], rules: list[str]
@@ -396,6 +420,19 @@ def test_a_plan_still_conflicts_with_a_definition_and_with_its_own_application(
     decision = decide(proposal, [commit(*actions, add("w", "mon"))])
     assert isinstance(decision, Conflict)
     assert decision.reasons[0].rule == (rule or "ConcurrentTransactionError")
+
+
+def test_a_plan_goes_on_over_a_definition_that_writes_rows_as_before() -> None:
+    kept = replace(METADATA, configuration={"delta.checkpointInterval": "7"}, description="mine")
+    other = replace(METADATA, configuration={"delta.appendOnly": "true"})
+    plan = propose(remove("f1", "mon"), NEW, read=READ_ALL, is_reexecutable=True, planned_on=METADATA)
+    assert decide(plan, [commit(kept)]) == Reexecute(6)
+    assert decide(plan, [commit(kept), commit(METADATA, version=7)]) == Reexecute(7)
+    decision = decide(plan, [commit(kept), commit(other, version=7)])
+    assert isinstance(decision, Conflict)
+    assert [(each.rule, each.winner_version) for each in decision.reasons] == [("MetadataChangedError", 7)]
+    by_files = propose(remove("f1", "mon"), NEW, read=READ_ALL, planned_on=METADATA)
+    assert isinstance(decide(by_files, [commit(kept)]), Conflict), "nobody executes it again"
 
 
 def test_of_a_plan_too_the_tail_is_searched_for_its_own_commit_first() -> None:

@@ -44,7 +44,7 @@ def test_fingerprints_matter_only_where_both_are_known(ours: str | None, theirs:
 
 
 @pytest.mark.parametrize("checkpoint_id", [6, 7])
-def test_the_same_checkpoint_made_from_other_input_is_told_apart(checkpoint_id: int) -> None:
+def test_the_same_checkpoint_made_from_other_input_is_detected(checkpoint_id: int) -> None:
     retained = [commit(12, 6, fingerprint="o1"), commit(13, 7, fingerprint="o1")]
     answer = check_replay("orders", checkpoint_id, "o2", SetTransaction("orders", 7, 1), retained)
     assert answer == FingerprintMismatch("orders", checkpoint_id, checkpoint_id + 6, "o2", "o1")
@@ -70,7 +70,7 @@ def test_a_checkpoint_that_another_writer_committed_twice_is_no_reset() -> None:
 
 
 def test_a_rewound_checkpoint_says_what_to_do() -> None:
-    told = str(Rewound("orders", 4, 7))
-    assert "checkpoint 4" in told
-    assert "7" in told
-    assert "new app_id" in told
+    reported = str(Rewound("orders", 4, 7))
+    assert "checkpoint 4" in reported
+    assert "7" in reported
+    assert "new app_id" in reported

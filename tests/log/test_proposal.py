@@ -272,10 +272,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "told"), [pytest.param(*case[1:], id=case[0]) for case in REFUSED])
-def test_refused(fields: dict[str, Any], told: str) -> None:
+@pytest.mark.parametrize(("fields", "reported"), [pytest.param(*case[1:], id=case[0]) for case in REFUSED])
+def test_refused(fields: dict[str, Any], reported: str) -> None:
     fields = dict(fields)
-    with pytest.raises(InvalidInputError, match=told):
+    with pytest.raises(InvalidInputError, match=reported):
         validate_proposal(propose(*fields.pop("actions"), **fields), append_only=False)
 
 

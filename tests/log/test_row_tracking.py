@@ -36,8 +36,8 @@ def numbered(state: TableState, *adds: AddFile) -> Proposal:
 
 def test_a_file_that_was_numbered_before_keeps_its_ids_and_its_version() -> None:
     done = numbered(state_with_mark(41), add("moved", base_row_id=7, version=0), add("new"))
-    told = {each.path: (each.base_row_id, each.default_row_commit_version) for each in done.adds}
-    assert told == {"moved": (7, 0), "new": (42, 1)}
+    reported = {each.path: (each.base_row_id, each.default_row_commit_version) for each in done.adds}
+    assert reported == {"moved": (7, 0), "new": (42, 1)}
     (domain,) = done.domains
     assert orjson.loads(domain.configuration) == {"rowIdHighWaterMark": 44}
 

@@ -193,10 +193,10 @@ def test_every_field_that_the_protocol_gives_a_file_is_in_the_checkpoint(policy:
     rows = [row for name in names for row in pq.read_table(pa.BufferReader(world.store.read(name))).to_pylist()]
     bounds = {"numRecords": 1, "tightBounds": None, "minValues": {"id": 1}, "maxValues": {"id": 1}}
     typed = {"stats_parsed": bounds | {"nullCount": {"id": 0}}, "partitionValues_parsed": {"p": "1"}}
-    for action, told in (("add", added | typed), ("remove", removed)):
+    for action, reported in (("add", added | typed), ("remove", removed)):
         (found,) = (row[action] for row in rows if row.get(action))
         maps = {name: dict(found[name]) for name in ("partitionValues", "tags") if name in found}
-        assert found | maps == told | {"dataChange": False}
+        assert found | maps == reported | {"dataChange": False}
 
 
 SMALL_ACTIONS: list[Line] = [
@@ -223,11 +223,11 @@ def small_world(policy: str) -> tuple[World, list[Line]]:
     metadata["format"] = {"provider": "parquet", "options": {"compression": "none"}}
     ended = {"domainMetadata": {"domain": "ended", "configuration": "", "removed": False}}
     world.commit({"txn": {"appId": "dated", "version": 6, "lastUpdated": 1}}, ended)
-    told = [*SMALL_ACTIONS, {"metaData": metadata}]
+    reported = [*SMALL_ACTIONS, {"metaData": metadata}]
     removed = {"domainMetadata": {"domain": "ended", "configuration": "", "removed": True}}
-    world.commit(*told, removed, add("f1"))
+    world.commit(*reported, removed, add("f1"))
     world.checkpoint()
-    return world, told
+    return world, reported
 
 
 def as_json(value: Any) -> Any:
@@ -239,7 +239,7 @@ def as_json(value: Any) -> Any:
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_every_field_of_every_small_action_is_in_the_checkpoint(policy: str) -> None:
-    world, told = small_world(policy)
+    world, reported = small_world(policy)
     (top,) = world.names(".checkpoint.")
     body = world.store.read(top)
     if policy == "v2":
@@ -247,16 +247,16 @@ def test_every_field_of_every_small_action_is_in_the_checkpoint(policy: str) -> 
     else:
         rows = [as_json(row) for row in pq.read_table(pa.BufferReader(body)).to_pylist(maps_as_pydicts="strict")]
     small = [row for row in rows if not row.keys() & {"add", "remove", "sidecar", "checkpointMetadata"}]
-    assert sorted(small, key=str) == sorted(told, key=str)
+    assert sorted(small, key=str) == sorted(reported, key=str)
 
 
 @pytest.mark.parametrize("policy", ["classic", "v2"])
 def test_the_state_that_a_checkpoint_alone_tells_is_the_state_that_the_commits_tell(policy: str) -> None:
-    world, told = small_world(policy)
+    world, reported = small_world(policy)
     state = world.without_commits().newest_state()
     assert state.segment.checkpoint is not None
     found: list[Any] = [state.protocol, state.metadata, *state.transactions.values(), *state.domains.values()]
-    assert sorted((action_to_json(action) for action in found), key=str) == sorted(told, key=str)
+    assert sorted((action_to_json(action) for action in found), key=str) == sorted(reported, key=str)
 
 
 def test_a_file_that_was_removed_and_added_again_leaves_no_tombstone_in_the_next_checkpoint(small: None) -> None:
@@ -325,8 +325,8 @@ def test_a_checkpoint_that_is_asked_for_comes_with_exact_totals(tmp_path: Path) 
     for name in (tmp_path / "_delta_log").glob("*.crc"):
         name.unlink()
     assert txlog.Table.open(str(tmp_path)).create_checkpoint() == 3
-    told = orjson.loads((tmp_path / "_delta_log" / f"{3:020d}.crc").read_bytes())
-    assert (told["numFiles"], told["tableSizeBytes"]) == (3, sum(files["size"].to_pylist()))
+    reported = orjson.loads((tmp_path / "_delta_log" / f"{3:020d}.crc").read_bytes())
+    assert (reported["numFiles"], reported["tableSizeBytes"]) == (3, sum(files["size"].to_pylist()))
 
 
 @pytest.mark.parametrize("place", [0, 450, 899])
@@ -365,7 +365,7 @@ def test_a_state_older_than_the_newest_checkpoint_is_not_put_onto_it() -> None:
     assert sorted(log.files(state)["path"].to_pylist()) == ["f1"]
 
 
-def test_totals_of_a_later_version_are_not_told_of_the_version_that_is_known() -> None:
+def test_totals_of_a_later_version_are_not_taken_for_those_of_the_known_version() -> None:
     world = World()
     log = world.open()
     state = log.newest_state()

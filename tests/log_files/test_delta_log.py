@@ -23,6 +23,7 @@ from txlog.protocol.log_names import checkpoint_name, commit_name, compacted_nam
 from txlog.store.base import ObjectMeta, PutOutcome, TableStore
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.util import ambient
 
 SCHEMA = (
     '{"type":"struct","fields":[{"name":"id","type":"long","nullable":true,"metadata":{}},'
@@ -206,7 +207,7 @@ def test_an_open_log_that_follows_equals_one_that_loads(commits: list[list[Line]
         state = log.newest_state()
         assert observed(log, state) == model(commits[: number + 1])
         held = log.files(state)
-        assert state == log.advance(log.state_at(state.version - 1), log.read_commit(state.version))
+        assert state == log.advance(log.state_at(state.version - 1), log.read_commit(state.version), ambient.instant())
     assert held.num_rows == len(model(commits)[0])
 
 
@@ -259,7 +260,7 @@ def test_our_own_commit_is_remembered_and_not_read_again(local: World) -> None:
     log = local.open()
     state = log.newest_state()
     local.commit(add("p"), txn("x", 1))
-    log.advance(state, parse_commit(local.log.read(commit_name(1)), 1))
+    log.advance(state, parse_commit(local.log.read(commit_name(1)), 1), ambient.instant())
     local.log.calls.clear()
     assert log.newest_state().transaction_version("x") == 1
     assert local.log.calls == [f"read {commit_name(2)}", f"head {commit_name(1)}"]

@@ -89,8 +89,9 @@ def test_a_kernel_writes_nothing_back_while_its_machine_is_suspended(
         ("off", 1, [3, 2]),
         ("off", 2, [3]),
         ("off", 3, []),
-        ("off", -1, [3, 2]),
-        ("ofof", 1, [4]),
+        ("off", -1, [3, 2, 1]),
+        ("ofof", 1, [4, 3]),
+        ("foof", 0, [4, 3]),
         ("ffo", 0, []),
     ],
 )
@@ -98,6 +99,12 @@ def test_commits_above_the_last_synced_one_are_doubtful(
     tmp_path: Path, story: str, durable_version: int, expected: list[int]
 ) -> None:
     assert Story(tmp_path, story).unsynced(durable_version) == expected
+
+
+def test_a_commit_below_another_engines_is_doubtful_since_its_writer_may_have_died_before_its_sync(
+    tmp_path: Path,
+) -> None:
+    assert Story(tmp_path, "oof").unsynced(0) == [3, 2]
 
 
 def test_where_names_may_reach_the_disk_out_of_order_the_newest_version_is_doubtful(tmp_path: Path) -> None:

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pytest
 
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.log.state import Totals
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.table import Table
+from txlog.util import ambient
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
@@ -72,9 +73,9 @@ def test_writing_a_checkpoint_of_an_older_version_does_not_move_the_known_state_
     assert (known.segment.checkpoint.version, table.log.files(known).num_rows) == (2, 3)
 
 
-@pytest.mark.parametrize(("counted_at", "told"), [(0, None), (1, None), (2, (3, 30)), (3, (3, 30)), (4, None)])
+@pytest.mark.parametrize(("counted_at", "reported"), [(0, None), (1, None), (2, (3, 30)), (3, (3, 30)), (4, None)])
 def test_totals_are_carried_over_commits_that_say_what_they_changed_and_over_no_others(
-    table: OpenTable, open_handle: Any, scripted_log: Any, counted_at: int, told: tuple[int, int] | None
+    table: OpenTable, open_handle: Any, scripted_log: Any, counted_at: int, reported: tuple[int, int] | None
 ) -> None:
     """Of version 2 nobody knows how many files it added, and version 4 is not known to the handle."""
     for _ in range(2):
@@ -88,7 +89,7 @@ def test_totals_are_carried_over_commits_that_say_what_they_changed_and_over_no_
     assert log.newest_state().totals is None
     log.learn_totals(counted_at, Totals(3, 30))
     totals = log.newest_state(refresh=False).totals
-    assert (totals and (totals.num_files, totals.size_bytes)) == told
+    assert (totals and (totals.num_files, totals.size_bytes)) == reported
 
 
 def test_a_slow_thread_does_not_move_the_handle_back_to_an_older_state(table: OpenTable, open_handle: Any) -> None:
@@ -97,5 +98,5 @@ def test_a_slow_thread_does_not_move_the_handle_back_to_an_older_state(table: Op
     append(open_handle())
     append(open_handle())
     assert table.log.newest_state().version == 3
-    assert table.log.advance(known, table.log.read_commit(2)).version == 2
+    assert table.log.advance(known, table.log.read_commit(2), ambient.instant()).version == 2
     assert table.log.newest_state(refresh=False).version == 3

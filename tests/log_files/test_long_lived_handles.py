@@ -16,6 +16,16 @@ from txlog.store.base import TableStore
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE, LogCapabilities
 from txlog.testing.faults import FaultyLogStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.util import ambient
+
+
+class AMonthLater(ambient.Ambient):
+    def now_ms(self) -> int:
+        return super().now_ms() + 31 * 24 * 3_600_000
+
+    def monotonic_s(self) -> float:
+        return super().monotonic_s() + 31 * 24 * 3600
+
 
 ROW = pa.table({"id": pa.array([1], pa.int64())})
 NO_CHECKPOINTS = {"delta.checkpointInterval": "1000000"}
@@ -191,3 +201,18 @@ def test_a_reader_that_stays_open_reads_no_commit_below_the_newest_checkpoint_ag
     assert LAST_CHECKPOINT not in [name for _, name in watched.calls]  # it was adopted, not looked up each time
     kinds = [parse_log_name(name) for operation, name in watched.calls if operation == "read"]
     assert sum(found is not None and found.kind is LogFileKind.COMMIT for found in kinds) <= 3
+
+
+def test_a_list_of_files_that_was_held_for_long_is_no_base_for_a_newer_one(shared: Shared) -> None:
+    """A put that was under way all the time has landed where the commit after the list's version was cleaned up."""
+    shared.others_append(1)
+    table, _ = shared.open()
+    snapshot = table.snapshot()
+    held = snapshot.files()
+    shared.others_append(2)
+    put_under_way = shared.log.objects[commit_name(2)][0].replace(b".parquet", b"-late.parquet")
+    shared.others_checkpoint(clean_up=True)
+    shared.log.put_if_absent(commit_name(2), put_under_way)
+    with ambient.use(AMonthLater()):
+        assert rows(table) == 3
+    assert held.num_rows == 1

@@ -78,7 +78,7 @@ def test_a_tail_of_zeros_after_a_power_cut_is_torn(files: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "told"),
+    ("data", "reported"),
     [
         (bytes(40), "is 40 zero bytes"),
         (b'{"add":{"pa', "is cut off after 11 bytes"),
@@ -89,8 +89,8 @@ def test_a_tail_of_zeros_after_a_power_cut_is_torn(files: bool) -> None:
     ],
     ids=["zeros", "cut off", "cut off and zeros", "a whole bad line", "text", "another file"],
 )
-def test_a_line_that_does_not_parse_is_told_for_what_it_is(data: bytes, told: str) -> None:
-    with pytest.raises(CorruptLogError, match=told):
+def test_the_error_for_a_line_that_does_not_parse_says_why(data: bytes, reported: str) -> None:
+    with pytest.raises(CorruptLogError, match=reported):
         parse_commit(data, 7)
 
 

@@ -65,6 +65,23 @@ def test_every_set_of_rows_comes_back_from_a_block_and_from_a_descriptor(rows: s
     assert dead_rows(bitmap, inline, 2**34).tolist() == sorted(rows)
 
 
+def test_the_last_bytes_may_be_padded_as_writers_in_rust_do() -> None:
+    bitmap = bitmap_of({3})
+    whole, rest = bitmap[:32], bitmap[32:]
+    assert len(rest) == 2
+    padded = z85(whole) + "##" + z85(b"\0\0" + rest)[2:]
+    assert padded.endswith("##093")
+    found = descriptor(bitmap, 1, "i", padded)
+    assert inline_bitmap(found) == bitmap
+    assert dead_rows(inline_bitmap(found), found, 10).tolist() == [3]
+
+
+@pytest.mark.parametrize("text", ["#zzzz", "####1", "#####"])
+def test_padding_that_stands_for_no_bytes_is_refused(text: str) -> None:
+    with pytest.raises(CorruptLogError, match="not Z85"):
+        inline_bitmap(DeletionVectorDescriptor("i", z85(BITMAP) + text, size_in_bytes=len(BITMAP), cardinality=3))
+
+
 def test_containers_of_every_kind_are_read() -> None:
     drawn = random.Random(1)
     rows = {*range(70_000, 90_000), *drawn.sample(range(200_000, 260_000), 30_000), 1, 5}
@@ -136,7 +153,7 @@ def test_a_block_that_ends_too_soon_is_refused(length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bitmap", "cardinality", "num_rows", "told"),
+    ("bitmap", "cardinality", "num_rows", "reported"),
     [
         (BITMAP, 4, 100_000, "3 rows, the log counts 4"),
         (BITMAP, 3, 70_000, "row 70000 of a file that has 70000 rows"),
@@ -148,9 +165,9 @@ def test_a_block_that_ends_too_soon_is_refused(length: int) -> None:
     ],
 )
 def test_a_bitmap_that_does_not_hold_what_the_log_says_is_refused(
-    bitmap: bytes, cardinality: int, num_rows: int, told: str
+    bitmap: bytes, cardinality: int, num_rows: int, reported: str
 ) -> None:
-    with pytest.raises(CorruptLogError, match=told):
+    with pytest.raises(CorruptLogError, match=reported):
         dead_rows(bitmap, descriptor(bitmap, cardinality), num_rows)
 
 

@@ -313,6 +313,32 @@ def test_from_any_takes_a_spark_schema_by_its_json() -> None:
     assert json.loads(schema_to_json(from_any(spark))) == spark.jsonValue()
 
 
+def test_from_any_takes_a_dict_of_ddl_types_by_column_name() -> None:
+    types = {"id": "bigint not null", "a`b": "array<string>", "d": "decimal(10, 2) comment 'in euros'"}
+    assert from_any(types) == Struct(
+        (
+            Field("id", LONG, nullable=False),
+            Field("a`b", Array(STRING)),
+            Field("d", Decimal(10, 2), True, {"comment": "in euros"}),
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("types", "why"),
+    [
+        ({"id": "bigint, b int"}, "column 'id' must have one type, has 'bigint, b int'"),
+        ({"id": "uuid"}, "column 'id': UUID is not a type of Delta tables"),
+        ({"id": ""}, "the column list '`id` ' is not of the form"),
+        ({"id": "bigint", "n": 5}, "or {'id': 'bigint'}, a Spark StructType"),
+    ],
+)
+def test_a_dict_with_a_wrong_type_names_the_column_or_shows_a_right_one(types: dict[str, object], why: str) -> None:
+    with pytest.raises(InvalidInputError) as raised:
+        from_any(types)
+    assert why in str(raised.value)
+
+
 @pytest.mark.parametrize("form", [7, None, [("a", "long")]])
 def test_from_any_refuses_what_is_no_schema(form: object) -> None:
     with pytest.raises(InvalidInputError):

@@ -411,12 +411,12 @@ def test_the_schema_a_file_is_written_with_tells_of_its_columns_what_its_footer_
     policy = StatisticsPolicy.of(schema, TableProperties(data_skipping_num_indexed_cols=-1), ())
     footer = parquet(to_arrow(schema).empty_table())
 
-    def told(by: pa.Schema) -> list[tuple[tuple[str, ...], int, bool]]:
+    def reported(by: pa.Schema) -> list[tuple[tuple[str, ...], int, bool]]:
         return [(leaf.path, leaf.index, leaf.codec is None) for leaf in policy.leaves_in(by)]
 
-    assert told(to_arrow(schema)) == told(footer.schema.to_arrow_schema())
-    assert len(told(to_arrow(schema))) == 2 * 14 + 3
-    assert all(footer.schema.column(at).path == ".".join(path) for path, at, _ in told(to_arrow(schema))[:28])
+    assert reported(to_arrow(schema)) == reported(footer.schema.to_arrow_schema())
+    assert len(reported(to_arrow(schema))) == 2 * 14 + 3
+    assert all(footer.schema.column(at).path == ".".join(path) for path, at, _ in reported(to_arrow(schema))[:28])
 
 
 @pytest.mark.parametrize(

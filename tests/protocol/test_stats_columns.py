@@ -102,10 +102,10 @@ def test_there_and_back_says_the_same() -> None:
     texts = [text(WHOLE), None, text({"i": 1}), '{"numRecords":0}', text({"s": "plain"}, tightBounds=False)]
     back = statistics_as_json(statistics_as_struct(pa.array(texts, pa.string()), kind())).to_pylist()
     assert back[1] is None
-    for told, found in zip(texts, back, strict=True):
-        if told is None or found is None:
+    for reported, found in zip(texts, back, strict=True):
+        if reported is None or found is None:
             continue
-        expected, actual = json.loads(told), json.loads(found)
+        expected, actual = json.loads(reported), json.loads(found)
         assert actual["numRecords"] == expected["numRecords"]
         assert actual.get("tightBounds") == expected.get("tightBounds")
         bounds = {name: value for name, value in actual.get("minValues", {}).items() if value != {}}

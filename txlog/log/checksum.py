@@ -1,8 +1,8 @@
 """The version checksum file ``N.crc``: the whole small state of one version, and its number of files and bytes.
 
-In: a table state, or the bytes of such a file. Out: the bytes to write, or a ``VersionChecksum``. It is None if the
-file is invalid or contradicts the commit of its version: a correct log may lack the file, so a bad one is no error.
-What the file leaves out is unknown, not empty. PROTOCOL.md, "Version Checksum File".
+In: a table state, or the bytes of such a file. Out: the bytes to write, or a ``VersionChecksum``. The result is
+None if the file is invalid or contradicts the commit of its version: the file is optional, so a bad one is no error.
+Fields that the file leaves out are unknown, not empty. PROTOCOL.md, "Version Checksum File".
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ T = TypeVar("T", SetTransaction, DomainMetadata)
 
 @dataclass(frozen=True, slots=True)
 class VersionChecksum:
-    """What one file says. ``transactions`` and ``domains`` are None where it does not say which there are."""
+    """The content of one file. ``transactions`` and ``domains`` are None if the file does not list them."""
 
     version: int
     protocol: Protocol
@@ -44,7 +44,7 @@ class VersionChecksum:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing but the list of files is left to look for elsewhere."""
+        """Whether it holds everything but the list of files."""
         has_domains = self.domains is not None or "domainMetadata" not in (self.protocol.writer_features or ())
         return self.transactions is not None and has_domains
 
@@ -55,7 +55,7 @@ class VersionChecksum:
         if self.txn_id is not None and self.txn_id != commit.txn_id:
             return False
         if self.version == 0 and not {*self._identities(self.actions)} <= {*self._identities(commit.actions)}:
-            return False  # nothing came before the first commit, so what it does not say cannot be
+            return False  # nothing comes before the first commit, so the state is what that commit says
         return all(self._shows(action) for action in commit.actions)
 
     @staticmethod
@@ -77,10 +77,11 @@ class VersionChecksum:
 
 
 def checksum_bytes(state: TableState, totals: Totals, txn_id: str | None = None) -> bytes:
-    """The file for ``state``. More applications than fit a small file are left out, which says "unknown".
+    """The file for ``state``. If there are too many applications for a small file, they are left out,
+    which means "unknown".
 
-    So are all where ``delta.setTransactionRetentionDuration`` lets them expire: which are live then depends on when one
-    asks, so that Spark, which leaves them out too, would find the file contradict its own count.
+    They are also left out if ``delta.setTransactionRetentionDuration`` is set: which of them are live depends on the
+    time of reading then, and Spark, which leaves them out too, would report a contradiction.
     """
     content: dict[str, Any] = {} if txn_id is None else {"txnId": txn_id}
     content |= {
@@ -98,7 +99,7 @@ def checksum_bytes(state: TableState, totals: Totals, txn_id: str | None = None)
 
 
 def parse_checksum(body: bytes, version: int, *, limits: Limits = DEFAULT_LIMITS) -> VersionChecksum | None:
-    """What ``N.crc`` says; None where it is torn, malformed, contradicts itself or passes ``limits.line_bytes``."""
+    """The content of ``N.crc``; None if it is torn, malformed, contradicts itself or passes ``limits.line_bytes``."""
     if len(body) > limits.line_bytes:
         return None
     try:
@@ -124,7 +125,7 @@ def _checksum(content: Mapping[str, Any], version: int) -> VersionChecksum | Non
 
 
 def _listed(kind: type[T], key: str, value: Any) -> tuple[T, ...] | None:
-    """None where the list is absent. Raises where one application or domain stands in it twice."""
+    """None if the list is absent. Raises ``ValueError`` if it holds an application or domain twice."""
     if value is None:
         return None
     found: tuple[T, ...] = tuple(kind.from_json(item) for item in _list(value))

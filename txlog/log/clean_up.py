@@ -1,14 +1,15 @@
 """Which files of a log have outlived its retention, and in which order they may go. Pure.
 
-In: a listing, what the table says of retention, the newest version that is as old as the retention. Out: a
-``CleanUpPlan``. The order keeps the log legal at every step, so that a clean-up may be cut short anywhere and run
-again, also twice at once:
+In: a listing, the table's retention settings, the newest version that is older than the retention. Out: a
+``CleanUpPlan``. After each step of this order the log is still valid, so a clean-up may stop anywhere, run again, and
+run twice at the same time:
 
-1. A hint that names a checkpoint about to go. Without a hint, readers list; with one that leads nowhere, some fail.
-2. Compacted files. Every reader has the commits they stand for.
-3. Whole versions, oldest first: the commit, its checksum, then checkpoints of that version. What is left of the old
-   versions can still be read from the oldest checkpoint that is left, or is below the first readable version.
-4. Sidecars that no checkpoint names any more (`plan_sidecars`).
+1. A hint that names a checkpoint which is about to be deleted. Readers without a hint list the log; some readers fail
+   on a hint that names a missing file.
+2. Compacted files. Readers still have the commits that these files summarize.
+3. Whole versions, oldest first: the commit, its checksum, then checkpoints of that version. An old
+   version that is left can still be read from the oldest checkpoint left, or lies below the first readable version.
+4. Sidecars that no checkpoint names (`plan_sidecars`).
 
 PROTOCOL.md, "Metadata Cleanup", "Checkpoint Protection".
 """
@@ -47,14 +48,14 @@ class CleanUpPlan(Generic[File]):
 
 
 def cutoff_ms(properties: TableProperties, *, now_ms: int) -> int:
-    """Midnight UTC of the day that ``delta.logRetentionDuration`` reaches back to, as Spark has it."""
+    """Midnight UTC of the day to which ``delta.logRetentionDuration`` reaches back, as in Spark."""
     return (now_ms - properties.log_retention_ms) // DAY_MS * DAY_MS
 
 
 def protected_version(protocol: Protocol, metadata: Metadata) -> int:
-    """Versions below this go all at once or not at all; 0 where the table does not protect its checkpoints.
+    """Versions below this one are deleted together or not at all; 0 if the table does not protect its checkpoints.
 
-    A text that is no number protects everything.
+    A value that is not a number protects everything.
     """
     if _PROTECTION_FEATURE not in (protocol.writer_features or ()):
         return 0
@@ -65,10 +66,10 @@ def protected_version(protocol: Protocol, metadata: Metadata) -> int:
 def kept_checkpoints(
     files: Iterable[ListedFile], *, cutoff_version: int | None, protected_version: int = 0
 ) -> list[CheckpointFiles]:
-    """The complete checkpoints that may become the start of the log, best first; empty: nothing may go.
+    """The complete checkpoints that may become the start of the log, best first. If there are none, delete nothing.
 
-    ``cutoff_version`` is the newest version committed at or before `cutoff_ms`, None where all are younger. It is
-    what time travel to the edge of the retention reads, so the checkpoint must not be newer.
+    ``cutoff_version`` is the newest version committed at or before `cutoff_ms`, None if all are younger. Time travel to
+    the edge of the retention reads this version, so the checkpoint must not be newer.
     """
     if cutoff_version is None:
         return []
@@ -77,7 +78,7 @@ def kept_checkpoints(
 
 
 def plan_versions(files: Sequence[File], checkpoint: CheckpointFiles) -> CleanUpPlan[File]:
-    """All that lies wholly below ``checkpoint``, with the compacted files that begin at or below it."""
+    """All files whose versions lie below ``checkpoint``, and the compacted files that begin at or below it."""
     compacted: list[File] = []
     versions: list[tuple[int, int, str, File]] = []
     for file in files:
@@ -100,9 +101,9 @@ def _rank(file: LogFile) -> int:
 
 
 def plan_sidecars(sidecars: Iterable[File], referenced: Collection[str], *, now_ms: int) -> tuple[File, ...]:
-    """The sidecars that no kept checkpoint names and that are a day old, at midnight UTC, or older.
+    """The sidecars that no kept checkpoint names and that were at least a day old at the last midnight UTC.
 
-    A younger one may belong to a checkpoint that is being written. ``referenced`` holds names as ``sidecars`` has.
+    A younger one may belong to a checkpoint that is being written. ``referenced`` spells names as ``sidecars`` does.
     """
     oldest_in_progress_ms = (now_ms - DAY_MS) // DAY_MS * DAY_MS
     return tuple(file for file in sidecars if file.name not in referenced and file.modified_ms < oldest_in_progress_ms)

@@ -1,8 +1,8 @@
 """What a log compaction file holds: the commits of a range, reconciled into one list of actions. Pure.
 
-In: commits in ascending order. Out: the bytes of ``X.Y.compacted.json``, and how many actions they are. Unlike in a
-checkpoint every removal stays, of files and of domains, since what came before the range is not known here; what a
-newer action replaced goes, with ``commitInfo`` and change data. PROTOCOL.md, "Log Compaction Files".
+In: commits in ascending order. Out: the bytes of ``X.Y.compacted.json`` and the number of its actions. Unlike a
+checkpoint it keeps every removal of a file or domain, since nothing is known of the versions before the range. It
+leaves out actions that newer ones replace, ``commitInfo`` and change data. PROTOCOL.md, "Log Compaction Files".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["compacted_bytes"]
 
 
 def compacted_bytes(commits: Sequence[Commit]) -> tuple[bytes, int]:
-    """The file for these commits, all of one dense range. Its files change no data: their commits told of that."""
+    """The file for these commits, a dense range. Its ``add`` and ``remove`` actions have ``dataChange`` false."""
     small = _newest_small_actions(action for commit in commits for action in commit.actions)
     files = [replace(action, data_change=False) for action in fold_commits(commits).values()]
     lines = [orjson.dumps(action_to_json(action)) for action in (*small, *files)]
@@ -28,7 +28,7 @@ def compacted_bytes(commits: Sequence[Commit]) -> tuple[bytes, int]:
 
 
 def _newest_small_actions(actions: Iterable[Action]) -> list[Action]:
-    """The last protocol and metadata, and the last word on each application and domain."""
+    """The last protocol and metadata, and the last action of each application and domain."""
     newest: dict[tuple[str, str], Action] = {}
     for action in actions:
         if isinstance(action, Protocol | Metadata):

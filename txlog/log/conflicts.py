@@ -8,7 +8,8 @@ lost), then our own ``app_id`` (a twin of ours committed the same work), only th
 A proposal that a plan made is not judged by its files: where a winner changed files, the plan is executed again.
 
 The rules, in order, are those of Delta's ConflictChecker, stricter in one point: any winning protocol or
-metadata change conflicts, without its list of changes that are allowed through.
+metadata change conflicts, without its list of changes that are allowed through. A plan goes on over metadata changes
+that leave the rules of writing alone.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from txlog.errors import ConflictReason
+from txlog.log.definition_changes import keeps_write_rules
 from txlog.log.exactly_once import AlreadyCommitted, FingerprintMismatch, fingerprints_differ
 from txlog.log.proposal import Isolation, Proposal
 from txlog.protocol.actions import AddFile, DomainMetadata, Metadata, Protocol, RemoveFile, SetTransaction
@@ -83,7 +85,7 @@ def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
     if reasons:
         return Conflict(tuple(reasons))
     newest = first - 1 + len(winners)
-    if proposal.is_reexecutable and any(map(_changes_files, winners)):
+    if proposal.is_reexecutable and any(map(_changes_plans, winners)):
         return Reexecute(newest)
     return Rebase(newest)
 
@@ -110,6 +112,7 @@ def _conflicts(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) ->
     if removes:
         yield from _removed_files_read(proposal, winner, removes, pruners)
         yield from _removed_files_removed(proposal, winner, removes)
+    yield from _removed_files_added_again(proposal, winner, removes)
 
 
 def _protocol_and_metadata(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
@@ -122,9 +125,15 @@ def _protocol_and_metadata(proposal: Proposal, winner: Commit) -> Iterator[Confl
         if proposal.creates_table:
             yield _reason(winner, "ProtocolChangedError", "wrote to the table that this transaction creates")
     for action in winner.actions:
-        if type(action) is Metadata:
+        if type(action) is Metadata and not _goes_on_with(proposal, action):
             yield _reason(winner, "MetadataChangedError", "changed the table's schema, partitioning or properties")
             break
+
+
+def _goes_on_with(proposal: Proposal, metadata: Metadata) -> bool:
+    """Whether a plan made the proposal, and means the same on a table that is defined so."""
+    planned_on = proposal.planned_on
+    return proposal.is_reexecutable and planned_on is not None and keeps_write_rules(planned_on, metadata)
 
 
 def _domains(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
@@ -168,7 +177,9 @@ def _added_files(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) 
             return
         case Isolation.WRITE_SERIALIZABLE if _is_blind(winner) and proposal.metadata is None:
             return
-    adds = [action for action in winner.actions if type(action) is AddFile]
+    # Files that only hold rows moved from others: those were in files that the same commit removed, which the rules of
+    # removed files judge.
+    adds = [action for action in winner.actions if type(action) is AddFile and action.data_change]
     if read.whole_table and adds:
         yield _reason(
             winner,
@@ -227,6 +238,21 @@ def _removed_files_removed(
         yield _reason(winner, "ConcurrentDeleteDeleteError", detail)
 
 
+def _removed_files_added_again(
+    proposal: Proposal, winner: Commit, removes: Sequence[RemoveFile]
+) -> Iterator[ConflictReason]:
+    """New statistics of a file that we remove do not matter, but the ids of its rows do: ours would be made anew."""
+    ours = {canonical_path(remove.path): remove for remove in proposal.removes}
+    known = {canonical_path(remove.path) for remove in removes}
+    for action in winner.actions if ours else ():
+        if type(action) is not AddFile or canonical_path(action.path) in known:
+            continue
+        mine = ours.get(canonical_path(action.path))
+        if mine is not None and mine.base_row_id != action.base_row_id:
+            detail = f"gave row ids to {action.path}, which this {proposal.operation} removes"
+            yield _reason(winner, "ConcurrentDeleteDeleteError", detail)
+
+
 def _is_in_partitions(proposal: Proposal, action: AddFile | RemoveFile) -> bool:
     """Whether a file belongs to a partition that was read whole; a remove that does not tell may."""
     partitions = proposal.read_set.partitions
@@ -250,9 +276,10 @@ def _holds_our_work(proposal: Proposal, winner: Commit) -> bool:
     return ours <= theirs
 
 
-def _changes_files(winner: Commit) -> bool:
-    """Whether the winner changed files, also by only moving rows: row positions found before are then invalid."""
-    return any(type(action) is AddFile or type(action) is RemoveFile for action in winner.actions)
+def _changes_plans(winner: Commit) -> bool:
+    """Whether the winner changed files, also by only moving rows: row positions found before are then invalid. Or the
+    table's definition, which what is written follows."""
+    return any(type(action) in (AddFile, RemoveFile, Metadata) for action in winner.actions)
 
 
 def _is_blind(winner: Commit) -> bool:

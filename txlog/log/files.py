@@ -1,7 +1,7 @@
 """The files of a table as Arrow columns, and their reconciliation: checkpoint batches filtered by the tail.
 
 In: record batches of a checkpoint, commits after it. Out: one table of live files (``FILES_SCHEMA``) or of
-tombstones (``TOMBSTONES_SCHEMA``). Only what the tail touches ever becomes a Python object.
+tombstones (``TOMBSTONES_SCHEMA``). Only files that the tail touches become Python objects.
 PROTOCOL.md, "Action Reconciliation"; the key of a file is (path, unique id of its deletion vector).
 """
 
@@ -14,13 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from txlog.arrow.arrays import array_of, flags_of, from_flags
+from txlog.arrow.arrays import array_of, flags_of, from_flags, from_numbers
 from txlog.arrow.maps import STRING_MAP, partition_texts
 from txlog.errors import CorruptLogError
 from txlog.log.typed_statistics import STATS_PARSED, with_typed_statistics
 from txlog.protocol.actions import AddFile, FileKey, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.paths import canonical_path, canonical_paths
+from txlog.protocol.statistics_read import num_records
 from txlog.protocol.stats_text import statistics_as_json
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "fold_commits",
     "left_after",
     "live_files",
+    "live_rows",
     "mentions",
     "partition_column",
     "reconcile",
@@ -83,10 +85,10 @@ TOMBSTONES_SCHEMA = pa.schema(
         ("defaultRowCommitVersion", pa.int64()),
     ]
 )
-"""A removed file that vacuum may not have deleted yet."""
+"""A removed file, which a vacuum may not have deleted yet."""
 
 _PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.=/"
-"""Bytes that have one spelling in a path; a path of these that does not start at the root is canonical."""
+"""Bytes with only one spelling in a path. A relative path of such bytes alone is canonical."""
 
 _KEYS_SCHEMA = pa.schema([("path", pa.string()), ("deletionVector", DELETION_VECTOR)])
 _CHUNKS_MAX = 64
@@ -95,7 +97,7 @@ _ABSENT_ROWS = 32_768
 _NEVER_NULL = ("path", "partitionValues", "size", "modificationTime", "dataChange")
 
 Newest = Mapping[FileKey, AddFile | RemoveFile]
-"""The newest action of each file that the tail speaks of, under its comparable key."""
+"""The newest action of each file that the tail names, under its comparable key."""
 
 
 # --- the tail -----------------------------------------------------------------------------------------
@@ -113,7 +115,7 @@ def fold_commits(commits: Iterable[Commit]) -> dict[FileKey, AddFile | RemoveFil
 
 
 def adds_to_batch(adds: Sequence[AddFile]) -> pa.RecordBatch:
-    """Actions to columns; unknown fields (``extra``) have no column and stay behind."""
+    """Actions to columns; unknown fields (``extra``) have no column and are left out."""
     vectors = [add.deletion_vector and add.deletion_vector.to_json() for add in adds]
     columns: list[Any] = [
         [add.path for add in adds],
@@ -152,12 +154,12 @@ def _batch(columns: Sequence[Any], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def add_files_of(files: pa.Table) -> list[AddFile]:
-    """Rows of a live table back to actions. For the few rows an operation touches, not for a whole table."""
+    """Turn rows of a table of live files back into actions. For the few rows that an operation touches, not for all."""
     return [AddFile.from_json(row) for row in files.to_pylist()]
 
 
 def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
-    """Those of the live ``files`` that are named by ``paths``, in whatever spelling of a path."""
+    """Those of the live ``files`` that ``paths`` name. A path may be spelled differently than in the log."""
     import pyarrow.compute as pc
 
     wanted = array_of(list({canonical_path(path) for path in paths}), pa.string())
@@ -167,15 +169,21 @@ def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
     return add_files_of(files.filter(pa.chunked_array(masks, pa.bool_())))
 
 
+def live_rows(add: AddFile) -> int:
+    """How many rows of a file are not deleted; 0 where the log does not count them."""
+    dead = add.deletion_vector.cardinality if add.deletion_vector else 0
+    return max(0, (num_records(add.stats) or 0) - dead)
+
+
 # --- checkpoint batches -------------------------------------------------------------------------------
 
 
 def adds_of_batch(batch: pa.RecordBatch, statistics: pa.StructType | None = None) -> pa.RecordBatch | None:
     """The ``add`` rows of one checkpoint batch in ``FILES_SCHEMA``; None where it has none.
 
-    With ``statistics`` a last column ``stats_parsed`` has this type: see `with_typed_statistics`. Leaves that are not
-    in the batch are taken for null (empty, for ``partitionValues``). Statistics that the checkpoint holds as
-    ``stats_parsed`` only become JSON text. Raises ``CorruptLogError``.
+    With ``statistics``, the last column is ``stats_parsed`` of this type: see `with_typed_statistics`. A leaf that the
+    batch lacks counts as null (``partitionValues`` as empty). Statistics that the checkpoint holds only as
+    ``stats_parsed`` become JSON text. Raises ``CorruptLogError``.
     """
     rows = _rows_of(batch, "add")
     if rows is None:
@@ -192,7 +200,7 @@ def adds_of_batch(batch: pa.RecordBatch, statistics: pa.StructType | None = None
 
 
 def mentions(newest: Newest, batch: pa.RecordBatch) -> bool:
-    """Whether the tail speaks of a file of one checkpoint batch, of which ``add.path`` and its vector were read."""
+    """Whether the tail names a file of one checkpoint batch, of which ``add.path`` and its vector were read."""
     rows = _rows_of(batch, "add")
     if rows is None:
         return False
@@ -235,13 +243,13 @@ def _conformed(columns: Mapping[str, pa.Array], length: int, schema: pa.Schema) 
 
 
 def _absent(field: pa.Field, length: int) -> pa.Array:
-    """A column whose leaves are all null: empty maps look so, and a reader may leave such leaves out."""
+    """A column whose leaves are all null. An empty map looks the same, and a reader may leave such leaves out."""
     return _shared_absent(field).slice(0, length) if length <= _ABSENT_ROWS else _all_absent(field, length)
 
 
 @functools.lru_cache(maxsize=32)
 def _shared_absent(field: pa.Field) -> pa.Array:
-    """One for all batches: of a million files they would take 50 MB."""
+    """One column shared by all batches: separate ones would take 50 MB for a million files."""
     return _all_absent(field, _ABSENT_ROWS)
 
 
@@ -278,9 +286,9 @@ def _statistics(text: pa.Array | None, parsed: pa.StructArray) -> pa.Array:
 def reconcile(
     batches: Iterable[pa.RecordBatch], newest: Newest, mask: Callable[[pa.RecordBatch], Any] | None = None
 ) -> pa.Table:
-    """Live files: those of the checkpoint (``adds_of_batch``) that the tail does not speak of, then the tail's adds.
+    """Live files: those of the checkpoint (``adds_of_batch``) that the tail does not name, then the tail's adds.
 
-    ``mask`` says which of the tail's adds are wanted.
+    ``mask`` selects among the tail's adds.
     """
     return with_added((left_after(newest, batch) for batch in batches), newest, mask)
 
@@ -291,9 +299,9 @@ def with_added(
     mask: Callable[[pa.RecordBatch], Any] | None = None,
     statistics: pa.StructType | None = None,
 ) -> pa.Table:
-    """`reconcile`, where what the tail speaks of is no longer among the ``batches``.
+    """`reconcile`, for ``batches`` from which the files that the tail names are removed already.
 
-    With ``statistics`` the batches, and the table, have typed statistics of this type as their last column.
+    With ``statistics``, the last column of the batches and of the table holds typed statistics of this type.
     """
     live = [batch for batch in batches if batch.num_rows]
     adds = [action for action in newest.values() if type(action) is AddFile]
@@ -307,9 +315,11 @@ def with_added(
 
 
 def coalesced(files: pa.Table) -> pa.Table:
-    """The same rows with runs of small chunks joined: a list that is refreshed often would fall to pieces."""
+    """The same rows, with runs of small chunks joined: a list that is refreshed often would become many small
+    chunks."""
     batches = files.to_batches()
-    if len(batches) <= _CHUNKS_MAX + files.num_rows // _CHUNK_ROWS:
+    is_short = files.num_rows < _CHUNK_ROWS // 4  # so short that one chunk costs less than to visit several
+    if len(batches) <= (1 if is_short else _CHUNKS_MAX + files.num_rows // _CHUNK_ROWS):
         return files
     joined: list[pa.RecordBatch] = []
     for is_small, run in itertools.groupby(batches, lambda batch: batch.num_rows < _CHUNK_ROWS):
@@ -319,7 +329,7 @@ def coalesced(files: pa.Table) -> pa.Table:
 
 
 def reconcile_tombstones(batches: Iterable[pa.RecordBatch], newest: Newest) -> pa.Table:
-    """Tombstones: those of the checkpoint (``removes_of_batch``) that the tail does not speak of, then the tail's."""
+    """Tombstones: those of the checkpoint (``removes_of_batch``) that the tail does not name, then the tail's."""
     kept = [rest for batch in batches if (rest := left_after(newest, batch)).num_rows]
     removes = [action for action in newest.values() if type(action) is RemoveFile]
     if removes:
@@ -328,7 +338,7 @@ def reconcile_tombstones(batches: Iterable[pa.RecordBatch], newest: Newest) -> p
 
 
 def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows of a checkpoint batch, of files or tombstones, that the tail does not speak of."""
+    """The rows of a checkpoint batch, of files or tombstones, that the tail does not name."""
     if not newest:
         return batch
     import numpy as np
@@ -339,10 +349,10 @@ def left_after(newest: Newest, batch: pa.RecordBatch) -> pa.RecordBatch:
     if not hits.true_count:
         return batch
     keep = np.ones(batch.num_rows, dtype=bool)
-    vectors = batch.column("deletionVector")
-    for row in np.flatnonzero(flags_of(hits)).tolist():
-        if (paths[row].as_py(), _unique_id(vectors[row].as_py())) in newest:
-            keep[row] = False
+    rows = np.flatnonzero(flags_of(hits))
+    named = from_numbers(rows)
+    vectors = map(_unique_id, batch.column("deletionVector").take(named).to_pylist())
+    keep[rows] = [key not in newest for key in zip(paths.take(named).to_pylist(), vectors, strict=True)]
     return batch.filter(from_flags(keep))
 
 
@@ -354,12 +364,15 @@ def _unique_id(vector: Mapping[str, Any] | None) -> str | None:
 
 
 def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
-    """Paths in the one spelling they are compared in. Nearly all are it already, which shows on the raw bytes."""
+    """Paths in the canonical spelling, in which they are compared.
+
+    Nearly all have it already; the raw bytes show it.
+    """
     import numpy as np
 
     offsets = np.frombuffer(paths.buffers()[1], dtype=np.int32)[paths.offset : paths.offset + len(paths) + 1]
     text = memoryview(paths.buffers()[2] or b"")[offsets[0] : offsets[-1]].tobytes()
-    # A damaged log may name an empty path, last of all: it starts behind the end.
+    # A damaged log may name an empty path. If it is the last one, it starts behind the end.
     starts = np.frombuffer(text + b" ", dtype=np.uint8)[offsets[:-1] - offsets[0]]
     if not text.translate(None, _PLAIN) and not (starts == ord("/")).any():
         return paths

@@ -101,8 +101,9 @@ class Proposal:
     ``isolation`` is the table's level, or the one asked for. ``operation_parameters`` are texts as Spark's
     history shows them (`operation_parameters` makes them), ``operation_metrics`` are numbers as texts.
     ``checked_version`` is the last version known not to conflict; `rebased` moves it. ``adds_are_new`` says that no
-    added file can be in the table already: each was written for this transaction alone. ``is_reexecutable`` says that a
-    plan made it, which makes another one for a newer version: commits that change files then never conflict with it.
+    added file can be in the table already. ``is_reexecutable`` says that a plan made it, which makes another one for a
+    newer version. ``is_tied_to_version`` says that its caller named the version it was made from, so that the same
+    work cannot succeed after a conflict. ``tags`` are commitInfo's. ``planned_on`` is the table's metadata then.
     """
 
     txn_id: str
@@ -120,6 +121,9 @@ class Proposal:
     checked_version: int | None = None
     adds_are_new: bool = True
     is_reexecutable: bool = False
+    is_tied_to_version: bool = False
+    tags: dict[str, str] = field(default_factory=dict)
+    planned_on: Metadata | None = None
 
     @property
     def base_version(self) -> int:
@@ -293,6 +297,8 @@ def _commit_info(
     info["isolationLevel"] = proposal.effective_isolation.value
     info["isBlindAppend"] = proposal.is_blind_append
     info["operationMetrics"] = proposal.operation_metrics
+    if proposal.tags:
+        info["tags"] = proposal.tags
     if proposal.user_metadata is not None:
         info["userMetadata"] = proposal.user_metadata
     info["engineInfo"] = engine_info
@@ -427,7 +433,7 @@ def _check_unique(what: str, keys: list[str]) -> None:
 _FILE_ACTIONS = (AddFile, RemoveFile, AddCDCFile)
 _COMMITTED_ACTIONS = (*_FILE_ACTIONS, Metadata, Protocol, SetTransaction, DomainMetadata)
 
-_MOVING_OPERATIONS = frozenset(("OPTIMIZE", "REORG", "COMPUTE STATS"))
+_MOVING_OPERATIONS = frozenset(("OPTIMIZE", "REORG", "COMPUTE STATS", "VACUUM START", "VACUUM END"))
 """Operations that by their nature change no data (``Operation.changesData`` of Spark's DeltaOperations)."""
 
 

@@ -28,6 +28,7 @@ from txlog.protocol.actions import (
 )
 from txlog.protocol.column_mapping import schema_of
 from txlog.protocol.paths import canonical_path
+from txlog.protocol.properties import TableProperties
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -129,6 +130,11 @@ class ProposalBuilder:
         }
         return reconcile(files.to_batches(), newest) if newest else files
 
+    def is_new(self, file: AddFile) -> bool:
+        """Whether this change added the file, so that the version planned on does not have it."""
+        found = self._files.get(canonical_path(file.path))
+        return found is not None and found.before is None
+
     def change_data(self, *files: AddCDCFile) -> None:
         """Files that hold the row-level changes of this version: all of them, if there is one."""
         self._changes += files
@@ -200,6 +206,8 @@ class ProposalBuilder:
         user_metadata: str | None = None,
         fingerprint: str | None = None,
         is_reexecutable: bool = False,
+        is_tied_to_version: bool = False,
+        keeps_row_ids: bool = True,
     ) -> Proposal:
         """The transaction as one proposal.
 
@@ -213,6 +221,9 @@ class ProposalBuilder:
             user_metadata: commitInfo's ``userMetadata``.
             fingerprint: What the transaction was made from, such as source offsets; kept in the commit.
             is_reexecutable: Whether a plan made this change, and makes another one for a newer version.
+            is_tied_to_version: Whether the caller named the version that it made this change from.
+            keeps_row_ids: Whether every row that was updated or copied kept its row id; so also if none was. Told
+                where the table promises stable ids.
 
         Raises:
             InvalidInputError: The transaction creates a table and sets no metadata.
@@ -227,12 +238,7 @@ class ProposalBuilder:
             txn_id=txn_id,
             read_version=self._state.version if self._state else -1,
             actions=self._actions(now_ms),
-            read_set=ReadSet(
-                whole_table=self._whole_table,
-                predicates=tuple(self._predicates),
-                files=frozenset(self._read_files) if self._lists_files else None,
-                partitions=None if self._partitions is None else frozenset(self._partitions),
-            ),
+            read_set=self._read_set(),
             isolation=isolation,
             operation=operation,
             schema=schema,
@@ -243,7 +249,30 @@ class ProposalBuilder:
             fingerprint=fingerprint,
             adds_are_new=self._adds_are_new,
             is_reexecutable=is_reexecutable,
+            is_tied_to_version=is_tied_to_version,
+            tags=self._tags(keeps_row_ids=keeps_row_ids),
+            planned_on=self._state.metadata if self._state and self._metadata is None else None,
         )
+
+    def _read_set(self) -> ReadSet:
+        return ReadSet(
+            whole_table=self._whole_table,
+            predicates=tuple(self._predicates),
+            files=frozenset(self._read_files) if self._lists_files else None,
+            partitions=None if self._partitions is None else frozenset(self._partitions),
+        )
+
+    def _tags(self, *, keeps_row_ids: bool) -> dict[str, str]:
+        """commitInfo's ``tags``: PROTOCOL.md, "Row Tracking"."""
+        if self._metadata is not None:
+            properties = TableProperties.of(self._metadata.configuration)
+        elif self._state is not None:
+            properties = self._state.properties
+        else:
+            return {}
+        if not properties.enable_row_tracking:
+            return {}
+        return {"delta.rowTracking.preserved": "true" if keeps_row_ids else "false"}
 
     def _actions(self, now_ms: int) -> tuple[Action, ...]:
         """Definition first, then applications, then removes before adds, then change data."""

@@ -1,8 +1,8 @@
-"""What the retentions of a table mean: how long what was seen of its log may be trusted, what a checkpoint keeps.
+"""What the retention settings of a table mean: how long a loaded state may be trusted, and what a checkpoint keeps.
 
-In: the table's properties, and the time now. Out: a bound in seconds, or the rows to keep. Expiry happens in
-checkpoints only; commits are not touched, and a state knows every application that the log still tells of: the
-retention is the shortest time, and a replay that is recognised for longer is not written twice.
+In: the table's properties, and the time now. Out: a bound in seconds, or the rows to keep. Entries expire
+only when a checkpoint is written. Commits are not touched, and a state knows every application that the log still
+names: the retention is a minimum, and recognizing a replay for longer does no harm.
 PROTOCOL.md, "Action Reconciliation", "Transaction Identifiers".
 """
 
@@ -19,16 +19,17 @@ __all__ = ["retained_tombstones", "retained_transactions", "trusted_s"]
 
 
 def trusted_s(properties: TableProperties, most_s: float) -> float:
-    """How long an answer of the log may be relied on, ``most_s`` at most: a quarter of ``delta.logRetentionDuration``.
+    """How long an answer of the log may be trusted, at most ``most_s``: a quarter of ``delta.logRetentionDuration``.
 
-    A version that was absent when the log was asked can have been committed since. It can be absent again, cleaned up,
-    only once the retention is over. A put at such a version would succeed and be lost to every reader.
+    A version that was absent when the log was read may have been committed since then, and cleaned up again once the
+    retention is over. A put at such a version would succeed, and no reader would see it.
     """
     return min(most_s, properties.log_retention_ms / 4000)
 
 
 def retained_tombstones(tombstones: pa.Table, properties: TableProperties, *, now_ms: int) -> pa.Table:
-    """Those removed less than ``delta.deletedFileRetentionDuration`` ago; one without a time counts as expired."""
+    """The tombstones of files removed less than ``delta.deletedFileRetentionDuration`` ago; one without a time
+    counts as expired."""
     import pyarrow.compute as pc
 
     cutoff_ms = now_ms - properties.deleted_file_retention_ms
@@ -38,7 +39,7 @@ def retained_tombstones(tombstones: pa.Table, properties: TableProperties, *, no
 def retained_transactions(
     transactions: Iterable[SetTransaction], properties: TableProperties, *, now_ms: int
 ) -> list[SetTransaction]:
-    """All of them, unless ``delta.setTransactionRetentionDuration`` is set: then those updated since, as Spark does."""
+    """All of them. If ``delta.setTransactionRetentionDuration`` is set, only those updated within it, as in Spark."""
     retention_ms = properties.set_transaction_retention_ms
     if retention_ms is None:
         return list(transactions)

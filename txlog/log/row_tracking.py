@@ -1,8 +1,8 @@
-"""Row ids: the numbers that a commit gives to its new files' rows, on a table that tracks rows.
+"""Row ids: the numbers that a commit gives to the rows of its new files, on a table that tracks rows.
 
 In: a proposal and the table state it would build on. Out: the same proposal with a first row id and a commit version on
-each new file, and the table's high-water mark moved. A retry begins from the proposal as it was planned and numbers
-again, since another commit has taken the numbers meanwhile. PROTOCOL.md, "Row Tracking", "Row IDs".
+each new file, and the table's high-water mark moved. A retry starts from the proposal as it was planned and assigns
+new numbers, since another commit has taken the first ones. PROTOCOL.md, "Row Tracking", "Row IDs".
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ _HIGH_WATER_MARK = "rowIdHighWaterMark"
 
 
 def tracks_rows(protocol: Protocol, configuration: Mapping[str, str]) -> bool:
-    """Whether every new file must be given row ids: so where the protocol lists the feature, enabled or not."""
+    """Whether every new file must be given row ids: if the protocol lists the feature, whether it is enabled or not."""
     suspended = configuration.get("delta.rowTrackingSuspended", "false").strip().lower() == "true"
     return "rowTracking" in (protocol.writer_features or ()) and not suspended
 
 
 def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
-    """``proposal`` as version ``state.version + 1`` has to say it; itself where the table does not track rows.
+    """``proposal`` with row ids for version ``state.version + 1``; unchanged if the table does not track rows.
 
-    A file that has an id keeps it, and its version: it holds rows that were numbered before. Raises
-    ``InvalidInputError`` for a new file whose rows are not counted, ``CorruptLogError`` where the table's
+    A file that has an id keeps the id and its version, since its rows were numbered before. Raises
+    ``InvalidInputError`` for a new file whose rows are not counted, ``CorruptLogError`` if the table's
     high-water mark cannot be read.
     """
     protocol = proposal.protocol or (state.protocol if state else None)
@@ -51,7 +51,9 @@ def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
                 action = dataclasses.replace(action, default_row_commit_version=version)
         actions.append(action)
     if mark > INT64_MAX:
-        raise InvalidInputError("the table has no row ids left to give")
+        raise InvalidInputError(
+            "too few row ids are left for the new rows: create a new table, and copy the rows into it"
+        )
     if mark > before:
         text = orjson.dumps({_HIGH_WATER_MARK: mark}).decode()
         actions.insert(0, DomainMetadata(ROW_TRACKING_DOMAIN, text, removed=False))
@@ -78,7 +80,7 @@ def _high_water_mark(state: TableState | None) -> int:
         mark = None
     if type(mark) is not int or mark < -1:
         raise CorruptLogError(
-            f"metadata domain {ROW_TRACKING_DOMAIN} holds {domain.configuration[:100]!r}, which tells no high-water"
-            " mark: new rows cannot be numbered"
+            f"metadata domain {ROW_TRACKING_DOMAIN} holds {domain.configuration[:100]!r}, which has no high-water"
+            " mark, so new rows cannot get row ids"
         )
     return mark

@@ -1,7 +1,7 @@
 """Which files of the log make up one version: the newest complete checkpoint, compacted commits, commits.
 
 In: a listing (a hint: names may be missing from it). Out: a ``LogSegment``, whose ``plan`` names what to read,
-in order; a commit that turns out absent when read by name is a gap, and that is found by whoever reads.
+in order. A commit that is absent when it is read by name is a gap; the code that reads the commits detects it.
 PROTOCOL.md, "Action Reconciliation", "Checkpoints", "Log Compaction Files".
 """
 
@@ -17,7 +17,7 @@ __all__ = ["CheckpointFiles", "ListedFile", "LogListing", "LogSegment", "choose_
 
 
 class ListedFile(Protocol):
-    """What this module needs of one listed object (`store.base.ObjectMeta` has it)."""
+    """What this module needs to know about a listed object. `store.base.ObjectMeta` has these fields."""
 
     @property
     def name(self) -> str: ...
@@ -29,7 +29,7 @@ class ListedFile(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CheckpointFiles:
-    """One complete checkpoint: all its top-level files. ``size_bytes`` is None where nobody has looked yet."""
+    """One complete checkpoint: all its top-level files. ``size_bytes`` is None if it is not known yet."""
 
     version: int
     kind: LogFileKind
@@ -39,8 +39,8 @@ class CheckpointFiles:
 
 @dataclass(frozen=True, slots=True)
 class LogListing:
-    """A listing, sorted out. ``checkpoints`` holds the complete ones only, newest first; ``checksums`` the versions
-    that have a checksum file, newest first.
+    """A listing, sorted by kind of file. ``checkpoints`` holds only complete ones, newest first; ``checksums`` holds
+    the versions that have a checksum file, newest first.
     """
 
     commits: Mapping[int, ListedFile]
@@ -50,17 +50,17 @@ class LogListing:
 
     @property
     def latest_version(self) -> int:
-        """The newest version that shows, -1 where none does; a newer one may exist."""
+        """The newest version in the listing, -1 if it shows none. A newer one may exist."""
         newest_checkpoint = self.checkpoints[0].version if self.checkpoints else -1
         return max(newest_checkpoint, max(self.commits, default=-1))
 
 
 @dataclass(frozen=True, slots=True)
 class LogSegment:
-    """How version ``version`` is put together.
+    """The files that make up version ``version``.
 
-    The commits after the checkpoint are dense, so they are not listed: they are ``first_commit`` to ``version``.
-    ``tail_bytes`` is the size of those read so far.
+    The commits after the checkpoint are dense, so this holds only their range: ``first_commit`` to ``version``.
+    ``tail_bytes`` is the total size of the commits read so far.
     """
 
     version: int
@@ -81,13 +81,17 @@ class LogSegment:
         return LogSegment(self.version + 1, self.checkpoint, self.compacted, self.tail_bytes + size_bytes)
 
     def checkpointed(self, checkpoint: CheckpointFiles) -> LogSegment:
-        """The same version on a newer checkpoint; the size of the shorter tail is estimated by its share."""
+        """The same version on a newer checkpoint; the size of the shorter tail is estimated from its share of the
+        commits."""
         tail_commits = self.version - checkpoint.version
         share = tail_commits / self.tail_commits if self.tail_commits else 0.0
         return LogSegment(self.version, checkpoint, (), int(self.tail_bytes * share))
 
     def plan(self) -> Iterator[LogFile]:
-        """The files to read after the checkpoint, ascending: a compacted file stands in for its commits."""
+        """The files to read after the checkpoint, in ascending order.
+
+        A compacted file replaces the commits of its range.
+        """
         by_first = {file.first_version: file for file in self.compacted}
         version = self.first_commit
         while version <= self.version:
@@ -101,7 +105,7 @@ class LogSegment:
 
 
 def read_listing(files: Iterable[ListedFile]) -> LogListing:
-    """Sort out what a store listed; names the protocol does not know are ignored."""
+    """Sort the listed files by kind. Names that the protocol does not define are ignored."""
     commits: dict[int, ListedFile] = {}
     compacted: list[LogFile] = []
     checksums: list[int] = []
@@ -140,9 +144,9 @@ def _preference(checkpoint: CheckpointFiles) -> tuple[int, bool, tuple[str, ...]
 def choose_segment(
     listing: LogListing, *, target: int | None = None, excluded: frozenset[tuple[str, ...]] = frozenset()
 ) -> LogSegment | None:
-    """The segment of ``target`` (default: the newest version that shows), or None where the log is empty.
+    """The segment of ``target`` (by default, the newest version in the listing), or None if the log is empty.
 
-    ``excluded`` are the ``names`` of checkpoints that proved unreadable, to be passed over.
+    ``excluded`` are the ``names`` of checkpoints to skip because they could not be read.
     """
     version = listing.latest_version if target is None else target
     if version < 0 or (target is not None and listing.latest_version < 0):
@@ -154,7 +158,7 @@ def choose_segment(
 
 
 def _choose_compacted(candidates: Iterable[LogFile], first: int, last: int) -> tuple[LogFile, ...]:
-    """The longest file at each start whose range fits whole; ``plan`` takes those that it comes to."""
+    """For each start, the longest file whose range lies inside ``first`` to ``last``. ``plan`` uses those it meets."""
     longest: dict[int, LogFile] = {}
     for file in candidates:
         if first <= file.first_version < file.version <= last:

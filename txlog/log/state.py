@@ -7,7 +7,7 @@ an application's version is the last one seen, not the highest. PROTOCOL.md, "Ac
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -90,6 +90,11 @@ class TableState:
     def partition_columns(self) -> tuple[str, ...]:
         return self.metadata.partition_columns
 
+    def defined_as(self, metadata: Metadata, protocol: Protocol | None = None) -> TableState:
+        """The same version as another definition would have it, which a change brings with it."""
+        protocol = protocol or self.protocol
+        return replace(self, protocol=protocol, metadata=metadata, _parsed=_Parsed(protocol, metadata))
+
     def derived(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
         """What follows from protocol and metadata alone, by ``key``: derived once for all versions that share them.
 
@@ -108,7 +113,7 @@ class TableState:
 
 
 class StateBuilder:
-    """Folds actions, oldest first. ``build`` demands that the log told protocol and metadata by then."""
+    """Folds actions, oldest first. ``build`` fails if none of them was a protocol or a metadata action."""
 
     def __init__(self, base: TableState | None = None) -> None:
         self._base = base

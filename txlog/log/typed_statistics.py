@@ -1,9 +1,9 @@
-"""Typed statistics of live files, on their way from one checkpoint into the next.
+"""Typed statistics of live files, carried from one checkpoint into the next.
 
-In: files as columns, and ``add.stats_parsed`` as their checkpoint has it. Out: the same files with a column
-``stats_parsed`` of just the type that the next checkpoint wants. What the checkpoint has typed is carried as it is;
-the text is parsed where there is nothing typed: for new files, once, and for all where a checkpoint has other columns
-than the next one wants, or none. PROTOCOL.md, "Checkpoint Schema", "Per-file Statistics".
+In: files as columns, and ``add.stats_parsed`` as read from their checkpoint. Out: the same files with a column
+``stats_parsed`` of exactly the type that the next checkpoint needs. Typed values are carried over unchanged. JSON text
+is parsed only where typed values are missing: once for each new file, and for all files if the checkpoint has no typed
+statistics or other columns than the next one needs. PROTOCOL.md, "Checkpoint Schema", "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def with_typed_statistics(files: pa.RecordBatch, parsed: pa.StructArray | None, 
 
     Args:
         files: Live files, with the JSON text of their statistics.
-        parsed: ``add.stats_parsed`` of the same files, of any type; None where their checkpoint has none.
-        kind: What `statistics_type` gives for the columns that are to have statistics.
+        parsed: ``add.stats_parsed`` of the same files, of any type; None if their checkpoint has none.
+        kind: The result of `statistics_type` for the columns that get statistics.
     """
     texts = files.column("stats")
     typed = None if parsed is None else _carried(parsed, kind)
@@ -34,14 +34,14 @@ def with_typed_statistics(files: pa.RecordBatch, parsed: pa.StructArray | None, 
 
 
 def _carried(parsed: pa.StructArray, kind: pa.StructType) -> pa.StructArray | None:
-    """The same values as ``kind``, members in its order; None where one of them is absent or of another type."""
+    """The same values as type ``kind``, with its order of members; None if a member is absent or of another type."""
     if parsed.type == kind:
         return parsed
     members = []
     for field in kind:
         at = parsed.type.get_field_index(field.name)
         member = parsed.field(at) if at >= 0 else None
-        if member is None and field.name == "tightBounds":  # of the protocol, but not of every checkpoint
+        if member is None and field.name == "tightBounds":  # the protocol defines it, but not every checkpoint has it
             member = pa.nulls(len(parsed), field.type)
         elif member is not None and pa.types.is_struct(field.type) and pa.types.is_struct(member.type):
             member = _carried(member, field.type)
@@ -55,7 +55,7 @@ def _carried(parsed: pa.StructArray, kind: pa.StructType) -> pa.StructArray | No
 
 
 def _completed(typed: pa.StructArray, texts: pa.StringArray) -> pa.StructArray:
-    """``typed``, with the text parsed of each row that has nothing but a text."""
+    """``typed``, with parsed values for the rows that have only JSON text."""
     if not typed.null_count:
         return typed
     import numpy as np

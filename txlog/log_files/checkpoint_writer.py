@@ -17,7 +17,6 @@ from txlog.arrow.small_pages import small_pages
 from txlog.errors import CorruptLogError, NotFoundError, StorageError
 from txlog.log.checkpoint.classic import Checkpoint, build_checkpoint
 from txlog.log.checkpoint.columns import COMPRESSIONS, FileColumns
-from txlog.log.checkpoint.hint import parse_last_checkpoint
 from txlog.log.checkpoint.order import RowGroup
 from txlog.log.checkpoint.v2 import StoredSidecar, encode_sidecar, serves_again, sidecar_groups, top_level, wants_v2
 from txlog.log.files import Newest, reconcile_tombstones, with_added
@@ -26,9 +25,10 @@ from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState, Totals
 from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
 from txlog.log_files.file_loader import FileLoader
+from txlog.log_files.hint import publish_hint
 from txlog.protocol.actions import Sidecar
 from txlog.protocol.commit_file import Limits
-from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
+from txlog.protocol.log_names import SIDECARS, LogFileKind, checkpoint_name, v2_checkpoint_name
 from txlog.store.base import PutOutcome, TableStore
 from txlog.util import ambient
 from txlog.util.logs import logger
@@ -57,23 +57,32 @@ class CheckpointWriter:
         with small_pages():
             return self._write_v2(state) if wants_v2(state) else self._write_classic(state)
 
+    def build(self, state: TableState) -> memoryview:
+        """A classic checkpoint of ``state`` without removed files, checked and not published. Raises as `write`."""
+        with small_pages():
+            live, tombstones = self._files.files_and_tombstones(state, FileColumns.of(state).statistics)
+            return self._built(state, live, tombstones.slice(0, 0)).body
+
     # --- classic -----------------------------------------------------------------------------------------------
 
     def _write_classic(self, state: TableState) -> tuple[CheckpointFiles | None, Totals]:
         live, tombstones = self._files.files_and_tombstones(state, FileColumns.of(state).statistics)
-        name, now_ms = checkpoint_name(state.version), ambient.now_ms()
+        name, checkpoint = checkpoint_name(state.version), self._built(state, live, tombstones)
+        totals = _totals(live)
+        if not self._publish(name, checkpoint.body):
+            return None, totals  # another writer's checkpoint, which that writer's hint names
+        publish_hint(self._store, self._table, state.version, checkpoint.hint)
+        return CheckpointFiles(state.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body)), totals
+
+    def _built(self, state: TableState, live: pa.Table, tombstones: pa.Table) -> Checkpoint:
+        now_ms = ambient.now_ms()
 
         def build(compression: str) -> Checkpoint:
             ahead = partial(parallel_map, threads=1)
             choices: dict[str, Any] = {"compression": compression, "apply": parallel_map, "ahead": ahead}
             return build_checkpoint(state, live, tombstones, now_ms=now_ms, **choices)
 
-        checkpoint = self._readable(name, state.version, build, lambda built: built.body)
-        totals = _totals(live)
-        if not self._publish(name, checkpoint.body):
-            return None, totals  # another writer's checkpoint, which that writer's hint names
-        self._publish_hint(state.version, checkpoint.hint)
-        return CheckpointFiles(state.version, LogFileKind.CLASSIC_CHECKPOINT, (name,), len(checkpoint.body)), totals
+        return self._readable(checkpoint_name(state.version), state.version, build, lambda built: built.body)
 
     # --- V2 ----------------------------------------------------------------------------------------------------
 
@@ -102,7 +111,7 @@ class CheckpointWriter:
         name = v2_checkpoint_name(state.version, ambient.uuid4(), "json")
         self._reader.require_readable(name, state.version, checkpoint.body)
         self._publish_new(name, checkpoint.body)
-        self._publish_hint(state.version, checkpoint.hint(name, self._store.stat(name).modified_ms))
+        publish_hint(self._store, self._table, state.version, checkpoint.hint(name, self._store.stat(name).modified_ms))
         published = CheckpointFiles(state.version, LogFileKind.V2_CHECKPOINT, (name,), checkpoint.size_bytes)
         return published, None if kept else _totals(live)
 
@@ -198,14 +207,6 @@ class CheckpointWriter:
             return False
         self._store.make_durable(name)
         return True
-
-    def _publish_hint(self, version: int, body: bytes) -> None:
-        try:
-            current = parse_last_checkpoint(self._store.read(LAST_CHECKPOINT))
-        except NotFoundError:
-            current = None
-        if current is None or current.version < version:
-            self._store.put(LAST_CHECKPOINT, body)
 
 
 def _totals(live: pa.Table) -> Totals:

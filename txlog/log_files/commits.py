@@ -52,11 +52,9 @@ class CommitReader:
         found: list[Commit] = []
         while len(found) < most:
             try:
-                body = self._store.log.read(commit_name(version + 1))
+                found.append(self.read(version + 1 + len(found), files=files))
             except NotFoundError:
                 break
-            version += 1
-            found.append(parse_commit(body, version, table=self._store.uri, limits=self._limits, files=files))
         return found
 
     def read_range(self, first: int, last: int, *, files: bool) -> Iterator[Commit]:

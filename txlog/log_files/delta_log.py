@@ -12,6 +12,7 @@ import contextlib
 import math
 import threading
 import weakref
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from txlog.log.state import TableState, Totals, advance
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.durability import unsynced_versions
 from txlog.log_files.file_loader import FileLoader
+from txlog.log_files.hint import read_hint
 from txlog.log_files.state_loader import StateLoader
 from txlog.log_files.times import CommitSummary, CommitTimes
 from txlog.protocol.commit_file import DEFAULT_LIMITS, Commit, Limits
@@ -44,6 +46,8 @@ _FRESH_MAX_S = 60.0
 """On stores where reading the log takes a request, a state confirmed this recently is used without one."""
 _LONG_TAIL_COMMITS = 10
 """Reading this many commits costs more than reading the hint, which may name a newer checkpoint."""
+_ACTIONS_KEPT = 1_000
+"""A commit with at most this many actions is kept, so that the next list of files need not read it again."""
 _MANY_FILES = 100_000
 """Parsing the statistics of this many listed files takes longer than reading typed ones from a checkpoint."""
 _FAR_COMMITS = 64
@@ -65,7 +69,8 @@ class DeltaLog:
         self._state: TableState | None = None
         self._established: ambient.Instant | None = None
         self._tip: ObjectMeta | None = None  # the known state's commit file
-        self._live: tuple[int, weakref.ref[pa.Table]] | None = None
+        self._live: tuple[int, ambient.Instant, weakref.ref[pa.Table]] | None = None
+        self._last: Commit | None = None  # the last one that a state was advanced by, if it is small
 
     # --- states ------------------------------------------------------------------------------------------
 
@@ -165,9 +170,14 @@ class DeltaLog:
                 return False
         return True
 
-    def advance(self, state: TableState | None, commit: Commit) -> TableState:
-        """The state after ``commit``, remembered so that no commit is read twice. ``state`` is None for a new table."""
-        return self._remember(advance(state, commit), ambient.instant())
+    def advance(self, state: TableState | None, commit: Commit, asked: ambient.Instant) -> TableState:
+        """The state after ``commit``, remembered so that no commit is read twice. ``state`` is None for a new table.
+
+        ``asked`` is before the request that found or put the commit: afterwards the process may have stood still for
+        longer than any retention.
+        """
+        self._last = commit if not commit.files_skipped and len(commit.actions) <= _ACTIONS_KEPT else None
+        return self._remember(advance(state, commit), asked)
 
     def learn_totals(self, version: int, totals: Totals) -> None:
         """Add totals that were counted at ``version`` to the known state and to those that follow it."""
@@ -224,6 +234,10 @@ class DeltaLog:
             found = list(self._commits.read_range(version + 1, last, files=True))
         return found + self._commits.following(version + len(found), files=True, most=1_000_000)
 
+    def commits_between(self, first: int, last: int) -> Iterator[Commit]:
+        """Every commit of ``[first, last]``, ascending, with their file actions. Raises as `read_commit`."""
+        return self._commits.read_range(first, last, files=True)
+
     # --- files -------------------------------------------------------------------------------------------
 
     def files(self, state: TableState) -> pa.Table:
@@ -235,12 +249,13 @@ class DeltaLog:
         version, table = self._held_files(state)
         if table is not None and version == state.version:
             return table
+        asked = ambient.instant()
         with TxlogError.located(self.uri, state.version):
             if table is None:
                 live = self._files.files(self._on_short_tail(state))
             else:
-                live = self._files.files_from(table, version, state)
-        self._live = (state.version, weakref.ref(live))
+                live = self._files.files_from(table, version, state, self._last)
+        self._live = (state.version, asked, weakref.ref(live))
         return live
 
     def matching_files(self, state: TableState, predicate: Predicate) -> pa.Table:
@@ -249,9 +264,10 @@ class DeltaLog:
         Reads only the row groups and columns of a checkpoint that this needs. Raises as `files`.
         """
         from txlog.skipping.many_files import FilePruner, prune_files
+        from txlog.skipping.one_file import Pruner
 
         judged_by = (predicate, state.schema, state.partition_columns)
-        pruner, held = FilePruner(*judged_by), self._held_files(state)[1]
+        pruner, held = FilePruner(Pruner(*judged_by)), self._held_files(state)[1]
         has_many = held is not None and pruner.needs_statistics and held.num_rows >= _MANY_FILES
         if held is None or (has_many and state.segment.checkpoint is not None):
             try:
@@ -264,16 +280,23 @@ class DeltaLog:
         return live.filter(prune_files(live, *judged_by, parallel_map))
 
     def _held_files(self, state: TableState) -> tuple[int, pa.Table | None]:
-        """The version and the newest list of files at or before ``state`` that a caller still holds."""
-        version, reference = self._live or (0, None)
-        return version, reference() if reference is not None and version <= state.version else None
+        """The version and the newest list of files at or before ``state`` that a caller still holds.
 
-    def files_and_tombstones(self, state: TableState) -> tuple[pa.Table, pa.Table]:
-        """The live files, and every removed one the log still tells of, as ``log.files.TOMBSTONES_SCHEMA``, by one
-        reading of the log. Raises as `files`.
+        One that was read too long ago is no base for newer ones: the commits since may have been cleaned up, and
+        another writer's put that was under way may stand at one of their versions.
+        """
+        version, asked, reference = self._live or (0, None, None)
+        if reference is None or asked is None or version > state.version:
+            return version, None
+        is_recent = ambient.age_s(asked) <= trusted_s(state.properties, _BUILT_ON_MAX_S)
+        return version, reference() if is_recent or version == state.version else None
+
+    def files_and_tombstones(self, state: TableState, *, with_stats: bool = True) -> tuple[pa.Table, pa.Table]:
+        """The live files, and every removed one that the log still names, as ``log.files.TOMBSTONES_SCHEMA``, by one
+        reading of the log. Without ``with_stats`` the statistics are null, and cost nothing. Raises as `files`.
         """
         with TxlogError.located(self.uri, state.version):
-            return self._files.files_and_tombstones(self._on_short_tail(state))
+            return self._files.files_and_tombstones(self._on_short_tail(state), with_stats=with_stats)
 
     def _on_short_tail(self, state: TableState) -> TableState:
         """``state`` based on the newest checkpoint up to it, if it has so many commits that a search pays off.
@@ -299,6 +322,10 @@ class DeltaLog:
         """
         return self._times.of_version(version)
 
+    def timestamps_ms(self, commits: Sequence[Commit]) -> dict[int, int]:
+        """When each of some commits that follow each other was committed, by version; as `timestamp_ms`."""
+        return self._times.of_commits(commits) if commits else {}
+
     def version_at(self, timestamp_ms: int) -> int:
         """The newest version committed at or before ``timestamp_ms``. For a time in the future, the newest of all.
 
@@ -310,9 +337,12 @@ class DeltaLog:
         """The newest version up to ``state`` committed at or before the moment; None where all are younger."""
         return self._times.newest_until(timestamp_ms, state)
 
-    def history(self, limit: int | None = None) -> list[CommitSummary]:
-        """The commits that are still in the log, newest first, at most ``limit``. Raises as `newest_state`."""
-        return self._times.history(self.newest_state(), limit)
+    def history(self, limit: int | None = None, state: TableState | None = None) -> list[CommitSummary]:
+        """The commits up to ``state`` (the newest version) that are still in the log, newest first, at most ``limit``.
+
+        Raises as `newest_state`.
+        """
+        return self._times.history(state or self.newest_state(), limit)
 
     # --- checkpoints -------------------------------------------------------------------------------------
 
@@ -359,7 +389,7 @@ class DeltaLog:
         state, and those that follow it, then start from this checkpoint too. Raises ``StorageError``.
         """
         known = state.segment.checkpoint
-        hint = self._loader.read_hint()
+        hint = read_hint(self.store.log, self.uri)
         is_far = state.version - state.segment.first_commit >= _FAR_COMMITS
         if hint is not None and known is not None and hint.version == known.version and not is_far:
             return state

@@ -30,22 +30,29 @@ def unsynced_versions(
     This handle has made ``durable_version`` and all below it durable, -1 if none: then ``version`` is not trusted even
     if txlog wrote it, since the table may be a copy. Everything below a txlog commit is on disk, since its writer
     synced it first. The commit itself is on disk too, if the disk ``keeps_order`` of names: our own sync covers it.
+    Below another engine's commit it may not be: its writer may have stopped before its sync, and the other engine has
+    committed on top without one.
     """
     is_settled_by_ours = durable_version >= 0 and newest_foreign < version and keeps_order
     if durable_version >= version or is_settled_by_ours:
         return []
     found = [version]
-    while found[-1] - 1 > durable_version and _may_be_unsynced(log, found[-1] - 1, newest_foreign):
-        found.append(found[-1] - 1)
+    if newest_foreign < version - 1 or not log.store.log.capabilities.needs_sync:
+        return found
+    for below in range(version - 1, durable_version, -1):
+        try:
+            if _was_written_back(log, below):
+                break
+            found.append(below)
+            if not log.read_commit(below, files=False).is_foreign:
+                break
+        except NotFoundError:
+            break
     return found
 
 
-def _may_be_unsynced(log: DeltaLog, version: int, newest_foreign: int) -> bool:
-    if version > newest_foreign or not log.store.log.capabilities.needs_sync:
-        return False
-    try:
-        age_ms = ambient.now_ms() - log.store.log.stat(commit_name(version)).modified_ms
-        age_ms -= int(1000 * ambient.suspended_s())  # nothing is written back while suspended
-        return age_ms < _WRITTEN_BACK_MS and log.read_commit(version, files=False).is_foreign
-    except NotFoundError:
-        return False
+def _was_written_back(log: DeltaLog, version: int) -> bool:
+    """Whether the commit is so old that a kernel wrote it to disk by itself. Raises ``NotFoundError``."""
+    age_ms = ambient.now_ms() - log.store.log.stat(commit_name(version)).modified_ms
+    age_ms -= int(1000 * ambient.suspended_s())  # nothing is written back while suspended
+    return age_ms >= _WRITTEN_BACK_MS

@@ -20,7 +20,7 @@ from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.commits import CommitReader
 from txlog.log_files.state_loader import as_corrupt
-from txlog.protocol.commit_file import Limits
+from txlog.protocol.commit_file import Commit, Limits
 from txlog.protocol.log_names import version_prefix
 from txlog.store.base import TableStore
 from txlog.util.logs import logger
@@ -62,29 +62,34 @@ class FileLoader:
         return self._read(state, read)
 
     def files_and_tombstones(
-        self, state: TableState, statistics: pa.StructType | None = None
+        self, state: TableState, statistics: pa.StructType | None = None, *, with_stats: bool = True
     ) -> tuple[pa.Table, pa.Table]:
         """The live files of ``state`` and all tombstones still in the log. Raises as `files`.
 
-        With ``statistics`` the files also have typed statistics of this type, in the last column.
+        With ``statistics`` the files also have typed statistics of this type, in the last column. Without
+        ``with_stats`` the statistics of a checkpoint are not read, and are null.
         """
 
         def read(checkpoint: CheckpointFiles | None, newest: Newest) -> tuple[pa.Table, pa.Table]:
             if checkpoint is None:
                 return with_added((), newest, None, statistics), reconcile_tombstones((), newest)
-            adds = self._checkpoints.adds(checkpoint, newest=newest, typed=statistics)
+            adds = self._checkpoints.adds(checkpoint, newest=newest, statistics=with_stats, typed=statistics)
             live = with_added(adds, newest, None, statistics)
             return live, reconcile_tombstones(self._checkpoints.removes(checkpoint, newest), newest)
 
         return self._read(state, read)
 
-    def files_from(self, known: pa.Table, version: int, state: TableState) -> pa.Table:
+    def files_from(self, known: pa.Table, version: int, state: TableState, last: Commit | None = None) -> pa.Table:
         """The live files of ``state``, given those of an older ``version``: only the commits since are read.
 
-        Where one of those was cleaned up, all is loaded again. Raises as `files`.
+        If ``last`` is the only one of them, it is not read again. Where one was cleaned up, all is loaded again. Raises
+        as `files`.
         """
         try:
-            newest = fold_commits(self._commits.read_range(version + 1, state.version, files=True))
+            if last is not None and last.version == state.version == version + 1:
+                newest = fold_commits([last])
+            else:
+                newest = fold_commits(self._commits.read_range(version + 1, state.version, files=True))
         except NotFoundError:
             return self.files(state)
         return coalesced(reconcile(known.to_batches(), newest))

@@ -12,15 +12,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from txlog.errors import CorruptLogError, NotFoundError, TableNotFoundError, TxlogError
-from txlog.log.checkpoint.hint import LastCheckpoint, parse_last_checkpoint
+from txlog.log.checkpoint.hint import LastCheckpoint
 from txlog.log.checksum import parse_checksum
 from txlog.log.segment import CheckpointFiles, LogListing, LogSegment, choose_segment, read_listing
 from txlog.log.state import StateBuilder, TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader
 from txlog.log_files.commits import CommitReader
+from txlog.log_files.hint import read_hint
 from txlog.protocol.commit_file import PUT_BACK, Commit, Limits
 from txlog.protocol.features import check_can_read
-from txlog.protocol.log_names import LAST_CHECKPOINT, checksum_name, commit_name, version_prefix
+from txlog.protocol.log_names import checksum_name, commit_name, version_prefix
 from txlog.store.base import TableStore
 from txlog.util.logs import logger
 
@@ -44,7 +45,7 @@ class StateLoader:
 
     def load(self) -> TableState:
         """The newest version. Raises ``TableNotFoundError``, ``CorruptLogError``, ``StorageError``."""
-        hint = self.read_hint()
+        hint = read_hint(self._store.log, self._table)
         if self._store.log.capabilities.lists_completely:
             state = self._load_listed(None, hint)
         else:
@@ -53,7 +54,7 @@ class StateLoader:
 
     def load_at(self, version: int) -> TableState:
         """One version. Raises ``NotFoundError`` if it does not exist (yet, or no longer), else as `load`."""
-        hint = self.read_hint()
+        hint = read_hint(self._store.log, self._table)
         usable = hint if hint and hint.version <= version else None
         return self._with_commit_timestamp(self._load_listed(version, usable))
 
@@ -72,17 +73,6 @@ class StateLoader:
                 # Many commits follow: one listing request names them all, so that they are read in parallel.
                 last = self._list(state.version + 1).latest_version
                 state = self._advanced(state, self._commits.read_range(state.version + 1, last, files=False))
-
-    def read_hint(self) -> LastCheckpoint | None:
-        """The hint in ``_last_checkpoint``; None if it is absent or not understood. Raises ``StorageError``."""
-        try:
-            body = self._store.log.read(LAST_CHECKPOINT)
-        except NotFoundError:
-            return None
-        hint = parse_last_checkpoint(body)
-        if hint is None:
-            logger.warning("%s: %s is not understood and ignored", self._table, LAST_CHECKPOINT)
-        return hint
 
     def _advanced(self, state: TableState, commits: Iterable[Commit]) -> TableState:
         builder = StateBuilder(state)

@@ -8,7 +8,7 @@ Tables".
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone
 from numbers import Number
@@ -19,6 +19,7 @@ from txlog.log.segment import LogListing, read_listing
 from txlog.log.state import TableState
 from txlog.log_files.commits import CommitReader
 from txlog.protocol.actions import CommitInfo
+from txlog.protocol.commit_file import Commit
 from txlog.protocol.log_names import commit_name, version_prefix
 from txlog.store.base import TableStore
 from txlog.util.arguments import described, whole_number
@@ -51,6 +52,12 @@ class CommitTimes:
             return commit.in_commit_timestamp_ms
         times = self._file_times(self._list(), version)
         return times[version] if version in times else self._store.log.stat(commit_name(version)).modified_ms
+
+    def of_commits(self, commits: Sequence[Commit]) -> dict[int, int]:
+        """The times of commits that follow each other, in ms by version, as `history` reports them."""
+        found = {each.version: each.in_commit_timestamp_ms for each in commits}
+        times = self._file_times(self._list(), commits[-1].version) if None in found.values() else {}
+        return {version: times[version] if time is None else time for version, time in found.items()}
 
     def version_at(self, timestamp_ms: int, state: TableState) -> int:
         """The newest version at or before the moment. Raises ``NotFoundError`` if the log starts after it."""

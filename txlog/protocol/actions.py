@@ -1,8 +1,8 @@
 """The actions of the Delta protocol (PROTOCOL.md, "Actions"): one class each, to and from JSON values.
 
 In: one decoded line of a commit, or a struct row of a checkpoint. Out: immutable values whose known
-fields are strictly typed. Unknown fields are kept in ``extra`` and written back; unknown actions are
-none of this file's business (``commit_file`` ignores them, as the protocol asks).
+fields are strictly typed. Unknown fields are kept in ``extra`` and written back. ``commit_file`` ignores
+unknown actions, as the protocol requires.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ FileKey: TypeAlias = tuple[str, str | None]
 
 
 def _read_format(value: Any) -> dict[str, Any]:
-    """``provider`` and ``options``; either may be absent, since a checkpoint has no leaf for what is empty."""
+    """``provider`` and ``options``. Either may be absent: a checkpoint has no leaf for an empty one."""
     found = read_object(value)
     for key, read in (("provider", read_text), ("options", read_text_map)):
         if found.get(key) is not None:
@@ -80,7 +80,7 @@ class DeletionVectorDescriptor(WireAction):
     size_in_bytes: int = optional("sizeInBytes", read_int32, 0)
     cardinality: int = optional("cardinality", read_size, 0)
     max_row_index: int | None = optional("maxRowIndex", read_size)
-    """The last dead row: not of the protocol, but Spark writes it, and reads it back."""
+    """The last dead row. The protocol does not define it, but Spark writes and reads it."""
 
     @property
     def unique_id(self) -> str:
@@ -103,7 +103,7 @@ class DeletionVectorDescriptor(WireAction):
 
 @dataclass(frozen=True, slots=True)
 class Metadata(WireAction):
-    """``metaData``: the table's schema, partitioning and properties. Replaces the previous one whole."""
+    """``metaData``: the table's schema, partitioning and properties. It replaces the previous one completely."""
 
     KEY: ClassVar[str] = "metaData"
     id: str = required("id", read_text)
@@ -119,7 +119,10 @@ class Metadata(WireAction):
 
 @dataclass(frozen=True, slots=True)
 class Protocol(WireAction):
-    """``protocol``: what a reader and a writer must understand. Feature lists iff the version is 3 / 7."""
+    """``protocol``: the features that readers and writers must support.
+
+    It has feature lists only at versions 3 and 7.
+    """
 
     KEY: ClassVar[str] = "protocol"
     min_reader_version: int = required("minReaderVersion", read_int32)
@@ -152,7 +155,7 @@ class AddFile(WireAction):
         return self.path, self.deletion_vector.unique_id if self.deletion_vector else None
 
     def removed(self, *, deletion_timestamp: int, data_change: bool) -> RemoveFile:
-        """The ``remove`` that undoes this add: echoes its deletion vector and row ids, as writers must."""
+        """The ``remove`` of this file. It repeats the deletion vector and row ids, as the protocol requires."""
         return RemoveFile(
             path=self.path,
             data_change=data_change,
@@ -277,14 +280,14 @@ class CommitInfo:
 
     @property
     def declared_actions(self) -> int | None:
-        """How many lines txlog said this commit has, itself included; None in foreign commits."""
+        """How many lines the commit has, this one included, according to txlog; None in commits of other writers."""
         own = self.fields.get("txlog")
         count = own.get("actions") if type(own) is dict else None
         return count if type(count) is int else None
 
     @property
     def net_files(self) -> tuple[int, int] | None:
-        """By how many files and bytes txlog said this commit changes the table; None where it could not tell."""
+        """By how many files and bytes the commit changes the table, according to txlog; None if it did not know."""
         own = self.fields.get("txlog")
         net = own.get("net") if type(own) is dict else None
         if type(net) is list and len(net) == 2 and type(net[0]) is int and type(net[1]) is int:

@@ -2,7 +2,7 @@
 
 In: a schema whose fields carry an id and a physical name in their metadata. Out: the same schema under the names of
 the files, or with ids and names for the fields that have none yet. A table without column mapping has one name for
-both, and everything here gives back what it was given. PROTOCOL.md, "Column Mapping".
+both, and all functions here return their input. PROTOCOL.md, "Column Mapping".
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PARQUET_FIELD_ID = b"PARQUET:field_id"
 """Arrow field metadata key that pyarrow writes to, and reads from, a Parquet file's field id."""
 
 MAPPING_PREFIX = "delta.columnMapping."
-"""What the keys of ids and physical names begin with, in field metadata."""
+"""The prefix of the keys of ids and physical names in field metadata."""
 
 _ID = "delta.columnMapping.id"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
@@ -49,7 +49,7 @@ _Change = Callable[[Field], Field]
 
 
 def mapping_mode(configuration: Mapping[str, str]) -> str:
-    """``"none"``, ``"name"`` or ``"id"``; a mode of the future as it is written."""
+    """``"none"``, ``"name"`` or ``"id"``; an unknown mode as it is written."""
     return configuration.get(MODE_KEY, "none").strip().lower()
 
 
@@ -68,7 +68,7 @@ def schema_of(metadata: Metadata) -> Struct:
 
 
 def physical_name(field: Field) -> str:
-    """What this column is called in files, statistics and partition values."""
+    """The name of this column in files, statistics and partition values."""
     name: str = field.metadata.get(_PHYSICAL_NAME, field.name)
     return name
 
@@ -84,14 +84,14 @@ def is_mapped(schema: Struct) -> bool:
 
 
 def physical_schema(schema: Struct) -> Struct:
-    """The same fields under their physical names, at every depth. The same object where nothing is mapped."""
+    """The same fields under their physical names, at every depth. Returns the same object if nothing is mapped."""
     if not is_mapped(schema):
         return schema
     return _each(schema, lambda field: replace(field, name=physical_name(field)))
 
 
 def physical_names(schema: Struct, columns: Iterable[str]) -> tuple[str, ...]:
-    """The physical names of some top-level columns; a name the schema lacks stays as it is."""
+    """The physical names of some top-level columns. A name that the schema lacks is returned unchanged."""
     by_name = {field.name: physical_name(field) for field in schema.fields}
     return tuple(by_name.get(name, name) for name in columns)
 
@@ -103,7 +103,7 @@ def physical_fields(schema: Struct, columns: Iterable[str]) -> dict[str, Field]:
 
 
 def physical_path(schema: Struct, path: tuple[str, ...]) -> tuple[str, ...]:
-    """The physical names that lead to the member of structs that ``path`` names. KeyError where there is none."""
+    """The physical names that lead to the member of structs that ``path`` names. Raises KeyError if there is none."""
     found = schema.find(path[0])
     if found is None:
         raise KeyError(path[0])
@@ -122,7 +122,7 @@ def file_schema(schema: Struct) -> pa.Schema:
 
 
 def without_metadata(schema: Struct, *prefixes: str) -> Struct:
-    """The schema without the field metadata whose keys begin so: what belongs to the table it came from."""
+    """The schema without the field metadata whose keys have these prefixes, which belongs to one table only."""
 
     def stripped(field: Field) -> Field:
         kept = {key: value for key, value in field.metadata.items() if not key.startswith(prefixes)}
@@ -204,7 +204,8 @@ def _checked_by_id(field: Field) -> Field:
 
 
 def _with_field_id(arrow: pa.Field, field: Field) -> pa.Field:
-    metadata: dict[bytes, Any] = {PARQUET_FIELD_ID: str(field_id(field)).encode()}
+    number = field_id(field)  # what is no column of the table, such as row ids, has none
+    metadata: dict[bytes, Any] = {} if number is None else {PARQUET_FIELD_ID: str(number).encode()}
     return pa.field(arrow.name, _type_with_field_ids(arrow.type, field.type), arrow.nullable, metadata)
 
 

@@ -1,8 +1,8 @@
-"""The bytes of one commit, ``N.json``, to its actions: strict about what a crash or a bug leaves behind.
+"""The bytes of one commit, ``N.json``, to its actions: strict about the traces of a crash or a bug.
 
 In: the whole object as bytes. Out: a ``Commit``, or ``CorruptLogError`` with file and line. An empty, torn or
-incomplete commit is never taken for a shorter one. Unknown actions and fields are ignored, as the protocol
-asks. Writing a commit is the business of ``log/proposal``. PROTOCOL.md, "Delta Log Entries".
+incomplete commit is never read as a shorter one. Unknown actions and fields are ignored, as the protocol
+asks. ``log/proposal`` writes commits. PROTOCOL.md, "Delta Log Entries".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ FILE_LINES = (b'{"add":', b'{"remove":', b'{"cdc":')
 PUT_BACK = (
     "cannot be read until a copy of the file is put back, from a backup or an object version that the store keeps"
 )
-"""What can be done about a damaged file of the log, in words that follow those of what cannot be read."""
+"""What to do about a damaged file of the log; appended to the error message."""
 _REPAIR = (
     f"The versions that build on this commit {PUT_BACK}. If it is the newest and there is no copy, stop all writers,"
     " delete it and the .crc file of its version, and write its rows again. `txlog verify` names every damaged file"
@@ -32,9 +32,9 @@ _REPAIR = (
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one file of the log may cost a reader before it is refused with ``CorruptLogError`` instead of read.
+    """Limits on what reading one file of the log may cost. A file above them is refused with ``CorruptLogError``.
 
-    They are far beyond what honest tables hold, and stand here alone:
+    They are far above what real tables need, and are defined only here:
 
     ===============================  ========================================================================
     ``commit_bytes``                 a commit, compacted commit, or V2 checkpoint in JSON
@@ -45,8 +45,8 @@ class Limits:
     ``checkpoint_memory(size)``      what such a file may decode to: 256 MiB, and 200 times its own size
     ===============================  ========================================================================
 
-    The memory of a checkpoint counts its values; a null takes none. What txlog writes is read back under these limits
-    before it is published.
+    The memory of a checkpoint counts its values; a null takes none. txlog reads back what it writes under these limits
+    before it publishes it.
 
     JSON nests at most 1,024 deep (orjson). A checkpoint is decoded 256 to 2,048 rows at a time, so that
     a dictionary that expands too much is detected after that many values.
@@ -70,9 +70,9 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """One version's actions, in the order of the file; ``commit_info`` stands apart and is not among them.
+    """One version's actions, in the order of the file; ``commit_info`` is not among them.
 
-    ``files_skipped`` is True where lines of data files were counted but not parsed. ``size_bytes`` is the
+    ``files_skipped`` is True if lines of data files were counted but not parsed. ``size_bytes`` is the
     size of the file.
     """
 
@@ -88,12 +88,12 @@ class Commit:
 
     @property
     def operation(self) -> str:
-        """The operation the writer named, for messages; ``"unknown"`` where it named none."""
+        """The operation that the writer named, for messages; ``"unknown"`` if it named none."""
         return (self.commit_info and self.commit_info.operation) or "unknown"
 
     @property
     def is_foreign(self) -> bool:
-        """Whether it does not say that txlog wrote it."""
+        """Whether another library wrote it, as far as its ``commitInfo`` says."""
         return self.commit_info is None or self.commit_info.declared_actions is None
 
     @property
@@ -160,8 +160,8 @@ def parse_actions(
 ) -> Iterator[Action | None]:
     """The actions of one newline-delimited file, a line each; None for an unknown or skipped one.
 
-    Serves commits, compacted commits and V2 checkpoints in JSON. Blank lines are passed over. Raises
-    ``CorruptLogError`` as `parse_commit` does; the last line is always parsed, since that is where a tear shows.
+    For commits, compacted commits and V2 checkpoints in JSON. Blank lines are ignored. Raises
+    ``CorruptLogError`` as `parse_commit` does; the last line is always parsed, since a torn file shows there.
     """
     _check_size(len(body), limits.commit_bytes, "bytes", name, version, table)
     lines = body.split(b"\n")
@@ -187,9 +187,9 @@ def parse_actions(
 
 
 def require_within(limits: Limits, body: bytes, version: int) -> None:
-    """Refuse a commit that is to be sent where `parse_commit` would refuse it for its size. Raises ``CorruptLogError``.
+    """Raise ``CorruptLogError`` for a commit to send that `parse_commit` would refuse for its size.
 
-    A commit that is smaller than the longest line allowed costs nothing: its lines are not looked for.
+    This costs nothing for a commit that is smaller than the longest allowed line: its lines are not searched.
     """
     name = commit_name(version)
     _check_size(len(body), limits.commit_bytes, "bytes", name, version, None)
@@ -213,7 +213,7 @@ def _too_long(line_bytes: int, limits: Limits) -> str | None:
 
 
 def _what_stands_there(line: bytes, *, is_last: bool) -> str:
-    """Why a line does not parse: lost by the disk, an interrupted write, or an edited file."""
+    """Why a line cannot be parsed: the disk lost it, a write was interrupted, or the file was edited."""
     text = line.rstrip(b"\0")
     if not text:
         return f"is {len(line)} zero bytes (the disk lost it, as in a power cut)"

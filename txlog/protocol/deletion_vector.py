@@ -1,8 +1,8 @@
-"""Deletion vectors: which rows of a data file are dead, from the bytes that say so.
+"""Deletion vectors: which rows of a data file are deleted, read from their bytes.
 
 In: a descriptor of the log, and the bytes it points at. Out: the dead positions, ascending, each checked to be a row
-of the file; or where those bytes are. Every size, checksum and count is checked: a vector that cannot be believed is
-a CorruptLogError, since without it deleted rows would come back. Nothing is read or written here.
+of the file; or where those bytes are. Every size, checksum and count is checked: a vector that fails a check is
+a CorruptLogError, since ignoring it would bring deleted rows back. Nothing is read or written here.
 PROTOCOL.md, "Deletion Vectors", "Deletion Vector Format".
 """
 
@@ -69,7 +69,7 @@ def block_size_bytes(descriptor: DeletionVectorDescriptor) -> int:
     """How many bytes, from the descriptor's offset on, `bitmap_in_block` needs. Raises CorruptLogError."""
     if descriptor.size_in_bytes < len(_MAGIC) or (descriptor.offset or 0) < 0:
         raise CorruptLogError(
-            f"a deletion vector cannot lie at offset {descriptor.offset} with {descriptor.size_in_bytes} bytes"
+            f"a deletion vector cannot be at offset {descriptor.offset} with {descriptor.size_in_bytes} bytes"
         )
     return _SIZE_BYTES + descriptor.size_in_bytes + _CHECKSUM_BYTES
 
@@ -106,7 +106,7 @@ def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int
         rows: Any = BitMap64.deserialize(bitmap[len(_MAGIC) :])
     except (ValueError, IndexError, OverflowError):
         raise CorruptLogError("a deletion vector holds no readable roaring bitmap") from None
-    # Counted before it is spelled out: a few bytes of runs can stand for billions of rows.
+    # Count before expanding: a few bytes of runs can encode billions of rows.
     if len(rows) != descriptor.cardinality:
         raise CorruptLogError(f"a deletion vector marks {len(rows)} rows, the log counts {descriptor.cardinality}")
     if rows and rows.max() >= num_rows:
@@ -115,11 +115,25 @@ def dead_rows(bitmap: bytes, descriptor: DeletionVectorDescriptor, num_rows: int
 
 
 def _z85_bytes(text: str) -> bytes:
-    """Z85 (ZeroMQ RFC 32): five characters for four bytes. The standard library has its twin in another alphabet."""
+    """Z85 (ZeroMQ RFC 32): five characters for four bytes.
+
+    The standard library has the same code with another alphabet.
+    """
     encoded = text.encode("ascii", "replace")
     if len(encoded) % 5 or encoded.strip(_Z85):
         raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85")
+    # No number of 32 bits begins with "#": writers in Rust pad the last group by one for each byte that it lacks.
+    last = encoded[-5:]
+    lacking = len(last) - len(last.lstrip(b"#"))
+    if 0 < lacking < len(last) - 1:
+        encoded = encoded[:-5] + last.replace(b"#", b"0", lacking)
+    else:
+        lacking = 0
     try:
-        return base64.b85decode(encoded.translate(_TO_B85))
+        decoded = base64.b85decode(encoded.translate(_TO_B85))
     except ValueError:
         raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85") from None
+    start = len(decoded) - len(decoded[-4:])
+    if any(decoded[start : start + lacking]):
+        raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85")
+    return decoded[:start] + decoded[start + lacking :]

@@ -1,74 +1,98 @@
-"""Table features: what a table demands of readers and writers, by name, and which of it this release can do.
+"""Table features: what a table requires of readers and writers, by name, and what this release supports.
 
-In: the ``protocol`` action, and the metadata that tells whether a feature is in use. Out: silence, or an
-UnsupportedFeatureError naming every feature in the way, before anything is written; and the protocol a new or
+In: the ``protocol`` action, and the metadata, which shows whether a feature is in use. Out: nothing, or an
+UnsupportedFeatureError naming every unsupported feature before anything is written; and the protocol that a new or
 changed table needs. PROTOCOL.md, "Table Features", "Valid Feature Names in Table Features", "Reader/Writer Version
 Requirements".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import dataclass
 from enum import Enum
 
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.protocol.actions import Metadata, Protocol
 from txlog.protocol.column_mapping import mapping_mode
+from txlog.protocol.feature_usage import Usage
 from txlog.protocol.properties import CONSTRAINT_PREFIX, FEATURE_PREFIX, TableProperties
-from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Array, DataType, Map, Struct, parse_schema
-from txlog.protocol.type_widening import TYPE_CHANGES_KEY, unknown_changes
+from txlog.protocol.schema import TIMESTAMP_NTZ, VARIANT, Struct
+from txlog.protocol.type_widening import unknown_changes
 
-__all__ = ["check_can_read", "check_can_write", "protocol_for", "upgraded_for"]
+__all__ = [
+    "check_can_move_rows",
+    "check_can_read",
+    "check_can_tend",
+    "check_can_write",
+    "merged",
+    "protocol_for",
+    "upgraded_for",
+]
 
 READER_FEATURES_VERSION = 3
 WRITER_FEATURES_VERSION = 7
 
 
 def check_can_read(protocol: Protocol, metadata: Metadata) -> None:
-    """Raise UnsupportedFeatureError naming what this table demands of readers and txlog cannot do.
+    """Raise UnsupportedFeatureError naming the features that readers of this table need and txlog lacks.
 
-    CorruptLogError where the protocol action contradicts itself.
+    Raises CorruptLogError if the protocol action contradicts itself.
     """
-    _check_can_read(protocol, _Usage.of(metadata))
+    _check_can_read(protocol, Usage.of(metadata))
 
 
 def check_can_write(protocol: Protocol, metadata: Metadata) -> None:
-    """Raise UnsupportedFeatureError naming what this table demands of writers and txlog cannot do.
+    """Raise UnsupportedFeatureError naming the features that writers of this table need and txlog lacks.
 
-    A writer must read too. A feature that is merely listed, or that a legacy writer version implies, is no
-    hindrance where the protocol gives duties only to its use and the metadata shows none; constraints, generated
-    columns and the like that do stand in the metadata hinder whether or not the protocol lists them.
+    A writer must also read. A feature that is only listed, or implied by a legacy writer version, is accepted if the
+    protocol requires something only of tables that use it, and the metadata shows no use. Constraints, generated
+    columns and similar features in the metadata are refused whether or not the protocol lists them.
     """
-    usage = _Usage.of(metadata)
+    _check_can_change(protocol, metadata, "write", set())
+
+
+def check_can_move_rows(protocol: Protocol, metadata: Metadata) -> None:
+    """The same for a commit that makes no new rows, such as a compaction: rules for new rows do not apply to it."""
+    _check_can_change(protocol, metadata, "rewrite files of", _RULES_OF_NEW_ROWS)
+
+
+def check_can_tend(protocol: Protocol, metadata: Metadata) -> None:
+    """The same for a commit that makes no new data file, such as a vacuum: rules of new files do not hinder it."""
+    _check_can_change(protocol, metadata, "maintain", _RULES_OF_NEW_FILES)
+
+
+def _check_can_change(protocol: Protocol, metadata: Metadata, what: str, kept: Set[str]) -> None:
+    """``kept`` are features whose requirements the change meets by itself."""
+    usage = Usage.of(metadata)
     _check_can_read(protocol, usage)
     if protocol.min_writer_version > WRITER_FEATURES_VERSION:
         raise _version_error("writer", protocol.min_writer_version, WRITER_FEATURES_VERSION)
     present = (feature.name for feature in _FEATURES if feature.write is _Can.UNLESS_USED and feature.used(usage))
     names = dict.fromkeys((*_writer_features(protocol), *present))
-    refused = [name for name in names if not _allowed(name, usage, reading=False)]
+    refused = [name for name in names if name not in kept and not _allowed(name, usage, reading=False)]
     if refused:
-        raise _feature_error("write", refused, usage)
+        raise _feature_error(what, refused, usage)
     _check_properties(metadata.configuration)
 
 
 def protocol_for(schema: Struct, properties: Mapping[str, str]) -> Protocol:
     """The protocol of a new table: reader 1, writer 2 unless schema or (validated) properties need more.
 
-    ``delta.minReaderVersion``, ``delta.minWriterVersion`` and ``delta.feature.<name>`` = ``supported`` ask for
-    more explicitly. Raises UnsupportedFeatureError naming a feature txlog could not write.
+    ``delta.minReaderVersion``, ``delta.minWriterVersion`` and ``delta.feature.<name>`` = ``supported`` ask
+    for more. Raises UnsupportedFeatureError naming a feature txlog could not write.
     """
-    usage = _Usage(schema, properties)
+    usage = Usage(schema, properties)
     return _minimal(("appendOnly", "invariants", *_needed(usage)), (), *_floor(usage))
 
 
 def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, str]) -> Protocol | None:
-    """The protocol this table needs for a changed schema or properties; None where it has all that is needed.
+    """The protocol this table needs for a changed schema or properties; None if its own protocol suffices.
 
-    Nothing is ever dropped. Raises UnsupportedFeatureError naming a feature txlog could not write.
+    Nothing is ever removed. Raises UnsupportedFeatureError naming a feature txlog could not write.
     """
     _check_shape(protocol)
-    usage = _Usage(schema, properties)
+    usage = Usage(schema, properties)
     for_readers = _reader_features(protocol)
     held = (*_writer_features(protocol), *for_readers)
     missing = [name for name in _needed(usage) if name not in held and f"{name}-preview" not in held]
@@ -83,7 +107,19 @@ def upgraded_for(protocol: Protocol, schema: Struct, properties: Mapping[str, st
     )
 
 
-# --- what is known of each feature ------------------------------------------------------------------------------
+def merged(one: Protocol, other: Protocol) -> Protocol:
+    """The lowest protocol that has every feature of both; ``one`` itself where it has them all."""
+    writer = dict.fromkeys((*_writer_features(one), *_writer_features(other)))
+    reader = dict.fromkeys((*_reader_features(one), *_reader_features(other)))
+    least_reader = max(one.min_reader_version, other.min_reader_version)
+    least_writer = max(one.min_writer_version, other.min_writer_version)
+    has_all = {*writer} == {*_writer_features(one)} and {*reader} == {*_reader_features(one)}
+    if has_all and (least_reader, least_writer) == (one.min_reader_version, one.min_writer_version):
+        return one
+    return _minimal((*writer, *reader), reader, least_reader, least_writer)
+
+
+# --- the features ------------------------------------------------------------------------------
 
 
 class _Can(Enum):
@@ -93,57 +129,15 @@ class _Can(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class _Usage:
-    """The metadata that shows which features are in use."""
-
-    schema: Struct
-    configuration: Mapping[str, str]
-
-    @classmethod
-    def of(cls, metadata: Metadata) -> _Usage:
-        """Parses the schema only where its text could hold something that matters: this runs at every commit."""
-        matters = any(marker in metadata.schema_string for marker in _SCHEMA_MARKERS)
-        schema = parse_schema(metadata.schema_string) if matters else Struct(())
-        return cls(schema, metadata.configuration)
-
-    def has_type(self, wanted: DataType) -> bool:
-        return any(data_type == wanted for data_type, _ in _walk(self.schema))
-
-    def marked(self, marker: str) -> bool:
-        """Whether some column, at any depth, has field metadata whose key starts with ``marker``."""
-        return any(key.startswith(marker) for _, metadata in _walk(self.schema) for key in metadata)
-
-    def enabled(self, key: str) -> bool:
-        """Whether a boolean property is on. Text that is no boolean counts as on: it may be to its writer."""
-        return self.configuration.get(key, "false").strip().lower() != "false"
-
-
-def _walk(data_type: DataType) -> Iterator[tuple[DataType, Mapping[str, object]]]:
-    match data_type:
-        case Struct(fields):
-            for member in fields:
-                yield member.type, member.metadata
-                yield from _walk(member.type)
-        case Array(element):
-            yield element, {}
-            yield from _walk(element)
-        case Map(key, value):
-            yield key, {}
-            yield value, {}
-            yield from _walk(key)
-            yield from _walk(value)
-
-
-@dataclass(frozen=True, slots=True)
 class _Feature:
-    """``legacy``: the (reader, writer) versions that imply it. ``needed_by``: where its use shows, for messages.
+    """``legacy``: the (reader, writer) versions that imply it. ``needed_by``: where its use is visible, for messages.
 
-    ``requires``: features that must be there too.
+    ``requires``: other features that it needs.
     """
 
     name: str
     write: _Can
-    used: Callable[[_Usage], bool]
+    used: Callable[[Usage], bool]
     needed_by: str = ""
     read: _Can = _Can.YES
     requires: tuple[str, ...] = ()
@@ -151,44 +145,35 @@ class _Feature:
     legacy: tuple[int, int] | None = None
 
 
-def _never(usage: _Usage) -> bool:
+def _never(usage: Usage) -> bool:
     return False
 
 
-def _property(key: str) -> Callable[[_Usage], bool]:
+def _property(key: str) -> Callable[[Usage], bool]:
     return lambda usage: usage.enabled(key)
 
 
-def _mark(marker: str) -> Callable[[_Usage], bool]:
+def _mark(marker: str) -> Callable[[Usage], bool]:
     return lambda usage: usage.marked(marker)
 
 
-def _has_constraints(usage: _Usage) -> bool:
+def _has_constraints(usage: Usage) -> bool:
     return any(key.startswith(CONSTRAINT_PREFIX) for key in usage.configuration)
 
 
-def _has_variants(usage: _Usage) -> bool:
+def _has_variants(usage: Usage) -> bool:
     return usage.has_type(VARIANT)
 
 
-def _uses_v2_checkpoints(usage: _Usage) -> bool:
+def _uses_v2_checkpoints(usage: Usage) -> bool:
     return usage.configuration.get("delta.checkpointPolicy", "classic").strip().lower() == "v2"
 
 
-def _maps_columns(usage: _Usage) -> bool:
+def _maps_columns(usage: Usage) -> bool:
     return mapping_mode(usage.configuration) != "none"
 
 
 _YES, _UNLESS_USED, _NO = _Can.YES, _Can.UNLESS_USED, _Can.NO
-_SCHEMA_MARKERS = (
-    "delta.invariants",
-    "delta.generationExpression",
-    "delta.identity.",
-    "CURRENT_DEFAULT",
-    "timestamp_ntz",
-    "variant",
-    TYPE_CHANGES_KEY,
-)
 
 _FEATURES: tuple[_Feature, ...] = (
     _Feature("appendOnly", _YES, _property("delta.appendOnly"), legacy=(1, 2)),
@@ -221,7 +206,7 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("domainMetadata", _YES, _never),
     _Feature("inCommitTimestamp", _YES, _property("delta.enableInCommitTimestamps")),
     _Feature("rowTracking", _YES, _property("delta.enableRowTracking"), requires=("domainMetadata",)),
-    # Merely supporting these obliges a writer (statistics of clustering columns, ...), in use or not.
+    # Supporting these obliges a writer even if they are not in use (statistics of clustering columns, ...).
     _Feature("clustering", _NO, _never),
     _Feature("icebergCompatV1", _NO, _property("delta.enableIcebergCompatV1"), "delta.enableIcebergCompatV1"),
     _Feature("icebergCompatV2", _NO, _property("delta.enableIcebergCompatV2"), "delta.enableIcebergCompatV2"),
@@ -251,7 +236,16 @@ _FEATURES: tuple[_Feature, ...] = (
         is_reader_feature=True,
     ),
 )
-"""What is not here is refused by the name the table gives it, as every feature of the future must be."""
+"""Every other feature is refused by the name that the table gives it, as the protocol requires for unknown ones."""
+
+_RULES_OF_NEW_ROWS = {"invariants", "checkConstraints", "generatedColumns", "identityColumns", "allowColumnDefaults"}
+"""These constrain rows when they are first written. A row that moves to another file meets them already."""
+
+_RULES_OF_NEW_FILES = _RULES_OF_NEW_ROWS | {
+    *("variantType", "variantType-preview", "clustering", "checkpointProtection"),
+    *("icebergCompatV1", "icebergCompatV2", "icebergCompatV3", "materializePartitionColumns"),
+}
+"""What these demand concerns rows when they are written, new data files, or the clean-up of the log."""
 
 _BY_NAME = {feature.name: feature for feature in _FEATURES}
 _UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableChangeDataFeed")
@@ -260,7 +254,7 @@ _UNSAFE_TO_GUESS = ("delta.appendOnly", "delta.isolationLevel", "delta.enableCha
 # --- what a protocol holds and what a table needs -----------------------------------------------------------------
 
 
-def _check_can_read(protocol: Protocol, usage: _Usage) -> None:
+def _check_can_read(protocol: Protocol, usage: Usage) -> None:
     _check_shape(protocol)
     if protocol.min_reader_version > READER_FEATURES_VERSION:
         raise _version_error("reader", protocol.min_reader_version, READER_FEATURES_VERSION)
@@ -295,7 +289,7 @@ def _check_properties(configuration: Mapping[str, str]) -> None:
 
 
 def _check_shape(protocol: Protocol) -> None:
-    """PROTOCOL.md, "Table Features": the lists stand exactly at reader version 3 and writer version 7."""
+    """PROTOCOL.md, "Table Features": feature lists exist exactly at reader version 3 and writer version 7."""
     reader, writer = protocol.min_reader_version, protocol.min_writer_version
     wrong = None
     if reader < 1 or writer < 1:
@@ -332,7 +326,7 @@ def _writer_features(protocol: Protocol) -> tuple[str, ...]:
     )
 
 
-def _allowed(name: str, usage: _Usage, *, reading: bool) -> bool:
+def _allowed(name: str, usage: Usage, *, reading: bool) -> bool:
     feature = _BY_NAME.get(name)
     if feature is None:
         return False
@@ -340,7 +334,7 @@ def _allowed(name: str, usage: _Usage, *, reading: bool) -> bool:
     return can is _Can.YES or (can is _Can.UNLESS_USED and not feature.used(usage))
 
 
-def _needed(usage: _Usage) -> tuple[str, ...]:
+def _needed(usage: Usage) -> tuple[str, ...]:
     """The features in use or asked for by ``delta.feature.*``, all of which must be ones txlog can write."""
     asked = [key.removeprefix(FEATURE_PREFIX) for key in usage.configuration if key.startswith(FEATURE_PREFIX)]
     by_fold = {name.lower(): name for name in _BY_NAME}
@@ -353,8 +347,11 @@ def _needed(usage: _Usage) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _floor(usage: _Usage) -> tuple[int, int]:
-    """The versions asked for explicitly. InvalidInputError where they are no numbers (validate has seen to that)."""
+def _floor(usage: Usage) -> tuple[int, int]:
+    """The versions that properties ask for.
+
+    Raises InvalidInputError if they are no numbers; ``validate`` checks that.
+    """
     found = []
     for key in ("delta.minReaderVersion", "delta.minWriterVersion"):
         text = usage.configuration.get(key, "1").strip()
@@ -373,9 +370,9 @@ def _floor(usage: _Usage) -> tuple[int, int]:
 
 
 def _minimal(names: Iterable[str], for_readers: Iterable[str], reader: int, writer: int) -> Protocol:
-    """The lowest protocol at or above these versions that holds these features: legacy versions, else lists.
+    """The lowest protocol at or above these versions that has these features: legacy versions if possible, else lists.
 
-    ``for_readers`` are those already known to be reader features (some may be foreign to this release).
+    ``for_readers`` are known reader features; this release may not know all of them.
     """
     features = dict.fromkeys(names)
     legacy = [feature.legacy for feature in map(_BY_NAME.get, features) if feature and feature.legacy]
@@ -384,7 +381,7 @@ def _minimal(names: Iterable[str], for_readers: Iterable[str], reader: int, writ
     if len(legacy) == len(features) and implied_writer < WRITER_FEATURES_VERSION:
         return Protocol(implied_reader, implied_writer)
     if writer < WRITER_FEATURES_VERSION:
-        # Going to lists must keep what the version number stood for.
+        # The lists must keep the features that the version number implied.
         features = dict.fromkeys((*_writer_features(Protocol(reader, writer)), *features))
     listed_for_readers = {*for_readers, *filter(_is_reader_feature, features)}
     if reader < READER_FEATURES_VERSION and all(_BY_NAME[name].legacy for name in listed_for_readers):
@@ -399,7 +396,7 @@ def _is_reader_feature(name: str) -> bool:
     return feature is not None and feature.is_reader_feature
 
 
-def _feature_error(action: str, names: Iterable[str], usage: _Usage) -> UnsupportedFeatureError:
+def _feature_error(action: str, names: Iterable[str], usage: Usage) -> UnsupportedFeatureError:
     shown = []
     for name in names:
         feature = _BY_NAME.get(name)

@@ -1,7 +1,7 @@
-"""The names of everything directly under ``_delta_log/``: how each is written and how it is told apart.
+"""The names of everything directly under ``_delta_log/``: how each is written and recognized.
 
-In: versions, part numbers, or one listed name. Out: a name, or a ``LogFile`` saying what the name stands
-for. PROTOCOL.md, "File Types" ("Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File").
+In: versions, part numbers, or one listed name. Out: a name, or a ``LogFile`` that says what it names. PROTOCOL.md,
+"File Types" ("Delta Log Entries", "Checkpoints", "Log Compaction Files", "Version Checksum File").
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ SIDECARS = "_sidecars"
 
 
 class LogFileKind(enum.Enum):
-    """What a name under the log stands for. Every kind but COMMIT may be absent from a correct log."""
+    """The kind of a file of the log. Every kind but COMMIT may be absent from a correct log."""
 
     COMMIT = "commit"
     COMPACTED = "compacted"
@@ -51,9 +51,9 @@ _CHECKPOINT_KINDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """One recognised name. ``version`` is the newest version the file speaks of.
+    """One recognized name. ``version`` is the newest version that the file covers.
 
-    ``first_version`` differs from it for a compacted file only. ``part`` runs from 1 to ``parts``.
+    ``first_version`` differs from it only for a compacted file. ``part`` runs from 1 to ``parts``.
     """
 
     kind: LogFileKind
@@ -101,7 +101,7 @@ _COMPACTED = re.compile(r"(\d{20})\.compacted\.json\Z", re.ASCII)
 
 
 def parse_log_name(name: str) -> LogFile | None:
-    """What ``name`` stands for, or None for a name the protocol does not know (a reader ignores it)."""
+    """The file that ``name`` names; None for a name that the protocol does not define, which readers ignore."""
     digits, dot, rest = name[:20], name[20:21], name[21:]
     if dot != "." or len(digits) != 20 or not (digits.isascii() and digits.isdigit()):
         return None

@@ -1,7 +1,7 @@
 """Partition values as text: the strings of ``add.partitionValues``, to and from typed values.
 
 In: Arrow arrays or Python values of one partition column. Out: text exactly as Spark writes it, null and empty
-both as None; and back. The text is the truth about a file's partition; its directory (``paths``) is not.
+both as None; and back. The text decides which partition a file belongs to; its directory (``paths``) does not.
 PROTOCOL.md, "Partition Value Serialization".
 """
 
@@ -11,7 +11,7 @@ import datetime
 import decimal
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -20,11 +20,17 @@ from txlog.arrow.arrays import array_of
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Field, Primitive, type_name, type_to_arrow
 
-__all__ = ["decode", "decode_array", "encode", "encode_array", "partition_key", "problem_of"]
+__all__ = ["decode", "decode_array", "encode", "encode_array", "partition_key", "partitioning_text", "problem_of"]
 
 _DAYS = (-719_162, 2_932_896)
-"""0001-01-01 and 9999-12-31, days since the epoch: outside, no two engines agree on the text."""
+"""0001-01-01 and 9999-12-31, days since the epoch: outside of them, engines do not agree on the text."""
 _MICROS = (_DAYS[0] * 86_400_000_000, (_DAYS[1] + 1) * 86_400_000_000 - 1)
+
+
+def partitioning_text(columns: Iterable[str]) -> str:
+    """How an error says by which columns a table is partitioned: ``partitioned by day``, or ``not partitioned``."""
+    names = ", ".join(columns)
+    return f"partitioned by {names}" if names else "not partitioned"
 
 
 # --- values to text -----------------------------------------------------------------------------------------------
@@ -51,7 +57,7 @@ def encode_array(values: pa.Array, data_type: DataType, *, column: str = "the pa
     """
     typed = _cast(_whole(values), _arrow_type(data_type, column), data_type, column)
     if isinstance(data_type, Decimal):
-        return _each_distinct(typed, lambda value: format(value, "f"))  # Arrow would write zero as 0E-18
+        return _each_distinct(typed, lambda value: format(value, "f"))  # Arrow writes zero as 0E-18
     name = data_type.name if isinstance(data_type, Primitive) else ""
     if name in ("string", "binary"):
         return _null_where_empty(_cast(typed, pa.string(), data_type, column))
@@ -121,7 +127,7 @@ def _timestamp_texts(texts: pa.Array, *, with_zone: bool) -> pa.Array:
 
 
 def _java_text(text: str, *, single: bool) -> str:
-    """What Java's ``Float.toString`` / ``Double.toString`` gives, from the shortest decimal that reads back equal.
+    """The result of Java's ``Float.toString`` / ``Double.toString``, from the shortest decimal that reads back equal.
 
     Java writes plain decimals from 1e-3 to 1e7 and ``d.dddE±x`` outside, always with a digit after the point.
     Minus zero loses its sign, as it does in Spark before it partitions.
@@ -143,7 +149,7 @@ def _java_text(text: str, *, single: bool) -> str:
 
 
 def _second_digit(text: str, digits: tuple[int, ...], exponent: int, *, single: bool) -> tuple[tuple[int, ...], int]:
-    """Java shows two digits at least, and picks the two that come closest: 4.9E-324 where Python says 5e-324."""
+    """Java writes at least two digits, the two that come closest: 4.9E-324 for Python's 5e-324."""
     value = _as_single(float(text)) if single else float(text)
     closest = f"{abs(value):.1e}"
     if (_as_single(float(closest)) if single else float(closest)) != abs(value):
@@ -188,16 +194,16 @@ def decode(
 
 
 def partition_key(values: Mapping[str, str | None], fields: Mapping[str, Field]) -> tuple[str | None, ...]:
-    """A partition's name: its values in the order of ``fields``, each in the one spelling that txlog and Spark write.
+    """A partition's name: its values in the order of ``fields``, each spelled as txlog and Spark write it.
 
-    Other writers may spell a value otherwise, such as a timestamp without a zone. ``fields`` are the table's partition
-    columns by the names that the log has for them; a value that is not there is null.
+    Other writers may spell a value differently, such as a timestamp without a zone. ``fields`` are the table's
+    partition columns by their names in the log; an absent value is null.
     """
     return tuple(canonical_text(values.get(name), field.type) for name, field in fields.items())
 
 
 def canonical_text(text: str | None, data_type: DataType) -> str | None:
-    """A partition value's text in the one spelling that `encode` gives; one that nobody can read stays as it is."""
+    """A partition value's text in the spelling that `encode` gives. An unreadable one is returned unchanged."""
     if not text or data_type in _SPELLED_ONE_WAY:
         return text or None
     try:
@@ -207,7 +213,7 @@ def canonical_text(text: str | None, data_type: DataType) -> str | None:
 
 
 def problem_of(values: Mapping[str, str | None], fields: Mapping[str, Field]) -> str | None:
-    """Why a file cannot have these ``partitionValues``, worded to follow the file's name; None where it can.
+    """Why a file cannot have these ``partitionValues``, as a phrase to follow the file's name; None if it can.
 
     ``fields`` are the table's partition columns by the names that the log has for them.
     """

@@ -1,7 +1,7 @@
 """Paths of data files: the Hive-style directory of a partition, and the URI text of ``add.path``.
 
-Three forms, never mixed: *partition text* ("US/East"), *path* ("region=US%2FEast/part-0.parquet": what the store
-is asked for) and *URI text* ("region=US%252FEast/part-0.parquet": what the log holds). Writing escapes twice,
+Three forms, never mixed: *partition text* ("US/East"), *path* ("region=US%2FEast/part-0.parquet", as
+stores take it) and *URI text* ("region=US%252FEast/part-0.parquet", as the log holds it). Writing escapes twice,
 reading decodes once. PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
 """
 
@@ -29,23 +29,23 @@ __all__ = [
 ]
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-"""The directory name that stands for a null (or empty) partition value."""
+"""The directory name of a null (or empty) partition value."""
 
 _NAME_BYTES_MAX = 200
-"""One directory name: file systems allow 255 bytes, and some keep a suffix of their own."""
+"""One directory name: file systems allow 255 bytes, and some add a suffix."""
 _DIRECTORY_BYTES_MAX = 600
-"""All of them: an object's key, with the table's prefix and the file's name, is 1,024 bytes at most."""
+"""All of them together: an object's key, with the table's prefix and the file's name, has at most 1,024 bytes."""
 
 _HIVE_ESCAPED = {code: f"%{code:02X}" for code in (*range(0x20), 0x7F, *b"\"#%'*/:=?\\{[]^")}
 _URI_UNESCAPED = "/-_.!~*'(),;$&+=@"
-"""Besides letters and digits. A colon is legal but could be read as the end of a scheme."""
+"""Characters besides letters and digits. A colon is legal but could be read as the end of a scheme."""
 
 _UNIT = r"[A-Za-z0-9\-_.!~*'(),;$&+=@]|%(?:[01][0-9A-F]|2[0235]|3[ACEF]|5[B-E]|60|7[BCDF]|[89A-F][0-9A-F])"
 _CANONICAL = rf"(?:{_UNIT})(?:{_UNIT}|/)*"
-"""A relative path as `encode_path` writes it: nothing is escaped that need not be."""
+"""A relative path as `encode_path` writes it: only what must be escaped is."""
 _CANONICAL_PATH = re.compile(_CANONICAL)
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.=-]*(?:/[A-Za-z0-9][A-Za-z0-9_.=-]*)*")
-"""What nearly every path is: relative, nothing escaped, no segment that could be anything but a name of a file."""
+"""Nearly every path matches: relative, nothing escaped, no segment with a special meaning."""
 _NEEDS_NO_ESCAPE = re.compile(rf"[A-Za-z0-9{re.escape(_URI_UNESCAPED)}]*")
 _ABSOLUTE = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(/.*)", re.DOTALL)
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
@@ -55,10 +55,10 @@ _SAME_SCHEME = {"s3a": "s3", "s3n": "s3"}
 
 
 def is_hidden(path: str, partition_columns: Iterable[str] = ()) -> bool:
-    """Whether a vacuum leaves a path alone, as Delta's does: the log, staging, files in progress, Iceberg metadata.
+    """Whether a vacuum skips a path, as Delta's does: the log, staging, files in progress, Iceberg metadata.
 
-    Hidden is what has a segment that begins with ``_`` or ``.``, or is called ``metadata``; but not change data, bloom
-    filter indexes, and the directories of partition columns whose (physical) names begin so.
+    A path is hidden if one of its segments begins with ``_`` or ``.``, or is ``metadata``. Change data, bloom filter
+    indexes, and directories of partition columns whose (physical) names begin this way are not hidden.
     """
     columns = tuple(f"{name}=" for name in partition_columns)
     return any(
@@ -74,9 +74,9 @@ def is_hidden(path: str, partition_columns: Iterable[str] = ()) -> bool:
 def partition_directory(partition_values: Mapping[str, str | None]) -> str:
     """The directory for files of this partition, ``"year=2024/city=S%C3.."`` as a path; ``""`` for no partition.
 
-    ``partition_values`` is column -> text (`partition_values.encode`), in the table's order. Where the names
-    would be too long for a file system or an object key, a digest of them takes their place: readers go by
-    ``partitionValues``, never by the directory.
+    ``partition_values`` is column -> text (`partition_values.encode`), in the table's order. If the names would
+    be too long for a file system or an object key, a digest replaces them: readers use ``partitionValues``, never the
+    directory.
     """
     names = [f"{_hive_escape(column)}={_hive_escape(text or HIVE_NULL)}" for column, text in partition_values.items()]
     directory = "/".join(names)
@@ -104,7 +104,7 @@ def _hive_escape(text: str) -> str:
 class DataPath:
     """A decoded path. Relative to the table's root, or absolute: then it starts with ``/``.
 
-    ``scheme`` ("s3", "file"; lower case) and ``authority`` (bucket, host) are None and "" where the log names none.
+    ``scheme`` ("s3", "file"; lower case) and ``authority`` (bucket, host) are None and "" if the log names none.
     The caller that opens an absolute path decides whether it may leave the table's root.
     """
 
@@ -120,7 +120,7 @@ class DataPath:
 def resolve_data_path(uri_text: str) -> DataPath:
     """The path that ``add.path`` (or remove, cdc) names, decoded exactly once and safe to join to a root.
 
-    Raises CorruptLogError for what no writer may produce: empty, ``.`` or ``..`` segments, control characters,
+    Raises CorruptLogError for paths that no writer may produce: empty, ``.`` or ``..`` segments, control characters,
     backslashes, a path into ``_delta_log``, a query or fragment, escapes that are malformed or not UTF-8.
     """
     if _PLAIN_PATH.fullmatch(uri_text):
@@ -133,7 +133,7 @@ def resolve_data_path(uri_text: str) -> DataPath:
 
 
 def path_below(root_uri: str, found: DataPath) -> str | None:
-    """The path relative to a table's root (a local path or a URI, not escaped); None where it lies elsewhere."""
+    """The path relative to a table's root (a local path or a URI, not escaped); None if it is elsewhere."""
     if found.is_relative:
         return found.path
     scheme, separator, rest = root_uri.partition("://")
@@ -150,7 +150,7 @@ def canonical_path(uri_text: str) -> str:
     """One spelling for all URI texts of the same file, to compare an ``add`` with a ``remove``.
 
     ``/x``, ``file:/x`` and ``file:///x`` are one file, as are ``s3a://b/k`` and ``s3://b/k``, and any two ways to
-    escape the same characters. Raises CorruptLogError where the text cannot be decoded.
+    escape the same characters. Raises CorruptLogError if the text cannot be decoded.
     """
     if _PLAIN_PATH.fullmatch(uri_text) or _CANONICAL_PATH.fullmatch(uri_text):
         return uri_text
@@ -162,7 +162,8 @@ def canonical_path(uri_text: str) -> str:
 
 
 def canonical_paths(uri_texts: pa.Array) -> pa.Array:
-    """`canonical_path` of a whole array (``pa.string()``, no nulls); those that are canonical cost no Python."""
+    """`canonical_path` of a whole array (``pa.string()``, no nulls); paths that are canonical already cost no Python
+    code."""
     import pyarrow.compute as pc
 
     if isinstance(uri_texts, pa.ChunkedArray):

@@ -1,9 +1,10 @@
-"""Table properties: the keys of ``metaData.configuration``, what each may hold, and what it means when absent.
+"""Table properties: the keys of ``metaData.configuration``, their valid values, and their defaults.
 
-In: a map of text to text, ours to check or another writer's to read. Out: the same map with known spellings
-(``validate``), or typed values (``TableProperties``). What is being *written* is checked strictly. What others
-wrote is read leniently: an unreadable value counts as absent and stays known in ``TableProperties.unreadable``, so
-that ``features`` can refuse to write where the default might be unsafe. PROTOCOL.md, "Table Properties".
+In: a map of strings to strings, either to check before we write it or as another writer wrote it. Out: the same map
+with known spellings (``validate``), or typed values (``TableProperties``). Values to *write* are checked strictly.
+Values that others wrote are read leniently: an unreadable one counts as absent and is kept in
+``TableProperties.unreadable``, so that ``features`` can refuse to write if the default might be unsafe. PROTOCOL.md,
+"Table Properties".
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = [
 CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
-"""Set to true, a log retention below a day is meant."""
+"""If true, a log retention below a day is intended."""
 
 SECOND_MS = 1_000
 DAY_MS = 86_400 * SECOND_MS
@@ -47,10 +48,11 @@ T = TypeVar("T")
 class TableProperties:
     """The properties txlog acts on, typed, with Delta's defaults where they are absent or unreadable.
 
-    Durations are milliseconds, sizes bytes. None means "not set": whoever acts on it has a rule of its own.
+    Durations are in milliseconds, sizes in bytes. None means "not set": the code that uses it decides what to do.
     """
 
     append_only: bool = False
+    auto_compact: bool = False
     isolation_level: str = "WriteSerializable"
     checkpoint_interval: int | None = None
     checkpoint_policy: str = "classic"
@@ -79,7 +81,7 @@ class TableProperties:
 
     @classmethod
     def of(cls, configuration: Mapping[str, str]) -> TableProperties:
-        """Read ``metaData.configuration``, whoever wrote it. Never raises."""
+        """Read ``metaData.configuration`` of any writer. Never raises."""
         found: dict[str, Any] = {}
         unreadable: dict[str, str] = {}
         for name, key in _ATTRIBUTES.items():
@@ -94,14 +96,14 @@ class TableProperties:
 
 
 def validate(properties: Mapping[str, object]) -> dict[str, str]:
-    """Check properties somebody asks us to write; returns them as text, in Delta's own spelling.
+    """Check properties that a caller wants to set. Returns them as strings, in Delta's spelling.
 
     Keys under ``delta.`` are matched whatever their case (Spark lower-cases options) and must be known; all other
-    keys are the user's own. Booleans and integers are taken as well as text. Raises InvalidInputError naming the
+    keys are the user's own. Values may be strings, booleans or integers. Raises InvalidInputError naming the
     key, the value and what was expected.
     """
     if not isinstance(properties, Mapping):
-        raise InvalidInputError(f"properties are a mapping of texts, not {described(properties)}")
+        raise InvalidInputError(f"properties must be a mapping of strings, not {described(properties)}")
     checked: dict[str, str] = {}
     for given, value in properties.items():
         key = _known_spelling(given)
@@ -112,7 +114,7 @@ def validate(properties: Mapping[str, object]) -> dict[str, str]:
 
 
 def stored(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that belong in ``metaData``: those that only steer the protocol action are left out."""
+    """The properties that belong in ``metaData``: those that only affect the protocol action are left out."""
     return {
         key: value
         for key, value in properties.items()
@@ -136,7 +138,7 @@ def parse_interval_ms(text: str) -> int:
     return total_us // 1_000
 
 
-# --- forms: how a value reads ---------------------------------------------------------------------------------
+# --- forms of values ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,7 @@ class _Form:
     """Raises ValueError where the text does not have this form."""
     expected: str
     spells: bool = False
-    """The parsed value, not the text as given, is what should be stored (choices and booleans: one spelling)."""
+    """Whether to store the parsed value instead of the given string (choices and booleans have one spelling)."""
 
 
 def _boolean(text: str) -> bool:
@@ -153,6 +155,14 @@ def _boolean(text: str) -> bool:
     if folded not in ("true", "false"):
         raise ValueError("not a boolean")
     return folded == "true"
+
+
+def _auto_compact(text: str) -> bool:
+    """Databricks has other words than true for kinds of it."""
+    folded = text.strip().lower()
+    if folded not in ("true", "false", "auto", "legacy"):
+        raise ValueError("not a kind of auto compaction")
+    return folded != "false"
 
 
 def _integer(low: int, high: int = INT64_MAX) -> _Form:
@@ -237,7 +247,7 @@ _CODECS = _choice("zstd", "snappy", "gzip", "lz4", "lz4_raw", "brotli", "uncompr
 
 _FORMS: dict[str, _Form] = {
     "delta.appendOnly": _BOOLEAN,
-    "delta.autoOptimize.autoCompact": _TEXT,
+    "delta.autoOptimize.autoCompact": _Form(_auto_compact, "true, false, auto or legacy"),
     "delta.autoOptimize.optimizeWrite": _TEXT,
     "delta.checkpoint.writeStatsAsJson": _BOOLEAN,
     "delta.checkpoint.writeStatsAsStruct": _BOOLEAN,
@@ -293,6 +303,7 @@ _BY_FOLD = {key.lower(): key for key in (*_FORMS, *_OWN)}
 
 _ATTRIBUTES = {
     "append_only": "delta.appendOnly",
+    "auto_compact": "delta.autoOptimize.autoCompact",
     "isolation_level": "delta.isolationLevel",
     "checkpoint_interval": "delta.checkpointInterval",
     "checkpoint_policy": "delta.checkpointPolicy",
@@ -327,7 +338,7 @@ def _known_spelling(given: str) -> str:
         return _BY_FOLD[folded]
     if not folded.startswith("delta."):
         meant = _BY_FOLD.get(f"delta.{folded}")
-        if meant is not None:  # it would protect nothing, and nobody would notice
+        if meant is not None:  # the property would have no effect, and nobody would notice
             raise InvalidInputError(f"the table property {given!r} is called {meant!r}; as {given!r} it does nothing")
         return given
     for prefix in _FAMILIES:
@@ -349,7 +360,7 @@ def _checked_value(key: str, value: object) -> str:
     if isinstance(value, bool):
         value = "true" if value else "false"
     elif not isinstance(value, str):
-        with contextlib.suppress(TypeError):  # a whole number, of whatever library
+        with contextlib.suppress(TypeError):  # a whole number of any library
             value = str(operator.index(cast(Any, value)))
     form = _form_of(key)
     expected = form.expected if form else "text"

@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 ARROW_METADATA_KEY = b"delta.metadata"
-"""Arrow field metadata key under which the Delta field's whole ``metadata`` object stands, as JSON: nothing is lost."""
+"""The Arrow field metadata key that holds the Delta field's whole ``metadata`` object as JSON."""
 
 _DEPTH_MAX = 75  # orjson writes 254 levels, and each struct takes three
 
@@ -92,7 +92,7 @@ class Field:
     """One column, or one member of a struct. ``metadata`` is any JSON object and is never mutated."""
 
     name: str
-    type: DataType = field(hash=False)  # names are enough for the caches that each small write asks
+    type: DataType = field(hash=False)  # names are enough for the caches that each small write uses
     nullable: bool = True
     metadata: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
@@ -108,11 +108,11 @@ class Struct:
         return tuple(f.name for f in self.fields)
 
     def find(self, name: str) -> Field | None:
-        """The field of this name, whatever its case; None where there is none."""
+        """The field of this name, in any case; None if there is none."""
         return next((f for f in self.fields if fold_name(f.name) == fold_name(name)), None)
 
     def without(self, names: tuple[str, ...]) -> Struct:
-        """This struct less some fields (a data file holds no partition columns)."""
+        """This struct without some fields (a data file holds no partition columns)."""
         left_out = {fold_name(name) for name in names}
         return Struct(tuple(f for f in self.fields if fold_name(f.name) not in left_out))
 
@@ -136,7 +136,7 @@ VOID = Primitive("void")
 
 
 def fold_name(name: str) -> str:
-    """The form in which two column names are compared: Delta keeps case and ignores it."""
+    """The form in which two column names are compared: Delta keeps the case of names and ignores it in comparisons."""
     return name.lower()
 
 
@@ -170,7 +170,7 @@ def leaf_paths(schema: Struct) -> Iterator[tuple[tuple[str, ...], DataType]]:
 def parse_schema(schema_string: str) -> Struct:
     """The schema of a table from ``metaData.schemaString``.
 
-    Raises CorruptLogError where the text is no schema, UnsupportedFeatureError naming a type (and its column)
+    Raises CorruptLogError if the text is no schema, UnsupportedFeatureError naming a type (and its column)
     that this release does not know. ``variant`` and ``void`` parse; writing them is refused elsewhere.
     """
     try:
@@ -181,7 +181,7 @@ def parse_schema(schema_string: str) -> Struct:
 
 
 def schema_from_json(value: Any) -> Struct:
-    """The schema that JSON tells, as text or parsed.
+    """The schema of a Delta schema JSON, as text or parsed.
 
     Raises ValueError saying what is wrong with it, UnsupportedFeatureError naming a type (and its column).
     """
@@ -235,7 +235,7 @@ def _type_to_json(data_type: DataType) -> Any:
 
 
 class _NotASchema(ValueError):
-    """The JSON has the wrong shape. Whoever knows where it came from says so."""
+    """The JSON has the wrong shape. The caller knows where it came from and reports it."""
 
 
 _PRIMITIVES = (STRING, LONG, INTEGER, SHORT, BYTE, FLOAT, DOUBLE, BOOLEAN, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ)
@@ -329,7 +329,7 @@ def to_arrow(schema: Struct) -> pa.Schema:
     """The Arrow schema that rows of this table are read and written with.
 
     Timestamps are microseconds, in UTC or (``timestamp_ntz``) without a zone; nullability is kept; a field's
-    Delta metadata stands as JSON under `ARROW_METADATA_KEY`. A variant is its two binary parts, as files have it.
+    Delta metadata is JSON under `ARROW_METADATA_KEY`. A variant is a struct of its two binary parts, as in data files.
     """
     return pa.schema([_field_to_arrow(f, f.name) for f in schema.fields])
 
@@ -384,8 +384,8 @@ def from_arrow(schema: pa.Schema) -> Struct:
 
     ``uint8/16/32/64`` become short, integer, long, decimal(20,0); any timestamp becomes microseconds, with a zone
     ``timestamp``, without ``timestamp_ntz``; ``null`` becomes ``void``; UUID and JSON become string. Delta
-    metadata is taken from `ARROW_METADATA_KEY`, a ``comment`` from its own key; other Arrow metadata is not Delta's.
-    Raises InvalidInputError naming the column and the type that Delta cannot hold.
+    metadata is taken from `ARROW_METADATA_KEY`, a ``comment`` from its own key; other Arrow metadata is dropped.
+    Raises InvalidInputError naming the column and the type that Delta does not have.
     """
     return Struct(tuple(_field_from_arrow(f, f.name) for f in schema))
 
@@ -427,7 +427,7 @@ def _type_from_arrow(arrow: pa.DataType, column: str) -> DataType:
         )
     if isinstance(arrow, _LISTS):
         return Array(_type_from_arrow(arrow.value_type, f"{column}.element"), arrow.value_field.nullable)
-    raise InvalidInputError(f"column {column} has Arrow type {arrow}, which Delta cannot hold: cast it or leave it out")
+    raise InvalidInputError(f"column {column} has Arrow type {arrow}, unknown to Delta: cast it or leave it out")
 
 
 _ARROW_FORMS: dict[DataType, tuple[pa.DataType, ...]] = {

@@ -6,6 +6,7 @@ naming what it cannot be.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import InvalidInputError
@@ -15,7 +16,7 @@ from txlog.protocol.schema import Array, DataType, Decimal, Field, Map, Primitiv
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["parse_columns"]
+__all__ = ["parse_columns", "parse_types"]
 
 _PRIMITIVES: dict[str, Primitive] = {
     "BIGINT": delta.LONG,
@@ -66,6 +67,18 @@ def parse_columns(text: str) -> Struct:
     return Struct(tuple(_column(column) for column in columns))
 
 
+def parse_types(types: Mapping[str, str]) -> Struct:
+    """``{"id": "bigint not null", "tags": "array<string>"}`` -> ``Struct``; raises ``InvalidInputError``."""
+    fields: list[Field] = []
+    for name, text in types.items():
+        quoted = str(name).replace("`", "``")
+        found = parse_columns(f"`{quoted}` {text}").fields
+        if len(found) != 1:
+            raise InvalidInputError(f"column {name!r} must have one type, has {text!r}; types are {_TYPES}")
+        fields += found
+    return Struct(tuple(fields))
+
+
 def _column(column: exp.ColumnDef) -> Field:
     from sqlglot import exp
 
@@ -100,9 +113,7 @@ def _type(kind: Any, column: str) -> DataType:
         return Struct(tuple(_column(member) for member in parameters))
     if name in _PRIMITIVES and not parameters:
         return _PRIMITIVES[name]
-    raise InvalidInputError(
-        f"column {column!r}: {kind.sql(dialect='spark')} is not a type of Delta tables; types are {_TYPES}"
-    )
+    raise InvalidInputError(f"column {column!r}: {kind.sql()} is not a type of Delta tables; types are {_TYPES}")
 
 
 def _decimal(parameters: list[Any], column: str) -> Decimal:

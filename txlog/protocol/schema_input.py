@@ -1,7 +1,7 @@
 """What a caller may hand over as a table's schema.
 
-In: a pyarrow, Spark or Delta schema, DDL, or Arrow types by name. Out: a ``Struct``, or ``InvalidInputError`` saying
-what to give instead. What a new table's schema may hold is looked at in ``schema_merge``.
+In: a pyarrow, Spark or Delta schema, DDL, or types by column name. Out: a ``Struct``, or ``InvalidInputError`` saying
+what to give instead. ``schema_merge`` checks what a new table's schema may hold.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ SCHEMA_EXAMPLE = '{"type": "struct", "fields": [{"name": "id", "type": "long", "
 def from_any(schema: Any) -> Struct:
     """A schema as callers hold one: ours, pyarrow's, Spark's (by its JSON; pyspark is not imported), Delta JSON, DDL.
 
-    Also what has ``__arrow_c_schema__``, and Arrow types by name. Raises InvalidInputError, UnsupportedFeatureError.
+    Also what has ``__arrow_c_schema__``, and a dict from column names to Arrow types or to types in DDL.
+    Raises InvalidInputError, UnsupportedFeatureError.
     """
     if isinstance(schema, Struct):
         return schema
@@ -30,8 +31,12 @@ def from_any(schema: Any) -> Struct:
         from txlog.protocol.schema_ddl import parse_columns
 
         return parse_columns(schema)
-    if isinstance(schema, dict) and schema and all(isinstance(kind, pa.DataType) for kind in schema.values()):
+    if isinstance(schema, dict) and _has_only(schema, pa.DataType):
         schema = pa.schema(list(schema.items()))
+    if isinstance(schema, dict) and "type" not in schema and _has_only(schema, str):
+        from txlog.protocol.schema_ddl import parse_types
+
+        return parse_types(schema)
     try:
         if not isinstance(schema, pa.Schema) and not hasattr(schema, "__arrow_c_schema__"):
             return schema_from_json(schema.jsonValue() if hasattr(schema, "jsonValue") else schema)
@@ -39,8 +44,13 @@ def from_any(schema: Any) -> Struct:
     except ValueError as error:
         what = "string" if isinstance(schema, str | bytes) else type_name_of(schema)
         raise InvalidInputError(
-            f"this {what} is not a schema ({error}): give a pyarrow.Schema or {{'id': pyarrow.int64()}}, a Spark"
-            f' StructType, DDL such as "id bigint not null, name string", or the JSON of a Delta schema,'
+            f"this {what} is not a schema ({error}): give a pyarrow.Schema, {{'id': pyarrow.int64()}} or {{'id':"
+            f" 'bigint'}}, a Spark StructType,"
+            f' DDL such as "id bigint not null, name string", or the JSON of a Delta schema,'
             f" {SCHEMA_EXAMPLE}; txlog.write(uri, data) makes a table for data"
         ) from None
     return from_arrow(arrow)
+
+
+def _has_only(schema: dict[Any, Any], kind: type) -> bool:
+    return bool(schema) and all(isinstance(each, kind) for each in schema.values())

@@ -1,7 +1,7 @@
-"""What a new schema may hold, and how a table's schema grows to fit new data.
+"""Which schemas a new table may have, and how a table's schema grows to fit new data.
 
 In: `Struct`s. Out: a merged `Struct`, or an error that lists every column at fault. Merging only adds nullable
-columns (at any depth); types never widen: readers follow that, but nothing here asks it of them.
+columns (at any depth); types never widen here, though readers handle widened types.
 PROTOCOL.md, "Schema Serialization Format" and "Change Metadata".
 """
 
@@ -41,20 +41,20 @@ __all__ = [
 ]
 
 _INVALID_CHARACTERS = frozenset(" ,;{}()\n\t=")
-"""Parquet writers of Spark refuse these in names; Delta allows them only under column mapping."""
+"""Spark's Parquet writer refuses these characters in names; Delta allows them only with column mapping."""
 
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG, Decimal(20, 0))
-"""Decimal(20, 0) is what an unsigned 64-bit column is read as."""
+"""The type as which an unsigned 64-bit column is read."""
 
 
 # --- a new schema -----------------------------------------------------------------------------------------
 
 
 def check_schema(schema: Struct, *, any_name: bool = False) -> None:
-    """Refuse a schema that this release will not create a table with; ``any_name`` where columns are mapped.
+    """Refuse a schema with which this release cannot create a table. ``any_name``: columns are mapped.
 
     Raises InvalidInputError listing every problem by column: no columns, an empty struct, names that are empty,
-    equal but for case or hold one of `` ,;{}()\\n\\t=``, ``void`` types, decimals out of range.
+    equal except for case or contain one of `` ,;{}()\\n\\t=``, ``void`` types, decimals out of range.
     Raises UnsupportedFeatureError naming the first ``variant`` column.
     """
     problems = list(_problems(schema, "", any_name))
@@ -77,7 +77,7 @@ def check_partition_columns(schema: Struct, columns: Sequence[str]) -> tuple[str
             raise InvalidInputError(f"column {member.name!r} is given twice to partition by")
         if not isinstance(member.type, (Primitive, Decimal)) or member.type in (VARIANT, VOID):
             raise InvalidInputError(
-                f"column {member.name!r} is a {type_name(member.type)}: no table is partitioned by one"
+                f"column {member.name!r} is a {type_name(member.type)}: a table cannot be partitioned by it"
             )
         found.append(member.name)
     if len(found) == len(schema.fields):
@@ -157,8 +157,8 @@ def merge(table: Struct, data: Struct) -> Struct:
     """The table's schema with the columns of ``data`` that it lacks, at the end, nullable (``schema_mode="merge"``).
 
     Names match without regard to case and keep the table's spelling. Members of structs, also inside arrays and
-    maps, are added too. Equal to ``table`` where nothing is missing. Raises SchemaMismatchError where a column
-    that both have is of another type (see `accepts`), InvalidInputError where a new one cannot be written.
+    maps, are added too. Returns ``table`` if nothing is missing. Raises SchemaMismatchError if a column
+    of both has different types (see `accepts`), InvalidInputError if a new one cannot be written.
     """
     mismatches: list[Mismatch] = []
     merged = _merge_struct(table, data, "", mismatches)
@@ -168,9 +168,9 @@ def merge(table: Struct, data: Struct) -> Struct:
 
 
 def reads(table: Struct, written: Struct) -> bool:
-    """Whether data files written for the schema ``written`` are read right under ``table``.
+    """Whether data files written for the schema ``written`` are read correctly under ``table``.
 
-    So it is where columns, and members of structs, were only added, each nullable.
+    They are if columns and members of structs were only added, and are nullable.
     """
     before = {member.name: member for member in written.fields}
     if before.keys() - set(table.names):
@@ -245,13 +245,13 @@ def _refuse_duplicates(data: Struct, column: str) -> None:
     twice = sorted({name for name, key in zip(data.names, folded, strict=True) if folded.count(key) > 1})
     if twice:
         where = f" in {column}" if column else ""
-        raise InvalidInputError(f"the data has columns{where} whose names are equal but for case: {', '.join(twice)}")
+        raise InvalidInputError(f"the data has columns{where} whose names differ only in case: {', '.join(twice)}")
 
 
 def _as_new(member: Field) -> Field:
     """A column entering an existing table: old files lack it, so it is nullable at every depth.
 
-    Metadata under ``delta.`` states obligations of the table it came from (ids, constraints), not of this one.
+    Metadata under ``delta.`` describes the table it came from (ids, constraints), not this one.
     """
     kept = {key: value for key, value in member.metadata.items() if not key.startswith("delta.")}
     return Field(member.name, _nullable(member.type), True, kept)

@@ -1,9 +1,9 @@
 """Statistics of a data file we wrote: the JSON text of ``add.stats``, from the file's Parquet footer.
 
-In: which columns the table wants (``StatisticsPolicy``), the batches on their way into the file (only for what no
-footer tells: NaN, null arrays and maps), and the footer. Out: one JSON object whose every bound holds. Where a
-bound cannot be known, or cannot be written so that all readers understand it, it is left out: a missing bound
-costs a reader time, a wrong one costs it rows. Reading is in ``statistics_read``. PROTOCOL.md, "Per-file Statistics".
+In: which columns get statistics (``StatisticsPolicy``), the batches written into the file (only for what a footer
+lacks: NaN, null arrays and maps), and the footer. Out: one JSON object whose bounds all hold. A bound that is unknown,
+or cannot be written so that all readers understand it, is left out: a missing bound costs a reader time, a wrong one
+costs it rows. Reading is in ``statistics_read``. PROTOCOL.md, "Per-file Statistics".
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class StatisticsPolicy:
-    """Which leaf columns of a table get statistics, in schema order, and how many characters strings keep."""
+    """Which leaf columns of a table get statistics, in schema order, and to how many characters strings are cut."""
 
     leaves: tuple[tuple[ColumnPath, DataType], ...]
     string_prefix_length: int = 32
@@ -67,7 +67,7 @@ class StatisticsPolicy:
         return cls(leaves, properties.data_skipping_string_prefix_length)
 
     def leaves_in(self, schema: pa.Schema) -> tuple[FileLeaf, ...]:
-        """Those of the columns that a file of this schema (of the types that Parquet gives back) has."""
+        """Those of the columns that a file of this schema has. Its types are those that Parquet returns."""
         found = dict(file_leaves(schema))
         return tuple(
             FileLeaf(path, found[path][0], _codec_of(data_type, found[path][1], self.string_prefix_length))
@@ -78,7 +78,7 @@ class StatisticsPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FileLeaf:
-    """A column of a file by its path, its place in the footer, and how its bounds are read; None where they are not."""
+    """A column of a file by its path, its place in the footer, and how its bounds are read (None: they are not)."""
 
     path: ColumnPath
     index: int
@@ -101,8 +101,8 @@ class FileStatistics:
     """Collects the statistics of one data file: ``observe`` each batch written into it, then ``finish``.
 
     ``leaves`` are ``policy.leaves_in(schema)``, for writers of many files with one schema; else the footer gives them.
-    Not thread-safe, as the writer of one file is not. What was not observed is not claimed: without ``observe``
-    (a file somebody else wrote) float columns get no bounds, arrays and maps no null count.
+    Not thread-safe, like the writer of one file. Without ``observe`` (a file of another writer), float columns get no
+    bounds, and arrays and maps get no null count.
     """
 
     def __init__(self, policy: StatisticsPolicy, leaves: tuple[FileLeaf, ...] | None = None) -> None:
@@ -147,7 +147,7 @@ class FileStatistics:
         return orjson.dumps({"numRecords": num_rows, **trees}).decode()
 
     def _codec(self, leaf: FileLeaf, num_rows: int) -> _Codec | None:
-        """How to read and write this leaf's bounds; None where it has none that could be trusted."""
+        """How to read and write this leaf's bounds; None if it has none that can be trusted."""
         seen = self._floats.get(leaf.path)
         if seen is None or leaf.codec is None:
             return leaf.codec
@@ -156,7 +156,7 @@ class FileStatistics:
         return _NEGATIVE_ZERO if seen.negative_zero else _POSITIVE_ZERO
 
 
-# --- what no footer tells -----------------------------------------------------------------------------------------
+# --- what footers lack -----------------------------------------------------------------------------------------
 
 
 class _FloatsSeen:
@@ -212,7 +212,7 @@ def _null_count(column: pa.Array, members: ColumnPath) -> int:
 
 
 def _visible(column: pa.Array, members: ColumnPath) -> pa.Array:
-    """The member as a reader sees it: null where a struct around it is null."""
+    """The member as a reader sees it: null if a struct around it is null."""
     for name in members:
         column = column.flatten()[column.type.get_field_index(name)]
     return column
@@ -260,8 +260,8 @@ def _width(data_type: pa.DataType) -> int:
 def _read_footer(
     groups: list[Any], index: int, decode: Callable[[Any], Any] | None
 ) -> tuple[int | None, tuple[Any, Any] | None]:
-    """The null count and the bounds of one column over all row groups; what a single group does not know, the file does
-    not know."""
+    """The null count and the bounds of one column over all row groups; unknown if it
+    is unknown for one row group."""
     null_count: int | None = 0
     lows: list[Any] = []
     highs: list[Any] = []
@@ -316,7 +316,7 @@ _AS_IT_IS = _Codec(_same, _same, _same)
 
 
 def _codec_of(data_type: DataType, file_type: pa.DataType, prefix_length: int) -> _Codec | None:
-    """None where the type has no bounds, or the file holds it in a form whose raw values we would misread."""
+    """None if the type has no bounds, or the file stores it in a form whose raw values we would misread."""
     if isinstance(data_type, Decimal):
         if not pa.types.is_decimal(file_type) or file_type.scale != data_type.scale:
             return None
@@ -358,7 +358,7 @@ def _number(value: float) -> float:
 
 
 def _float_json(value: float) -> float | str:
-    """Infinities as text, as Spark writes them and every reader takes them."""
+    """Infinities as strings, as Spark writes them and every reader accepts them."""
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
     return value
@@ -372,20 +372,20 @@ def _unscaled(raw: int | bytes) -> int:
 
 
 def _decimal_json(unscaled: int, scale: int) -> orjson.Fragment:
-    """All digits, as a JSON number: a float in between would lose some of them."""
+    """All digits, as a JSON number: a float would lose some of them."""
     digits = str(abs(unscaled)).zfill(scale + 1)
     text = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
     return orjson.Fragment(f"-{text}" if unscaled < 0 else text)
 
 
 def _date_json(days: int) -> str | None:
-    """None outside the years 1 to 9999: further out, engines do not agree on the text."""
+    """None outside of the years 1 to 9999, where engines do not agree on the text."""
     ordinal = days + _EPOCH_DAY
     return datetime.date.fromordinal(ordinal).isoformat() if 1 <= ordinal <= _LAST_DAY else None
 
 
 def _timestamp_json(milliseconds: int, zone: str) -> str | None:
-    """Milliseconds, rounded down for both bounds: readers add one to a maximum, as the protocol has them do."""
+    """Milliseconds, rounded down for both bounds: readers add one to a maximum, as the protocol requires."""
     days, rest_ms = divmod(milliseconds, _DAY_MS)
     day = _date_json(days)
     if day is None:
@@ -396,10 +396,10 @@ def _timestamp_json(milliseconds: int, zone: str) -> str | None:
 
 
 def _string_maximum(text: str, prefix_length: int) -> str | None:
-    """A text at or above ``text`` of little more than ``prefix_length`` characters; None if there is none.
+    """A string at or above ``text`` with few more than ``prefix_length`` characters; None if there is none.
 
-    Cut to a prefix, it is raised by one more character that sorts above the one cut off. Counted in code points,
-    whose order is that of UTF-8 bytes, so no character is ever torn.
+    It is a prefix of the text and one character that sorts above the next one. Lengths count code points, whose order
+    is that of UTF-8 bytes, so no character is split.
     """
     if len(text) <= prefix_length:
         return text

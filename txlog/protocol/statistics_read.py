@@ -30,21 +30,21 @@ ColumnPath: TypeAlias = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class FileBounds:
-    """What is known of one file, by path of column names; what is not known has no entry.
+    """What is known of one file, by path of column names. An unknown fact has no entry.
 
     Every value that is neither null nor NaN lies from ``minimum`` to ``maximum``. Values are ``bool``, ``int``,
     ``float``, ``str``, ``decimal.Decimal``, ``datetime.date``, or ``datetime.datetime`` (UTC for ``timestamp``,
-    naive for ``timestamp_ntz``), compared as Python does. A NaN in the data is covered only where the writer was
+    naive for ``timestamp_ntz``), compared as Python does. A NaN in the data is covered only if the writer was
     Spark or txlog: other writers leave it out of their bounds.
     """
 
     num_records: int | None = None
-    """Physical rows, those a deletion vector hides included."""
+    """Physical rows, including those that a deletion vector marks."""
     minimum: dict[ColumnPath, Any] = field(default_factory=dict)
     maximum: dict[ColumnPath, Any] = field(default_factory=dict)
     null_count: dict[ColumnPath, int] = field(default_factory=dict)
     tight: bool = True
-    """False where a deletion vector may have made the bounds wider than the rows that are left."""
+    """False if a deletion vector may have made the bounds wider than the rows that are left."""
 
 
 def parse_statistics(text: str | None, schema: Struct) -> FileBounds:
@@ -57,15 +57,15 @@ def parse_statistics(text: str | None, schema: Struct) -> FileBounds:
 
 
 def num_records(text: str | None) -> int | None:
-    """How many physical rows one ``add.stats`` counts; None where it does not say. Never raises."""
+    """The number of physical rows according to one ``add.stats``; None if absent. Never raises."""
     document = _load(text, exact=False) if text else None
     return _count(document.get("numRecords")) if isinstance(document, Mapping) else None
 
 
 def statistics_problem(text: str | None) -> str | None:
-    """Why no reader could believe these statistics, worded to follow the file's name; None where they may stand.
+    """Why these statistics are invalid, as a phrase to follow the file's name; None if they are valid.
 
-    For a file that is about to be added. Readers differ in what they do with such text: some fail at each scan.
+    For a file that is about to be added. Readers handle invalid statistics differently: some fail at each scan.
     """
     if text is None:
         return None
@@ -124,14 +124,17 @@ class StatisticsReader:
 
 
 _latest: StatisticsReader | None = None
-"""The reader of the table read last: callers ask file by file with one and the same schema."""
+"""The last used reader: callers call it file by file with the same schema."""
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------
 
 
 def _load(text: str, *, exact: bool) -> Any:
-    """Decoded JSON, decimals exact where asked; None where it is none. Bare NaN and lone surrogates are let in."""
+    """Decoded JSON, with exact decimals if ``exact``; None for invalid JSON.
+
+    Bare NaN and lone surrogates are accepted.
+    """
     if not exact:
         try:
             return orjson.loads(text)
@@ -160,7 +163,8 @@ def _collect(
 
 
 def _keep_meaningful(bounds: FileBounds) -> None:
-    """Drop null counts that say nothing: above the number of rows, or (bounds not tight) neither none nor all."""
+    """Drop null counts that carry no information: above the number of rows, or neither 0 nor all if bounds are not
+    tight."""
     rows = bounds.num_records
     if rows is None and bounds.tight:
         return
@@ -248,7 +252,7 @@ def _integer(raw: Any) -> int | None:
 
 
 def _double(raw: Any) -> float | None:
-    """A number, or one of the texts that writers have for infinity. NaN bounds nothing."""
+    """A number, or one of the strings that writers use for infinity. NaN is no bound."""
     if isinstance(raw, bool):
         return None
     value = float(raw) if isinstance(raw, int | float | decimal.Decimal | str) else math.nan
@@ -269,7 +273,7 @@ def _single(value: float) -> float:
 
 
 def _decimal(raw: Any) -> decimal.Decimal | None:
-    """Exact. Some writers have decimals as text."""
+    """Exact. Some writers write decimals as strings."""
     if isinstance(raw, bool) or not isinstance(raw, int | decimal.Decimal | str):
         return None
     value = decimal.Decimal(raw)
@@ -277,12 +281,12 @@ def _decimal(raw: Any) -> decimal.Decimal | None:
 
 
 def _string(raw: Any) -> str | None:
-    """Text; not one with half a surrogate pair, which has no place in the order."""
+    """A string without half a surrogate pair, which has no place in the order."""
     return raw if isinstance(raw, str) and _HALF_PAIR.search(raw) is None else None
 
 
 def _widen_string(value: str) -> str:
-    """Older Deltas raised a cut maximum by U+FFFD, which characters beyond the first plane sort above."""
+    """Older releases of Delta raised a cut maximum by U+FFFD. Characters beyond the first plane sort above it."""
     if len(value) > _PREFIX_LENGTH_MIN and value.endswith(_OLD_LAST_CHARACTER):
         return value[:-1] + _LAST_CHARACTER
     return value
@@ -303,7 +307,7 @@ def _moment(raw: Any) -> datetime.datetime | None:
 
 
 def _timestamp(raw: Any) -> datetime.datetime | None:
-    """An instant. Without a zone it would be in the writer's, which nobody knows."""
+    """An instant. A value without a zone is in the writer's zone, which is unknown."""
     value = _moment(raw)
     return None if value is None or value.tzinfo is None else value.astimezone(datetime.timezone.utc)
 

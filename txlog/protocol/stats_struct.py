@@ -1,7 +1,7 @@
 """The JSON text of ``add.stats`` to typed columns, as a checkpoint holds them in ``add.stats_parsed``.
 
-In: a string array and the columns that have statistics. Out: a struct array; null where the text is. A value that
-does not fit its column's type is left out, as a missing bound is always allowed. The way back is in ``stats_text``.
+In: a string array and the columns that have statistics. Out: a struct array; null where the text is null. A value
+that does not fit its column's type is left out: a missing bound is always allowed. ``stats_text`` does the reverse.
 PROTOCOL.md, "Checkpoint Schema", "Per-file Statistics".
 """
 
@@ -27,7 +27,7 @@ _BOUNDED = frozenset(
 )
 _SLICE_ROWS = 8_192
 _SLICE_ROWS_MIN = 64
-_READ_BYTES = 4 << 20  # at once, so that what a reader takes beside the texts stays small
+_READ_BYTES = 4 << 20  # at a time, so that a reader needs little memory beside the texts
 
 
 def statistics_type(leaves: Iterable[tuple[tuple[str, ...], DataType]]) -> pa.StructType:
@@ -63,7 +63,7 @@ def _struct(tree: dict[str, Any]) -> pa.StructType:
 
 
 def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType, apply: Apply = map) -> pa.StructArray:
-    """Parse one JSON object per row. Text that is no JSON at all becomes null. ``apply`` maps over many rows."""
+    """Parse one JSON object per row. Invalid JSON becomes null. ``apply`` maps over many rows."""
     if texts.null_count:
         import numpy as np
 
@@ -75,7 +75,7 @@ def statistics_as_struct(texts: pa.StringArray, kind: pa.StructType, apply: Appl
 
 
 def _parse(texts: pa.StringArray, kind: pa.StructType) -> Iterator[pa.StructArray]:
-    """All at once; where one row has something that Arrow does not take, in ever smaller pieces around it."""
+    """Parse all rows at once. If Arrow refuses a row, parse ever smaller pieces around it."""
     try:
         found = read_json_objects(texts, kind)
     except (pa.ArrowException, ValueError):
@@ -90,9 +90,9 @@ def _parse(texts: pa.StringArray, kind: pa.StructType) -> Iterator[pa.StructArra
 
 
 def read_json_objects(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
-    """What ``kind`` names of the one JSON object in each text; none may be null.
+    """The members that ``kind`` names of the JSON object in each text, none of which is null.
 
-    Raises ``ArrowException`` or ``ValueError`` where one text has something that Arrow's JSON reader does not take.
+    Raises ``ArrowException`` or ``ValueError`` if Arrow's JSON reader refuses one of the texts.
     """
     step = max(1, _READ_BYTES * len(texts) // max(1, texts.nbytes))
     if len(texts) <= step:
@@ -107,7 +107,7 @@ def _read(texts: pa.StringArray, kind: pa.StructType) -> pa.StructArray:
     if not len(texts):
         return pa.array([], kind)
     offsets = np.frombuffer(texts.buffers()[1], dtype=np.int32)[texts.offset : texts.offset + len(texts) + 1]
-    # The objects stand one after the other in the array's own buffer, and so they are parsed: no copy, no newlines.
+    # The objects are adjacent in the array's own buffer, and are parsed there: no copy, no newlines.
     body = texts.buffers()[2].slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
     letters = np.frombuffer(body, dtype=np.uint8)
     starts, ends = offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - 1

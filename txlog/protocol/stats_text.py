@@ -1,6 +1,6 @@
-"""Typed statistics of a checkpoint (``add.stats_parsed``) back to the JSON text of ``add.stats``, by columns.
+"""Typed statistics of a checkpoint (``add.stats_parsed``) to the JSON text of ``add.stats``, by columns.
 
-In: a struct array. Out: a string array with the JSON a writer would have put there; null where the struct is.
+In: a struct array. Out: a string array with the JSON that a writer would write; null where the struct is null.
 For checkpoints that hold typed statistics only (``delta.checkpoint.writeStatsAsJson=false``), so that no file
 loses its statistics. PROTOCOL.md, "Per-file Statistics", "Checkpoint Schema".
 """
@@ -47,7 +47,7 @@ def _json_text(values: pa.Array) -> pa.StringArray:
 def _object_text(values: pa.StructArray) -> pa.StringArray:
     import pyarrow.compute as pc
 
-    # The opening brace is a member itself: Arrow's join yields no rows at all where every member is null.
+    # The opening brace is a member itself: Arrow's join yields no rows at all if every member is null.
     members = [pa.repeat("{", len(values))]
     for field, column in zip(values.type, values.flatten(), strict=True):
         key = orjson.dumps(field.name).decode() + ":"

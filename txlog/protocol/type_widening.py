@@ -29,7 +29,7 @@ from txlog.protocol.schema import (
     parse_schema,
 )
 
-__all__ = ["TYPE_CHANGES_KEY", "is_widening", "unknown_changes", "was_float"]
+__all__ = ["TYPE_CHANGES_KEY", "is_widening", "unknown_changes", "was_float", "was_integer"]
 
 TYPE_CHANGES_KEY = "delta.typeChanges"
 """Field metadata: a list of ``{"fromType", "toType", "fieldPath"?}``, oldest first."""
@@ -37,6 +37,7 @@ TYPE_CHANGES_KEY = "delta.typeChanges"
 _DIGITS = {BYTE: 3, SHORT: 5, INTEGER: 10, LONG: 20}
 """The whole digits a decimal needs for each integer type. The protocol asks 10 of the small ones; Spark does not."""
 _INTEGERS = (BYTE, SHORT, INTEGER, LONG)
+_NAMES = tuple(each.name for each in _INTEGERS)
 
 
 def is_widening(old: DataType, new: DataType) -> bool:
@@ -70,6 +71,17 @@ def was_float(field: Field) -> bool:
     """Whether old files may hold this ``double`` column as ``float``, and its bounds as the shortest such text."""
     changes = field.metadata.get(TYPE_CHANGES_KEY, [])
     return isinstance(changes, list) and any(isinstance(c, dict) and c.get("fromType") == "float" for c in changes)
+
+
+def was_integer(schema: Struct) -> bool:
+    """Whether old files may hold a decimal column, at any depth of ``schema``, as integers."""
+    return any(
+        isinstance(change, dict)
+        and str(change.get("toType")).startswith("decimal")
+        and change.get("fromType") in _NAMES
+        for field in _fields(schema)
+        for change in field.metadata.get(TYPE_CHANGES_KEY, ())
+    )
 
 
 def _type_named(name: object) -> DataType | None:

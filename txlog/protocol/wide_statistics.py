@@ -36,12 +36,12 @@ def wide_statistics(stats: str | None, *, num_records: int, dead_before: int = 0
     document["tightBounds"] = False
     try:
         return orjson.dumps(document).decode()
-    except TypeError:  # text that UTF-8 cannot hold: its bounds help nobody
+    except TypeError:  # a string that is no valid UTF-8: its bounds are of no use
         return orjson.dumps({"numRecords": num_records, "tightBounds": False}).decode()
 
 
 def _null_counts(counts: Mapping[str, Any], all_null: int, num_records: int) -> dict[str, Any]:
-    """0 stays 0; "all" is told by the count of all rows; a column without a count keeps none."""
+    """0 stays 0, and the count of all rows means "all". A column without a count keeps none."""
     return {
         name: _null_counts(value, all_null, num_records)
         if isinstance(value, Mapping)

@@ -34,7 +34,7 @@ INT32_MAX = 2**31 - 1
 
 
 class ActionError(ValueError):
-    """A known field of an action has the wrong type or range. Whoever knows the file and line reports it."""
+    """A known field of an action has the wrong type or range. The caller adds the file and line."""
 
 
 def read_text(value: Any) -> str:
@@ -69,7 +69,7 @@ def read_flag(value: Any) -> bool:
 
 
 def read_text_map(value: Any) -> dict[str, str | None]:
-    """A map of strings to strings or nulls. Arrow hands maps over as lists of pairs."""
+    """A map of strings to strings or nulls. Arrow returns maps as lists of pairs."""
     if type(value) is not dict and not isinstance(value, (Mapping, list)):
         raise ActionError(f"must be a map of strings, is {shown(value)}")
     result: dict[str, str | None] = {}
@@ -115,12 +115,12 @@ class _Wire:
 
 
 def required(key: str, read: Callable[[Any], Any]) -> Any:
-    """A dataclass field that stands under ``key`` in JSON; without it the action is malformed."""
+    """A dataclass field with the name ``key`` in JSON. Without it, the action is malformed."""
     return field(metadata={"wire": _Wire(key, read, True)})
 
 
 def optional(key: str, read: Callable[[Any], Any], default: Any = None) -> Any:
-    """A dataclass field that stands under ``key`` in JSON, unless it is ``default``: then it is left out."""
+    """A dataclass field with the name ``key`` in JSON. It is left out if it is ``default``."""
     return field(default=default, metadata={"wire": _Wire(key, read, False, default)})
 
 
@@ -156,7 +156,7 @@ class WireAction:
         return cls(**known)
 
     def to_json(self) -> dict[str, Any]:
-        """The JSON object that stands under ``KEY``; optional fields that are unset are left out."""
+        """The JSON object under ``KEY``; optional fields that are unset are left out."""
         result: dict[str, Any] = {}
         for name, wire in _wires(type(self)).items():
             item = getattr(self, name)

@@ -1,8 +1,8 @@
 """What a classic checkpoint holds, and its bytes: one Parquet file, built by columns.
 
-In: a table state, its live files and its tombstones. Out: the bytes, counted again after they are written, and the hint
-that names them. Protocol, metadata and application versions stand in a first row group of their own, so that
-opening a table reads them and nothing else; files are sorted by partition, so that a reader can skip row groups.
+In: a table state, its live files and its tombstones. Out: the bytes, whose actions are counted again after writing, and
+the hint that names them. Protocol, metadata and application versions have the first row group to themselves, so that
+opening a table reads nothing else. Files are sorted by partition, so that a reader can skip row groups.
 PROTOCOL.md, "Checkpoints", "Checkpoint Schema".
 """
 
@@ -81,14 +81,14 @@ def build_checkpoint(
 ) -> Checkpoint:
     """The classic checkpoint of ``state``. ``live`` is ``FILES_SCHEMA``, ``tombstones`` ``TOMBSTONES_SCHEMA``.
 
-    ``apply`` maps over many rows; ``ahead`` over row groups, of which it may put the next one together while one is
-    written. Raises ``CorruptLogError`` where what was written does not hold every file: publish nothing then.
+    ``apply`` maps over many rows. ``ahead`` maps over row groups, and may prepare the next one while one is written.
+    Raises ``CorruptLogError`` if the written bytes do not hold every file; they must not be published then.
     """
     small = [{action.KEY: action.to_json()} for action in retained_small_actions(state, now_ms=now_ms)]
     kept = retained_tombstones(tombstones, state.properties, now_ms=now_ms)
     columns = FileColumns.of(state)
     schema = columns.schema(_SMALL_TYPES)
-    sink = io.BytesIO()  # grows by an eighth; an Arrow buffer would double
+    sink = io.BytesIO()  # its memory grows by an eighth at a time; an Arrow buffer doubles
     with parquet_writer(sink, schema, compression) as writer:
         write_row_group(writer, _small_columns(small))
         for groups in (columns.adds(live, apply), columns.removes(kept)):
@@ -102,13 +102,13 @@ def build_checkpoint(
 
 
 def retained_small_actions(state: TableState, *, now_ms: int) -> list[Action]:
-    """All but the file actions that a checkpoint of ``state`` holds."""
+    """The actions of a checkpoint of ``state``, without those of files."""
     transactions = retained_transactions(state.transactions.values(), state.properties, now_ms=now_ms)
     return [state.protocol, state.metadata, *transactions, *state.domains.values()]
 
 
 def _verify(body: memoryview, state: TableState, *, add_files: int, actions: int) -> None:
-    """Count what the footer says was written: a checkpoint that lacks a file loses rows for every reader."""
+    """Compare the counts in the footer: a checkpoint that lacks a file would hide rows from every reader."""
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(pa.BufferReader(body))
@@ -128,7 +128,7 @@ def _small_columns(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 
 def _with_pairs(value: Any, kind: pa.DataType) -> Any:
-    """The value with each map as the list of pairs that Arrow takes."""
+    """The value, with each map as a list of pairs, as Arrow needs it."""
     if pa.types.is_map(kind) and isinstance(value, Mapping):
         return list(value.items())
     if pa.types.is_struct(kind) and isinstance(value, Mapping):

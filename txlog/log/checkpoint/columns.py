@@ -1,11 +1,10 @@
-"""How live files and tombstones stand in the Parquet files of a checkpoint, classic or V2, built by columns.
+"""The columns of live files and tombstones in the Parquet files of a checkpoint, classic or V2.
 
-In: a table state, which says what statistics its checkpoints hold, and files as columns. Out: the schema, tables of
-one row group each, and what the footer of written bytes says they hold. PROTOCOL.md, "Checkpoint Schema".
+In: a table state, whose properties decide which statistics its checkpoints hold, and files as columns. Out: the
+schema, a table for each row group, and the counts in the footer of written bytes. PROTOCOL.md, "Checkpoint Schema".
 
-A field of ``add`` that the protocol does not know has no column: a checkpoint's schema is fixed before its rows are
-seen, the protocol has readers ignore such fields and asks nobody to carry them on, and Spark and deltalake drop
-them as well. The fields it does know are all kept.
+A new field of a checkpoint goes here. A field of ``add`` that the protocol does not define has no column: the schema is
+fixed before the rows are seen, readers ignore such fields, and Spark and deltalake drop them as well.
 """
 
 from __future__ import annotations
@@ -63,7 +62,9 @@ class FileColumns:
         policy = StatisticsPolicy.of(state.schema, properties, state.partition_columns)
         statistics = statistics_type(policy.leaves)
         types = {field.name: field.type for field in physical_schema(state.schema).fields}
-        partitions = tuple((name, types[name]) for name in sorted_by if name in types)  # a damaged log may name others
+        partitions = tuple(
+            (name, types[name]) for name in sorted_by if name in types
+        )  # a damaged log may name columns that do not exist
         members.append(pa.field(STATS_PARSED, statistics))
         if partitions:
             values = pa.struct([(name, type_to_arrow(data_type)) for name, data_type in partitions])
@@ -71,27 +72,27 @@ class FileColumns:
         return cls(pa.struct(members), statistics, partitions, sorted_by)
 
     def schema(self, small: Mapping[str, pa.StructType] | None = None) -> pa.Schema:
-        """The file actions behind the ``small`` ones."""
+        """The columns of the ``small`` actions, then those of the file actions."""
         remove = pa.struct(list(TOMBSTONES_SCHEMA))
         return pa.schema([*(small or {}).items(), ("add", self.add), ("remove", remove)])
 
     def adds(self, live: pa.Table, apply: Apply = map) -> Iterator[RowGroup]:
-        """``live`` (``FILES_SCHEMA``) by partition, in row groups: tables of one column, ``add``.
+        """Row groups of ``live`` (``FILES_SCHEMA``), sorted by partition: tables of one column, ``add``.
 
-        Statistics that ``live`` does not have typed are parsed; ``apply`` maps over many rows.
+        Statistics are parsed where ``live`` has no typed ones. ``apply`` maps over many rows.
         """
         for files in row_groups_by_partition(live, self.sorted_by, _group_rows(live)):
             yield partial(self._adds, files, apply)
 
     def removes(self, tombstones: pa.Table) -> Iterator[RowGroup]:
-        """``tombstones`` (``TOMBSTONES_SCHEMA``) in row groups: tables of one column, ``remove``."""
+        """Row groups of ``tombstones`` (``TOMBSTONES_SCHEMA``): tables of one column, ``remove``."""
         for removed in row_groups_by_partition(tombstones, (), _group_rows(tombstones)):
             yield partial(_removes, removed)
 
     def _adds(self, group: RowGroup, apply: Apply) -> pa.Table:
         files = group()
         if self.statistics is not None and STATS_PARSED not in files.schema.names:
-            files = files.combine_chunks()  # JSON is read many texts at a time
+            files = files.combine_chunks()  # many JSON texts are parsed at a time
         return pa.table({"add": pa.chunked_array([self._add(batch, apply) for batch in files.to_batches()], self.add)})
 
     def _add(self, files: pa.RecordBatch, apply: Apply) -> pa.StructArray:
@@ -114,14 +115,20 @@ def _removes(group: RowGroup) -> pa.Table:
 
 
 def _group_rows(files: pa.Table) -> int:
-    """Rows in a row group: fewer where they are wide, since writer and reader hold one whole."""
+    """The number of rows in a row group.
+
+    Wide rows get fewer, since writer and reader hold a whole row group in memory.
+    """
     row_bytes = files.nbytes // max(1, files.num_rows)
     fitting: int = _ROW_GROUP_BYTES // max(1, row_bytes)
     return max(1024, min(ROW_GROUP_ROWS, fitting))
 
 
 def _all_false(batch: pa.RecordBatch, name: str) -> list[pa.Array]:
-    """The batch's columns, one of them all false: a checkpoint changes no data, and Spark says so in each row."""
+    """The batch's columns with ``name`` all false.
+
+    Spark writes ``dataChange`` as false in checkpoints, so we do too.
+    """
     place = batch.schema.get_field_index(name)
     columns = list(batch.columns)
     columns[place] = pa.repeat(pa.scalar(False), batch.num_rows)
@@ -132,8 +139,8 @@ def _all_false(batch: pa.RecordBatch, name: str) -> list[pa.Array]:
 
 
 COMPRESSIONS = ("zstd", "snappy")
-"""The first is smaller. The second makes a file of like text at most about 20 times smaller than what it decodes to, so
-that no reader takes it for a decompression bomb."""
+"""The first makes smaller files. The second shrinks repetitive text by at most about 20 times, so that no reader takes
+the file for a decompression bomb."""
 
 
 def parquet_writer(sink: Any, schema: pa.Schema, compression: str = COMPRESSIONS[0]) -> Any:
@@ -151,7 +158,7 @@ def parquet_writer(sink: Any, schema: pa.Schema, compression: str = COMPRESSIONS
 
 
 def write_row_group(writer: Any, columns: pa.Table) -> None:
-    """Write ``columns`` as one row group, with all the others of the writer's schema null."""
+    """Write ``columns`` as one row group. The other columns of the writer's schema are null in it."""
     rows = columns.num_rows
     given = dict(zip(columns.schema.names, columns.columns, strict=True))
     arrays = [given[f.name] if f.name in given else pa.nulls(rows, f.type) for f in writer.schema]
@@ -159,7 +166,7 @@ def write_row_group(writer: Any, columns: pa.Table) -> None:
 
 
 def count_adds(metadata: Any) -> int:
-    """How many files a Parquet footer says were written."""
+    """The number of ``add`` actions according to a Parquet footer."""
     leaf = [metadata.schema.column(at).path for at in range(metadata.num_columns)].index("add.path")
     columns = [metadata.row_group(group).column(leaf) for group in range(metadata.num_row_groups)]
     return sum(column.num_values - column.statistics.null_count for column in columns)

@@ -18,29 +18,30 @@ _SHARE = 2
 
 @dataclass(frozen=True, slots=True)
 class ReadingCost:
-    """What reading takes, in bytes of a checkpoint that cost as much: each commit, beside its own bytes; a checkpoint
-    at least, however small it is."""
+    """Costs of reading, in bytes of a checkpoint that take as long: of each commit beside its own bytes, and of the
+    smallest checkpoint."""
 
     commit_bytes: int
     checkpoint_bytes_min: int
 
 
 BY_REQUEST = ReadingCost(256 * 1024, 1)
-"""Each of them is a request to a store."""
+"""Reading a file is a request to a store."""
 BY_FILE = ReadingCost(8 * 1024, 100 * _SHARE * 8 * 1024)
-"""On a local disk a commit is opened and parsed in less than a tenth of a millisecond; to write a checkpoint takes as
-long as a dozen appends, so that one follows a hundred of them."""
+"""On a local disk a commit is opened and parsed in less than a tenth of a millisecond, and writing a checkpoint
+takes as long as a dozen appends, so one follows a hundred of them."""
 
 
 def checkpoint_is_due(state: TableState, *, checkpoint_size_bytes: int, reading: ReadingCost = BY_REQUEST) -> bool:
-    """Whether to write a checkpoint at ``state``; ``checkpoint_size_bytes`` is the size of the last one, 0 without.
+    """Whether to write a checkpoint at ``state``; ``checkpoint_size_bytes`` is the size of the last one, 0 if there is
+    none.
 
-    ``delta.checkpointInterval`` decides where it is set. Otherwise one is due after ten commits or more, as soon
-    as they cost a reader half of what the last checkpoint costs. So the writing of checkpoints stays a fixed share of
-    the bytes committed.
+    If ``delta.checkpointInterval`` is set, it decides. Otherwise a checkpoint is due after at least ten commits, as
+    soon as reading them costs half as much as reading the last checkpoint. So writing checkpoints stays a fixed share
+    of the bytes committed.
 
-    Of many writers one begins: whose version is a multiple of the interval. Where that one did not, any of them does
-    once twice as much has gathered.
+    Among many writers, the one whose version is a multiple of the interval writes the checkpoint. If it does not, any
+    writer does once twice as many commits have gathered.
     """
     segment, interval = state.segment, state.properties.checkpoint_interval
     commits = state.version - (segment.checkpoint.version if segment.checkpoint else 0)

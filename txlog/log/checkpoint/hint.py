@@ -1,4 +1,4 @@
-"""The hint ``_last_checkpoint``: where readers begin. It may be absent, stale or torn and is then passed over.
+"""The hint ``_last_checkpoint``: where readers begin. It may be absent, stale or torn; it is ignored then.
 
 In: its bytes, or a checkpoint's counts. Out: a ``LastCheckpoint``, or the bytes to write, with the checksum
 Spark verifies. PROTOCOL.md, "Last Checkpoint File", "JSON checksum".
@@ -23,14 +23,14 @@ _PARTS_MAX = 100_000
 
 @dataclass(frozen=True, slots=True)
 class LastCheckpoint:
-    """What the hint says. ``files`` is None where it does not tell the checkpoint's names."""
+    """The content of the hint. ``files`` is None if it does not name the checkpoint's files."""
 
     version: int
     files: CheckpointFiles | None
 
 
 def parse_last_checkpoint(body: bytes) -> LastCheckpoint | None:
-    """The hint, or None where it makes no sense: it is only a hint, and its checksum is not needed to mistrust it."""
+    """The hint, or None if it is invalid. Its checksum is not verified: a wrong hint does no harm."""
     try:
         hint = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -67,9 +67,9 @@ def _count(value: Any) -> int | None:
 def last_checkpoint_bytes(
     version: int, *, actions: int, size_bytes: int, add_files: int, v2: Mapping[str, Any] | None = None
 ) -> bytes:
-    """The hint that names a checkpoint of ours; ``v2`` tells where the top-level file of a V2 checkpoint is.
+    """The hint that names a checkpoint of ours. ``v2`` names the top-level file of a V2 checkpoint.
 
-    ``actions`` and ``size_bytes`` count its sidecars in, as Spark does.
+    ``actions`` and ``size_bytes`` include its sidecars, as in Spark.
     """
     hint: dict[str, Any] = {"version": version, "size": actions, "sizeInBytes": size_bytes, "numOfAddFiles": add_files}
     if v2 is not None:

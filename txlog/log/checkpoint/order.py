@@ -1,7 +1,7 @@
 """The order of files in a checkpoint: by partition, so that row groups have narrow bounds on partition values.
 
-In: the live files, in any order, in chunks. Out: one row group after the other, each of which is put together when it
-is asked for: a sorted copy of a million files would double the memory, and taking from the chunked table the time.
+In: the live files, in any order, in chunks. Out: row groups, one after the other, each assembled when it is
+requested: a sorted copy of a million files would double the memory, and taking rows from the chunked table the time.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from txlog.log.files import partition_column
 __all__ = ["RowGroup", "row_groups_by_partition"]
 
 RowGroup: TypeAlias = Callable[[], pa.Table]
-"""Puts a row group together; in any thread."""
+"""Assembles a row group. May run in any thread."""
 
 
 def row_groups_by_partition(files: pa.Table, partition_columns: Sequence[str], group_rows: int) -> Iterator[RowGroup]:
-    """``files`` in pieces of ``group_rows``, each with the partition values that follow those of the one before.
+    """Pieces of ``files`` of ``group_rows`` rows, in ascending order of their partition values.
 
-    Nulls come last. Within a piece the order is by partition only as far as files lay together before.
+    Nulls come last. Inside a piece, files keep their old order, so they need not be sorted.
     """
     starts = range(0, files.num_rows, group_rows)
     if not partition_columns or files.num_rows <= group_rows:
@@ -38,7 +38,7 @@ def row_groups_by_partition(files: pa.Table, partition_columns: Sequence[str], g
 
 
 def _taken(batches: Sequence[pa.RecordBatch], firsts: Any, rows: Any) -> pa.Table:
-    """These rows, a chunk of the result for each of the batches they are in; ``firsts`` are their first rows."""
+    """The rows ``rows``, one chunk of the result for each of their batches. ``firsts`` holds each batch's first row."""
     import numpy as np
 
     owners = np.searchsorted(firsts, rows, side="right") - 1
@@ -48,7 +48,7 @@ def _taken(batches: Sequence[pa.RecordBatch], firsts: Any, rows: Any) -> pa.Tabl
 
 
 def _partition_ranks(batches: Sequence[pa.RecordBatch], columns: Sequence[str]) -> Any:
-    """One number per file, ordered as its partition values; columns that no longer fit into it are left out."""
+    """A number for each file, in the order of the partition values. Columns that do not fit into it are left out."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -1,9 +1,9 @@
 """What a V2 checkpoint holds: a short top-level file in JSON, and sidecars in Parquet that hold the files.
 
 In: a table state, live files and tombstones as columns, and the sidecars of the last checkpoint that can be reused.
-Out: the bytes of each new sidecar, which of the old ones are worth keeping, the bytes of the top-level file and the
-hint. Files and tombstones are in different sidecars: tombstones expire, and a reused sidecar must not hold any.
-PROTOCOL.md, "V2 Spec", "Sidecar Files", "Last Checkpoint File".
+Out: the bytes of each new sidecar, the old sidecars to keep, the bytes of the top-level file and the hint. Files and
+tombstones are in different sidecars: tombstones expire, and a reused sidecar must not hold any. PROTOCOL.md, "V2 Spec",
+"Sidecar Files", "Last Checkpoint File".
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["StoredSidecar", "TopLevel", "encode_sidecar", "serves_again", "sidec
 
 
 def wants_v2(state: TableState) -> bool:
-    """Whether checkpoints of this table are to be V2: its policy says so, and its readers must know them."""
+    """Whether checkpoints of this table are V2: its policy asks for it, and its protocol makes readers support it."""
     return state.properties.checkpoint_policy == "v2" and "v2Checkpoint" in (state.protocol.reader_features or ())
 
 
@@ -46,7 +46,7 @@ def wants_v2(state: TableState) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class StoredSidecar:
-    """A sidecar in the log: what the top-level file says of it, and how many files and actions it holds."""
+    """A sidecar in the log: its entry in the top-level file, and how many files and actions it holds."""
 
     action: Sidecar
     add_files: int
@@ -56,7 +56,7 @@ class StoredSidecar:
 def sidecar_groups(
     columns: FileColumns, live: pa.Table, tombstones: pa.Table, apply: Apply = map
 ) -> Iterator[RowGroup]:
-    """What each new sidecar holds: one row group. ``tombstones`` are those that are retained."""
+    """The content of each new sidecar: one row group. ``tombstones`` are the retained ones."""
     yield from columns.adds(live, apply)
     yield from columns.removes(tombstones)
 
@@ -64,7 +64,10 @@ def sidecar_groups(
 def encode_sidecar(
     columns: FileColumns, group: RowGroup, compression: str = COMPRESSIONS[0]
 ) -> tuple[memoryview, int, int]:
-    """The bytes of one sidecar, counted again: body, files, actions. Raises ``CorruptLogError`` where one is lost."""
+    """The bytes of one sidecar, and the files and actions counted in them.
+
+    Raises ``CorruptLogError`` if one is missing.
+    """
     import pyarrow.parquet as pq
 
     table = group()
@@ -83,10 +86,10 @@ def encode_sidecar(
 
 
 def serves_again(untouched: Sequence[StoredSidecar], added: int) -> list[StoredSidecar]:
-    """Which of the sidecars that nothing changed are kept as they are, ``added`` files being written anew.
+    """Which of the unchanged sidecars are kept, if ``added`` files are written in any case.
 
-    A sidecar that holds no more than what is written anyway is written along with it. So each time a file is written
-    again its sidecar doubles, until it is full: there are few small sidecars, and few writings of each file.
+    A sidecar with at most as many files as are written in any case is merged with them. So a sidecar at least doubles
+    each time its files are written again, until it is full: few sidecars are small, and each file is rewritten rarely.
     """
     kept = sorted(untouched, key=lambda sidecar: sidecar.add_files, reverse=True)
     while kept and kept[-1].add_files <= min(added, ROW_GROUP_ROWS // 2):
@@ -99,7 +102,7 @@ def serves_again(untouched: Sequence[StoredSidecar], added: int) -> list[StoredS
 
 @dataclass(frozen=True, slots=True)
 class TopLevel:
-    """The top-level file of one V2 checkpoint: its bytes, and what the hint says of the whole."""
+    """The top-level file of one V2 checkpoint: its bytes, and the counts for the hint."""
 
     version: int
     body: bytes

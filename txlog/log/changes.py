@@ -1,0 +1,159 @@
+"""What a version changed: which rows of which files, and whether an earlier schema can be read as a later one.
+
+In: one commit, or two schemas. Out: a `ChangedRows` for each file to read. A version that names change files is told by
+those alone; else its added and removed files tell, of which those that change no data (``dataChange`` false) are left
+out. A file that is removed and added again has other rows marked as dead: the difference is what changed.
+PROTOCOL.md, "Add CDC File", "Change Data Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from txlog.errors import CorruptLogError
+from txlog.protocol.actions import AddCDCFile, AddFile, CommitInfo, DeletionVectorDescriptor, RemoveFile
+from txlog.protocol.change_data import DELETE, INSERT
+from txlog.protocol.column_mapping import physical_name
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.paths import canonical_path
+from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
+from txlog.protocol.type_widening import is_widening
+
+__all__ = ["ChangedRows", "changed_rows", "incompatible_change", "rows_between"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRows:
+    """Rows of one file that are changes of a version.
+
+    Attributes:
+        path: The file, as the log names it.
+        partition_values: Its partition values; None if the log does not say (an old ``remove``).
+        size_bytes: Its size by the log; 0 if the log does not say.
+        change_type: What happened to each of the rows; None in a change file, whose rows say it themselves.
+        vector: Rows that it marks are no changes.
+        dead_under: If set, only rows that it marks are changes.
+    """
+
+    path: str
+    partition_values: Mapping[str, str | None] | None
+    size_bytes: int
+    change_type: str | None
+    vector: DeletionVectorDescriptor | None = None
+    dead_under: DeletionVectorDescriptor | None = None
+
+
+def changed_rows(commit: Commit, *, is_partitioned: bool) -> list[ChangedRows]:
+    """The files to read for the changes of one version: first what goes, then what comes.
+
+    Raises:
+        CorruptLogError: A removed file of a partitioned table lacks its partition values.
+    """
+    changes = [action for action in commit.actions if isinstance(action, AddCDCFile)]
+    if changes:
+        return [ChangedRows(each.path, each.partition_values, each.size, None) for each in changes]
+    if _says_that_nothing_changed(commit.commit_info):
+        return []
+    adds = {canonical_path(a.path): a for a in commit.actions if isinstance(a, AddFile) and a.data_change}
+    removes = {canonical_path(r.path): r for r in commit.actions if isinstance(r, RemoveFile) and r.data_change}
+    gone = [each for key, remove in removes.items() for each in _gone(remove, adds.get(key))]
+    come = [each for key, add in adds.items() for each in _come(add, removes.get(key))]
+    if is_partitioned:
+        for each in gone:
+            if each.partition_values is None:
+                raise CorruptLogError(
+                    "a removed file has no partition values in the log (extendedFileMetadata), so the rows that went"
+                    " with it cannot be told: read from a later version",
+                    version=commit.version,
+                    path=each.path,
+                )
+    return gone + come
+
+
+def rows_between(remove: RemoveFile | None, add: AddFile | None) -> list[ChangedRows]:
+    """The rows that go and come where one file is removed (None: it is new) and added (None: it is gone)."""
+    gone = [] if remove is None else _gone(remove, add)
+    come = [] if add is None else _come(add, remove)
+    return [*gone, *come]
+
+
+def _gone(remove: RemoveFile, add: AddFile | None) -> Iterator[ChangedRows]:
+    values, size = remove.partition_values, remove.size or 0
+    if add is None:
+        yield ChangedRows(remove.path, values, size, DELETE, remove.deletion_vector)
+    elif add.deletion_vector is not None and add.key[1] != remove.key[1]:
+        yield ChangedRows(
+            add.path, add.partition_values, add.size, DELETE, remove.deletion_vector, dead_under=add.deletion_vector
+        )
+
+
+def _come(add: AddFile, remove: RemoveFile | None) -> Iterator[ChangedRows]:
+    values, size = add.partition_values, add.size
+    if remove is None:
+        yield ChangedRows(add.path, values, size, INSERT, add.deletion_vector)
+    elif remove.deletion_vector is not None and add.key[1] != remove.key[1]:
+        yield ChangedRows(add.path, values, size, INSERT, add.deletion_vector, dead_under=remove.deletion_vector)
+
+
+def _says_that_nothing_changed(info: CommitInfo | None) -> bool:
+    """Whether it is a MERGE that only copied rows: Spark's reader leaves its files out too."""
+    metrics = info.fields.get("operationMetrics") if info is not None and info.operation == "MERGE" else None
+    names = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
+    return isinstance(metrics, dict) and all(str(metrics.get(name)) == "0" for name in names)
+
+
+# --- schemas --------------------------------------------------------------------------------------------------------
+
+
+def incompatible_change(earlier: Struct, later: Struct, names: frozenset[str] | None = None) -> str | None:
+    """What keeps rows of the earlier schema from being read by the later one; None if nothing does.
+
+    ``names`` are the columns of ``later`` that are read; None means all, and then a column may not be missing either.
+    Columns are the same if their physical names are.
+    """
+    return _incompatible(earlier, later, names, "")
+
+
+def _incompatible(earlier: Struct, later: Struct, names: frozenset[str] | None, prefix: str) -> str | None:
+    found = {fold_name(physical_name(field)): field for field in later.fields}
+    for old in earlier.fields:
+        new = found.get(fold_name(physical_name(old)))
+        if names is not None and (new is None or new.name not in names):
+            continue
+        problem = _field_problem(old, new, f"{prefix}{old.name}")
+        if problem is not None:
+            return problem
+    if names is None:
+        return None
+    # A column that is read may have taken the name of another one, whose rows it does not show.
+    before = {fold_name(field.name): physical_name(field) for field in earlier.fields}
+    for field in later.fields:
+        name = physical_name(field)
+        if field.name in names and before.get(fold_name(field.name), name) != name:
+            return f"column {prefix}{field.name} is another one than before (it was dropped or renamed)"
+    return None
+
+
+def _field_problem(old: Field, new: Field | None, name: str) -> str | None:
+    if new is None:
+        return f"column {name} was dropped or renamed"
+    if fold_name(new.name) != fold_name(old.name):
+        return f"column {name} was renamed to {new.name}"
+    if old.nullable and not new.nullable:
+        return f"column {name} was made NOT NULL"
+    return _type_problem(old.type, new.type, name)
+
+
+def _type_problem(old: DataType, new: DataType, name: str) -> str | None:
+    match old, new:
+        case Struct(), Struct():
+            return _incompatible(old, new, None, f"{name}.")
+        case Array(), Array():
+            return _type_problem(old.element, new.element, f"{name}.element")
+        case Map(), Map():
+            found = _type_problem(old.key, new.key, f"{name}.key")
+            return found or _type_problem(old.value, new.value, f"{name}.value")
+    if old == new or is_widening(old, new):
+        return None
+    return f"column {name} changed from {type_name(old)} to {type_name(new)}"

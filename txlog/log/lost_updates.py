@@ -1,0 +1,105 @@
+"""Lost updates: what others changed of a region between the version that its new rows were computed from and now.
+
+In: the rows that an overwrite replaces (`Region`), and commits that its caller has not read. Out: `Unseen`: why it must
+not replace them, or which files it leaves alone. The overwrite itself is planned on a version that has these commits;
+what lands after that is judged by ``log/conflicts``. No store, no clock.
+
+A blind append that was not seen counts as having come later than the overwrite, as it does in a race under
+WriteSerializable: its rows stay. A commit that only moved rows changed nothing, unless it moved such rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from txlog.errors import ConflictReason
+from txlog.expressions.predicates import Predicate
+from txlog.log.proposal import Isolation
+from txlog.protocol.actions import AddFile, RemoveFile
+from txlog.protocol.column_mapping import physical_fields
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.partition_values import partition_key
+from txlog.protocol.paths import canonical_path
+from txlog.protocol.schema import Struct
+
+__all__ = ["Region", "Unseen", "unseen_changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """The rows of a table version that an overwrite replaces: those of ``predicate``, or of whole ``partitions``.
+
+    ``predicate`` is bound to the schema, ``partitions`` are named as ``partition_values.partition_key`` does; one of
+    them is None. ``files_before`` are the files that held such rows where the caller last read, as comparable paths.
+    """
+
+    schema: Struct
+    partition_columns: tuple[str, ...]
+    predicate: Predicate | None
+    partitions: frozenset[tuple[str | None, ...]] | None
+    files_before: frozenset[str]
+
+    def judge(self) -> Callable[[AddFile], bool]:
+        """Tells whether a file may hold rows of the region."""
+        partitions = self.partitions
+        if partitions is not None:
+            fields = physical_fields(self.schema, self.partition_columns)
+            return lambda add: partition_key(add.partition_values, fields) in partitions
+        from txlog.skipping.one_file import Pruner
+
+        assert self.predicate is not None
+        pruner = Pruner(self.predicate, self.schema, self.partition_columns)
+        return lambda add: pruner.may_match(add.partition_values, add.stats)
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """``reasons`` why the region must not be replaced; ``later`` are files to leave alone, as comparable paths."""
+
+    reasons: tuple[ConflictReason, ...]
+    later: frozenset[str]
+
+
+def unseen_changes(region: Region, commits: Sequence[Commit], own: Collection[int], isolation: Isolation) -> Unseen:
+    """Judge every commit after the version that the caller last read, in ascending order, parsed with their files.
+
+    ``own`` are the versions that the caller made: they are no reason, but what others change of their rows is.
+    """
+    may_hold = region.judge()
+    inside = set(region.files_before)
+    later: set[str] = set()
+    reasons: list[ConflictReason] = []
+    for commit in commits:
+        adds = [action for action in commit.actions if type(action) is AddFile]
+        removes = [action for action in commit.actions if type(action) is RemoveFile]
+        is_blind = commit.commit_info is not None and commit.commit_info.is_blind_append
+        if commit.version not in own and is_blind and isolation is not Isolation.SERIALIZABLE and not removes:
+            later.update(canonical_path(add.path) for add in adds)
+            continue
+        held = [add for add in adds if may_hold(add)]
+        if commit.version not in own:
+            reasons += _changes(commit, held, removes, inside, later)
+        inside.update(canonical_path(add.path) for add in held)
+    return Unseen(tuple(reasons), frozenset(later))
+
+
+def _changes(
+    commit: Commit, held: Sequence[AddFile], removes: Sequence[RemoveFile], inside: set[str], later: set[str]
+) -> Iterator[ConflictReason]:
+    about = (commit.version, commit.operation)
+    added = [add.path for add in held if add.data_change]
+    if added:
+        yield ConflictReason("ConcurrentAppendError", *about, f"added {_files(added)} to what this WRITE replaces")
+    removed = [remove.path for remove in removes if remove.data_change and canonical_path(remove.path) in inside]
+    if removed:
+        detail = f"removed {_files(removed)} of what this WRITE replaces"
+        yield ConflictReason("ConcurrentDeleteReadError", *about, detail)
+    moved = [remove.path for remove in removes if canonical_path(remove.path) in later]
+    if moved:
+        detail = f"moved rows of {_files(moved)}, which were appended after the version that this WRITE was made from"
+        yield ConflictReason("ConcurrentDeleteReadError", *about, detail)
+
+
+def _files(paths: Sequence[str]) -> str:
+    return paths[0] if len(paths) == 1 else f"{len(paths)} files ({paths[0]} and others)"
