@@ -14,7 +14,7 @@ import pytest
 
 import txlog
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     CommitRetriesExhaustedError,
@@ -652,18 +652,22 @@ def test_a_checkpoint_is_written_when_the_interval_asks_for_it(table: OpenTable,
 def test_commit_info_is_complete(table: OpenTable, scripted_log: Any) -> None:
     result = append(table, user_metadata="nightly", app_id="ingest", checkpoint_id=3)
     info, txn, add = lines_of(scripted_log, result.version or 0)
-    told = info["commitInfo"]
-    assert told["operation"] == "WRITE"
-    assert told["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
-    assert (told["readVersion"], told["isolationLevel"], told["isBlindAppend"]) == (1, "WriteSerializable", True)
-    assert told["operationMetrics"] == {
+    reported = info["commitInfo"]
+    assert reported["operation"] == "WRITE"
+    assert reported["operationParameters"] == {"mode": "Append", "partitionBy": "[]"}
+    assert (reported["readVersion"], reported["isolationLevel"], reported["isBlindAppend"]) == (
+        1,
+        "WriteSerializable",
+        True,
+    )
+    assert reported["operationMetrics"] == {
         "numFiles": "1",
         "numOutputRows": "1",
         "numOutputBytes": str(add["add"]["size"]),
     }
-    assert told["engineInfo"].startswith("txlog/")
-    assert told["userMetadata"] == "nightly"
-    assert told["timestamp"] == ambient.now_ms()
+    assert reported["engineInfo"].startswith("txlog/")
+    assert reported["userMetadata"] == "nightly"
+    assert reported["timestamp"] == ambient.now_ms()
     assert txn["txn"] == {"appId": "ingest", "version": 3, "lastUpdated": ambient.now_ms()}
 
 

@@ -20,7 +20,7 @@ import pytest
 
 from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import Definition, commit_definition, new_table
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import ConflictError, ConflictReason
 from txlog.log.conflicts import AlreadyCommitted, Conflict, decide
@@ -52,16 +52,16 @@ GRID = """
                    append append-tue append-read append-all delete-rows delete-day overwrite dynamic merge rewrite schema property protocol txn domain create
 append             .      .          .           .          .           .          .         .       .     .       M      M        P        .   .      -
 append-tue         .      .          .           .          .           .          .         .       .     .       M      M        P        .   .      -
-append-read        A|<    .          A           A          AR          R          AR        AR      AR    AR      M      M        P        A|< .      -
-append-all         A|<    A|<        A           A          AR          R          AR        AR      AR    AR      M      M        P        A|< .      -
-delete-rows        A|<    .          A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A|< .      -
-delete-day         A|<    .          A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A|< .      -
+append-read        A|<    .          A           A          AR          R          AR        AR      AR    R       M      M        P        A|< .      -
+append-all         A|<    A|<        A           A          AR          R          AR        AR      AR    R       M      M        P        A|< .      -
+delete-rows        A|<    .          A           A          ARD         RD         ARD       ARD     ARD   RD      M      M        P        A|< .      -
+delete-day         A|<    .          A           A          ARD         RD         ARD       ARD     ARD   RD      M      M        P        A|< .      -
 delete-tue         .      A|<        .           .          .           .          RD        .       .     .       M      M        P        .   .      -
-delete-id          .      .          .           .          RD          RD         RD        RD      RD    ARD     M      M        P        .   .      -
-overwrite          A|<    A|<        A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A|< .      -
-overwrite-widening A      A          A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A   .      -
-dynamic            A|<    .          A           A          ARD         RD         ARD       ARD     ARD   ARD     M      M        P        A|< .      -
-merge              .      .          .           .          RD          RD         RD        RD      ARD   ARD     M      M        P        .   .      -
+delete-id          .      .          .           .          RD          RD         RD        RD      RD    RD      M      M        P        .   .      -
+overwrite          A|<    A|<        A           A          ARD         RD         ARD       ARD     ARD   RD      M      M        P        A|< .      -
+overwrite-widening A      A          A           A          ARD         RD         ARD       ARD     ARD   RD      M      M        P        A   .      -
+dynamic            A|<    .          A           A          ARD         RD         ARD       ARD     ARD   RD      M      M        P        A|< .      -
+merge              .      .          .           .          RD          RD         RD        RD      ARD   RD      M      M        P        .   .      -
 rewrite            .      .          .           .          RD          RD         RD        RD      RD    RD      M      M        P        .   .      -
 rewrite-snapshot   .      .          .           .          RD          RD         RD        RD      RD    RD      M      M        P        .   .      -
 schema             .      .          .           .          .           .          .         .       .     .       M      M        P        .   .      -
@@ -91,6 +91,7 @@ NEW_RULES = (
     "Spark lets it through unless it changes the protocol too. Its files were made under the rules of before, and what"
     " a new feature asks of them is not known: run again, it is made under the new rules"
 )
+MOVED = "Spark counts rows that only moved as added. The files they came from are judged as removed, which is enough"
 # (operations, winners, what Spark's Delta answers, why ours is another answer)
 SPARK_DIFFERS = [
     ("append append-tue append-read append-all", "protocol", ".", NEW_RULES),
@@ -100,6 +101,8 @@ SPARK_DIFFERS = [
     ("delete-id merge", "append-read append-all", "A", BY_PARTITION),
     ("delete-id merge", "delete-rows overwrite dynamic", "ARD", BY_PARTITION),
     ("delete-id", "merge", "ARD", BY_PARTITION),
+    ("append-read append-all", "rewrite", "AR", MOVED),
+    ("delete-rows delete-day delete-id overwrite overwrite-widening dynamic merge", "rewrite", "ARD", MOVED),
     ("txn-7", "txn-7", "T", "Spark throws, and finds the batch there when it is run again: the same, later"),
     (
         "append",
@@ -386,9 +389,9 @@ class Recorded(OpenTable):
         super().__init__(store)
         self.proposals: list[Proposal] = []
 
-    def commit(self, proposal: Proposal, state: TableState | None, *told: Any, **more: Any) -> WriteResult:
+    def commit(self, proposal: Proposal, state: TableState | None, *reported: Any, **more: Any) -> WriteResult:
         self.proposals.append(proposal)
-        return super().commit(proposal, state, *told, **more)
+        return super().commit(proposal, state, *reported, **more)
 
 
 @dataclass(frozen=True)

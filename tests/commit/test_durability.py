@@ -8,15 +8,13 @@ import pyarrow as pa
 import pytest
 
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
-from txlog.errors import (
-    CommitStateUnknownError,
-    StorageError,
-)
+from txlog.errors import CommitStateUnknownError, MetadataChangedError, StorageError
 from txlog.protocol.log_names import commit_name
 from txlog.result import WriteResult
 from txlog.store.base import PutOutcome
+from txlog.table import Table
 
 ROWS = pa.table({"id": pa.array([1], pa.int64())})
 
@@ -92,6 +90,22 @@ def test_the_winner_of_a_race_is_made_durable_before_the_next_version_is_put(
     assert append(table).version == 3
     synced = scripted_log.calls.index(("make_durable", commit_name(2)))
     assert synced < scripted_log.calls.index(("put_if_absent", commit_name(3)))
+
+
+def test_a_winner_is_made_durable_before_a_writer_whose_put_may_still_land_is_refused(
+    table: OpenTable, open_handle: Any, scripted_log: Any
+) -> None:
+    """A power cut that takes the winner back would free the version for that put."""
+
+    def lose_to_another_definition(real: Any, name: str, body: bytes) -> PutOutcome:
+        Table(open_handle()).set_properties({"owner": "another"})
+        scripted_log.calls.clear()
+        return PutOutcome.UNKNOWN
+
+    scripted_log.script["put_if_absent"] = [lose_to_another_definition]
+    with pytest.raises(MetadataChangedError):
+        append(table)
+    assert commit_name(2) in scripted_log.names("make_durable")
 
 
 @pytest.mark.parametrize("application", [{}, {"app_id": "orders", "checkpoint_id": 7}], ids=["itself", "a twin"])

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError
 from txlog.protocol.log_names import commit_name

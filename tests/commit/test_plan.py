@@ -12,7 +12,7 @@ import pytest
 
 from txlog.commands.batch_write import write_batch
 from txlog.commands.table_definition import commit_definition, with_properties
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     CommitRetriesExhaustedError,
@@ -21,6 +21,7 @@ from txlog.errors import (
     InvalidInputError,
     MetadataChangedError,
     NotFoundError,
+    ProtocolChangedError,
 )
 from txlog.log.files import add_files_of
 from txlog.log.proposal import Isolation, Proposal, ReadSet
@@ -64,6 +65,7 @@ class RemoveEverything:
             schema=state.schema,
             partition_columns=state.partition_columns,
             is_reexecutable=True,
+            planned_on=state.metadata,
         )
 
     def remaining_work_s(self, state: TableState) -> float:
@@ -100,9 +102,9 @@ def test_after_a_lost_race_the_plan_is_executed_on_the_winner(
     assert result.metrics.reexecutions == 1
     assert result.metrics.rows_deleted == 2, "the metrics are those of the execution that landed"
     assert table.log.files(table.log.newest_state()).num_rows == 0
-    said = info(scripted_log, 3)
-    assert (said["txnId"], said["readVersion"], said["isBlindAppend"]) == (plan.txn_id, 2, False)
-    assert said["isolationLevel"] == "Serializable"
+    reported = info(scripted_log, 3)
+    assert (reported["txnId"], reported["readVersion"], reported["isBlindAppend"]) == (plan.txn_id, 2, False)
+    assert reported["isolationLevel"] == "Serializable"
 
 
 def test_what_landed_before_the_first_put_is_seen_too(table: OpenTable, open_handle: Any) -> None:
@@ -176,13 +178,30 @@ def test_a_changed_definition_conflicts_and_nothing_is_executed_on_it(
     def redefine() -> None:
         other = open_handle()
         state = other.writable_state()
-        commit_definition(other, state, with_properties(state, {"mine": "1"}), "SET TBLPROPERTIES", {})
+        definition = with_properties(state, {"delta.enableChangeDataFeed": "true"})
+        commit_definition(other, state, definition, "SET TBLPROPERTIES", {})
 
     plan = RemoveEverything(table)
     scripted_log.script["put_if_absent"] = [lose_to(redefine)]
-    with pytest.raises(MetadataChangedError):
+    with pytest.raises((MetadataChangedError, ProtocolChangedError)):
         table.commit_plan(plan, table.writable_state())
     assert plan.executed_on == [1]
+
+
+def test_a_property_that_is_no_rule_of_writing_is_followed_by_the_plan(
+    table: OpenTable, open_handle: Any, scripted_log: Any
+) -> None:
+    def redefine() -> None:
+        other = open_handle()
+        state = other.writable_state()
+        definition = with_properties(state, {"mine": "1", "delta.checkpointInterval": "7"})
+        commit_definition(other, state, definition, "SET TBLPROPERTIES", {})
+
+    plan = RemoveEverything(table)
+    scripted_log.script["put_if_absent"] = [lose_to(redefine)]
+    assert table.commit_plan(plan, table.writable_state()).version == 3
+    assert plan.executed_on == [1, 2]
+    assert table.writable_state().metadata.configuration["mine"] == "1"
 
 
 def test_a_twin_of_the_same_application_makes_it_a_replay_and_another_checkpoint_a_conflict(
@@ -263,6 +282,27 @@ def test_a_plan_with_much_work_left_gives_its_turn_up_for_it(
     append(open_handle())
     assert table.commit_plan(plan, state).version == 3
     assert held == [False, is_held]
+
+
+def test_a_plan_that_others_overtake_each_time_it_is_executed_gets_to_work_inside_its_turn(
+    table: OpenTable, open_handle: Any
+) -> None:
+    """Else writers that commit faster than it works would keep it out until the retry policy ends."""
+    queue, held = Queue(), []
+    object.__setattr__(table.store, "commit_queue", queue)
+    plan, state = RemoveEverything(table, work_s=0.3), table.writable_state()
+
+    def overtaken() -> None:
+        held.append(queue.is_held)
+        if not queue.is_held:
+            append(open_handle())
+
+    plan.before = overtaken
+    result = table.commit_plan(plan, state)
+    assert held == [False, False, False, False, True], (
+        "the first execution, then three for which 50, 100 and 200 ms are too little"
+    )
+    assert result.metrics.reexecutions == 4
 
 
 def test_a_plan_that_claims_to_have_read_nothing_is_refused(table: OpenTable) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import txlog
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CorruptLogError, InvalidInputError, UnsupportedFeatureError
 from txlog.log.state import TableState
@@ -132,12 +132,12 @@ def test_ids_beyond_64_bits_are_not_given(tmp_path: Path) -> None:
     domain = {"domain": "delta.rowTracking", "configuration": f'{{"rowIdHighWaterMark":{2**63 - 3}}}', "removed": False}
     (tmp_path / "_delta_log" / f"{1:020}.json").write_text(json.dumps({"domainMetadata": domain}) + "\n")
     table = txlog.Table.open(tmp_path)
-    with pytest.raises(InvalidInputError, match="no row ids left"):
+    with pytest.raises(InvalidInputError, match="too few row ids are left"):
         table.append(rows(3))
     assert table.append(rows(2)).version == 2
 
 
-# --- races, through a store that can be told to lose them ------------------------------------------------------------
+# --- races, through a store that can lose them on request ------------------------------------------------------------
 
 
 def commits_in(scripted_log: Any, state: TableState) -> list[list[dict[str, Any]]]:
@@ -146,7 +146,7 @@ def commits_in(scripted_log: Any, state: TableState) -> list[list[dict[str, Any]
 
 
 @pytest.mark.parametrize("pattern", list(itertools.product([0, 1, 2], repeat=2)), ids=str)
-def test_rows_are_numbered_again_above_those_of_whoever_was_faster(
+def test_after_a_lost_race_rows_are_numbered_above_those_of_the_winner(
     pattern: tuple[int, ...], open_handle: Callable[..., OpenTable], scripted_log: Any, clock: Any
 ) -> None:
     """Before each put of ours, as many commits of others land as the pattern says."""

@@ -108,6 +108,22 @@ def test_after_a_put_to_an_object_store_that_took_long_the_version_before_it_is_
         Table(table).append(ROW)
 
 
+def test_a_handle_whose_put_was_answered_after_a_month_does_not_write_below_a_checkpoint(
+    table: OpenTable, open_handle: Any, bucket: Any, clock: Any
+) -> None:
+    """Its commit landed in time; what it knows of the log is as old as the put, not as the answer."""
+
+    def answered_late(real: Any, name: str, body: bytes) -> PutOutcome:
+        outcome: PutOutcome = real(name, body)
+        clock.elapsed_s += 31 * 24 * 3600
+        return outcome
+
+    bucket.script["put_if_absent"] = [answered_late]
+    Table(table).append(ROW)
+    version = others_move_on_and_clean_up(open_handle, bucket)
+    assert Table(table).append(ROW).version == version + 1
+
+
 @pytest.mark.parametrize("took_s", [6, 30])
 def test_where_the_retention_is_short_a_put_of_a_few_seconds_is_not_acknowledged_below_a_checkpoint(
     open_handle: Any, table: OpenTable, bucket: Any, clock: Any, took_s: float

@@ -24,17 +24,20 @@ __all__ = ["Attempt", "encode_attempt"]
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """``data``: the bytes. ``proposal`` goes on to the next attempt, ``said`` is what this one makes of it."""
+    """One attempt.
+
+    ``proposal`` is kept for the next attempt; ``sent`` is what this one sends, with row ids; ``data`` its bytes.
+    """
 
     data: bytes
     proposal: Proposal
-    said: Proposal
+    sent: Proposal
     in_commit_timestamp_ms: int | None
 
     def commit(self, version: int) -> Commit:
         """The commit as it was written, so that the caller need not read it back."""
-        told = commit_facts(self.said, self.in_commit_timestamp_ms)
-        return Commit(version, self.said.actions, told, len(self.data))
+        facts = commit_facts(self.sent, self.in_commit_timestamp_ms)
+        return Commit(version, self.sent.actions, facts, len(self.data))
 
 
 def encode_attempt(
@@ -58,9 +61,9 @@ def encode_attempt(
     if keeps_timestamps(proposal, state):
         timestamp_ms = next_timestamp_ms(now_ms=now_ms, previous_ms=_committed_ms(state, store))
     proposal = with_enablement(proposal, state, timestamp_ms)
-    said = _numbered(proposal, state)
+    sent = _numbered(proposal, state)
     data = commit_bytes(
-        said,
+        sent,
         timestamp_ms=now_ms,
         engine_info=engine_info,
         in_commit_timestamp=timestamp_ms,
@@ -74,7 +77,7 @@ def encode_attempt(
         raise InvalidInputError(
             f"no reader could read this commit: {error.message}. It was not sent; write fewer rows at once"
         ) from None
-    return Attempt(data, proposal, said, timestamp_ms)
+    return Attempt(data, proposal, sent, timestamp_ms)
 
 
 def _numbered(proposal: Proposal, state: TableState | None) -> Proposal:

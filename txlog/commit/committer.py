@@ -50,8 +50,8 @@ class Committer:
         or it may have (``CommitStateUnknownError``, which names version and ``txn_id``).
 
         ``state`` is the table as the proposal was planned on it; None creates the table at version 0.
-        ``plan`` made the proposal, and makes another where commits that change files come first. ``unsent`` is told
-        before each put.
+        ``plan`` made the proposal, and makes another one if commits that change files come first. ``unsent`` is
+        notified before each put.
         """
         if state is not None and self._probed_table_id != state.metadata.id and self._refuses_newest_commit():
             self._probed_table_id = state.metadata.id
@@ -67,8 +67,8 @@ class Committer:
     ) -> None:
         """Sync a version and all below it to disk, before something durable depends on it.
 
-        ``newest_foreign`` and ``keeps_order`` are those of `unsynced_versions`; None asks the log.
-        Raises ``NotFoundError`` where its commit is gone, ``StorageError``.
+        ``newest_foreign`` and ``keeps_order`` are those of `unsynced_versions`; None: read them from the log.
+        Raises ``NotFoundError`` if its commit is gone, ``StorageError``.
         """
         if version <= self.durable_version:
             return

@@ -7,37 +7,49 @@ commits, logs, and runs hooks and upkeep.
 from __future__ import annotations
 
 import logging
-from collections.abc import Reversible
+from collections.abc import Callable, Reversible
 
 from txlog import __version__
 from txlog.commit.committer import Committer
+from txlog.commit.last_read import LastRead
 from txlog.commit.plan import Plan
 from txlog.commit.retained import RetainedCommits, commit_of_last
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call
+from txlog.log.definition_changes import keeps_write_rules
 from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
 from txlog.log.proposal import Isolation, Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
-from txlog.protocol.features import check_can_write
+from txlog.protocol.features import check_can_move_rows, check_can_tend, check_can_write
 from txlog.protocol.log_names import commit_name
+from txlog.read.key_cache import KeyCache
 from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.upkeep.post_commit import PostCommit
-from txlog.util.arguments import described
+from txlog.util.arguments import described, whole_number
 from txlog.util.logs import logger
 
 __all__ = ["OpenTable"]
+
+KEY_CACHE_BYTES = 256 << 20
+"""The default memory in which a handle keeps the keys of data files."""
 
 
 class OpenTable:
     """Everything that acts on one table. Thread-safe."""
 
-    def __init__(self, store: TableStore, retry: RetryPolicy | None = None, hooks: CommitHooks | None = None) -> None:
+    def __init__(
+        self,
+        store: TableStore,
+        retry: RetryPolicy | None = None,
+        hooks: CommitHooks | None = None,
+        key_cache_size_bytes: int | None = None,
+    ) -> None:
         self.store = store
         if not isinstance(retry, RetryPolicy | None):
             raise InvalidInputError(f"retry must be a txlog.RetryPolicy, not {described(retry)}", table=store.uri)
@@ -47,8 +59,15 @@ class OpenTable:
             )
         self.retry = retry or RetryPolicy()
         self._hooks = hooks
+        size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes
+        self.key_cache = KeyCache(whole_number("key_cache_size", size_bytes, table=store.uri))
         self.log = DeltaLog(store)
         self.post_commit = PostCommit(self.log)
+        self.last_read = LastRead()
+        self.after_commit: Callable[[TableState], None] | None = None
+        """Called with the state after each commit; must not raise. For work that is made of commits itself."""
+        self.dead_fractions_told: dict[str, float] = {}
+        """The part of the rows of files that is dead, by path, as a warning of this handle told it last."""
         self._committer = Committer(self.log, self.retry, engine_info=f"txlog/{__version__}", hooks=hooks)
 
     @property
@@ -75,6 +94,16 @@ class OpenTable:
         """Raises ``UnsupportedFeatureError`` if the table needs a writer feature that this release lacks."""
         with TxlogError.located(self.uri, state.version):
             state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
+
+    def check_rows_movable(self, state: TableState) -> None:
+        """The same for a commit that makes no new rows, which needs less of the writer."""
+        with TxlogError.located(self.uri, state.version):
+            check_can_move_rows(state.protocol, state.metadata)
+
+    def check_maintainable(self, state: TableState) -> None:
+        """The same for a commit that makes no new data file, which needs less of the writer."""
+        with TxlogError.located(self.uri, state.version):
+            check_can_tend(state.protocol, state.metadata)
 
     def isolation(self, state: TableState, asked: Isolation | None = None) -> Isolation:
         """The level to commit at: what was asked for, else the table's ``delta.isolationLevel``."""
@@ -135,7 +164,8 @@ class OpenTable:
     ) -> WriteResult:
         """Commit ``proposal``, planned on ``state`` (None: it creates the table); ``metrics`` are what it wrote.
 
-        ``unsent`` is told before anything is sent. Nothing that follows the commit raises: log handlers, upkeep, hooks.
+        ``unsent`` is notified before anything is sent. Nothing that follows the commit raises: log handlers, upkeep,
+        hooks.
 
         Raises ``InvalidInputError`` for a commit the protocol forbids, and what ``Committer.commit`` raises.
         """
@@ -148,9 +178,13 @@ class OpenTable:
             self.tell_conflict(error)
             raise
         result = outcome.to_result(proposal.txn_id, metrics if plan is None else plan.metrics)
+        if result.version is not None and result.outcome == "committed":
+            self.last_read.committed(result.version)
         self._log(proposal, result)
         if outcome.state is not None:
             self.post_commit.after(outcome.state, proposal.txn_id)
+            if self.after_commit is not None:
+                self.after_commit(outcome.state)
         if self._hooks is not None:
             call(self._hooks.on_commit, self.uri, result)
         return result
@@ -165,8 +199,8 @@ class OpenTable:
             proposal = plan.execute(state)
         except NotFoundError:  # vacuumed, or cleaned up: an error only if the newest version still needs it
             newest = self.log.reload()
-            definition = (state.protocol, state.metadata)
-            if newest.version == state.version or (newest.protocol, newest.metadata) != definition:
+            is_other = newest.protocol != state.protocol or not keeps_write_rules(state.metadata, newest.metadata)
+            if newest.version == state.version or is_other:
                 raise
             state, proposal = newest, plan.execute(newest)
         if not proposal.actions:  # it found nothing to do, so no commit could make it wrong or right

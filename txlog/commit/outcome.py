@@ -1,6 +1,6 @@
 """How a commit ended: `CommitOutcome`, which becomes the caller's `WriteResult`, or a conflict error.
 
-In: what a run of the commit loop counted, or why it lost. Out: a ``WriteResult``, or the exception.
+In: the counts of a run of the commit loop, or the reasons for a conflict. Out: a ``WriteResult``, or the exception.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from typing import NoReturn
 
 from txlog import errors
 from txlog.errors import ConflictError, ConflictReason
+from txlog.log.proposal import Proposal
 from txlog.log.state import TableState
 from txlog.result import Outcome, WriteMetrics, WriteResult
 
-__all__ = ["CommitOutcome", "raise_conflict"]
+__all__ = ["READ_AGAIN", "RUN_AGAIN", "CommitOutcome", "next_step_after_conflict", "raise_conflict"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,23 @@ class CommitOutcome:
         return WriteResult(self.version, self.outcome, self.attempts, txn_id, did)
 
 
-def raise_conflict(reasons: tuple[ConflictReason, ...], table: str) -> NoReturn:
-    """The exception for a lost race: the first reason gives its class, and the message lists all reasons."""
+RUN_AGAIN = "run it again"
+READ_AGAIN = (
+    "the rows were made from an older version, so running it again cannot help: read the table again, and make the"
+    " rows, or the change, from that version"
+)
+
+
+def next_step_after_conflict(proposal: Proposal) -> str:
+    """What the caller of a transaction that conflicts can do."""
+    return READ_AGAIN if proposal.is_tied_to_version else RUN_AGAIN
+
+
+def raise_conflict(reasons: tuple[ConflictReason, ...], table: str, next_step: str = RUN_AGAIN) -> NoReturn:
+    """The exception for a lost race: the first reason gives its class, and the message lists all reasons.
+
+    ``next_step`` says what its caller can do: `RUN_AGAIN`, or `READ_AGAIN` for a change tied to a version.
+    """
     kind: type[ConflictError] = getattr(errors, reasons[0].rule)
     text = "; ".join(str(reason) for reason in reasons)
-    raise kind(f"{text}. Nothing landed; run it again.", table=table, reasons=reasons)
+    raise kind(f"{text}. Nothing landed; {next_step}.", table=table, reasons=reasons)

@@ -1,12 +1,12 @@
-"""`Plan`: a change of rows that the commit loop executes again on a newer version instead of giving it up.
+"""`Plan`: a change of rows that the commit loop can execute again on a newer version instead of failing.
 
-In: a version of the table. Out: the proposal that makes this change on it. Data files are immutable, so what a change
-does to one of them is found once; after a lost race only files that were not looked into yet cost work.
+In: a version of the table. Out: the proposal that makes this change on it. Data files are immutable, so the effect of a
+change on a file is computed once. After a lost race, only files that were not read yet cost work.
 
-Sound exactly where (1) the change is a deterministic function of the rows it matches, of fixed input; (2) schema and
-protocol are those it was made for, which the conflict rules hold; (3) every live file of that version was looked into,
-or excluded by a sound bound; (4) each ``remove`` names the file and vector that are live there; (5) that version is the
-newest, which put-if-absent on the next one proves; (6) what the proposal names is durable; (7) the operation read
+This is correct if (1) the change is a deterministic function of the rows it matches, of fixed input; (2) schema and
+protocol are those it was made for, which the conflict rules ensure; (3) every live file of that version was read, or
+excluded by a sound bound; (4) each ``remove`` names the file and vector that are live there; (5) that version is the
+newest, which the put of the next one proves; (6) all files that the proposal names are durable; (7) the operation read
 nothing else of the table.
 """
 
@@ -21,17 +21,21 @@ from txlog.result import WriteMetrics
 __all__ = ["LITTLE_WORK_S", "Plan"]
 
 LITTLE_WORK_S = 0.05
-"""A plan with no more work than this left is executed inside its turn of the commit queue; with more, outside."""
+"""A plan with at most this much work left is executed inside its turn of the commit queue; otherwise outside.
+
+It doubles with each execution outside, so that a plan that other writers keep overtaking gets its turn in the end.
+"""
 
 
 class Plan(Protocol):
     """Used by one commit, on one thread."""
 
     def execute(self, state: TableState) -> Proposal:
-        """The proposal on ``state``, always with one ``txn_id``. All that it names is durable when it is returned.
+        """The proposal on ``state``, always with the same ``txn_id``. All files that it names are durable when this
+        returns.
 
-        The commit loop calls it again only after it has seen a foreign commit where it tried, so that one version
-        number never gets two bodies. Raises what makes the change impossible; nothing has landed then.
+        The commit loop calls it again only after it has seen a foreign commit at the version it tried, so that it never
+        sends two bodies for one version. Raises an error if the change is impossible; nothing has landed then.
         """
 
     def remaining_work_s(self, state: TableState) -> float:
@@ -39,4 +43,4 @@ class Plan(Protocol):
 
     @property
     def metrics(self) -> WriteMetrics:
-        """What the proposal executed last does."""
+        """What the last executed proposal does."""

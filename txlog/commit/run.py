@@ -1,26 +1,27 @@
-"""One commit on its way: the commit loop itself. The only place that raises ``ConflictError``.
+"""The commit loop: one run for each commit. The only place that raises ``ConflictError``.
 
 In: a ``Proposal`` and the ``TableState`` it was planned on. Out: a ``CommitOutcome``, acknowledged only when durable.
 
-Theory of operation. A put at version N has three answers, and an answer can get lost, so each round ends in one
-of two facts read from the log itself: *mine* (N holds our ``txnId``) or *foreign* (N holds somebody else's commit,
-so that no put of ours still in flight can ever land there). Until one of the two is known the same bytes go to the
-same N again; version N+1 is never tried before a foreign commit was seen at N. A foreign winner makes the pure
-decision (``log/conflicts``) look at the whole tail: committed after all, a replay, a conflict, or a rebase. A retry
-re-sends one small JSON body; data files are never touched here, and nothing here ever deletes one.
+How it works. A put at version N has three answers, and an answer can get lost. So each round ends with one of two
+facts, read from the log itself: *mine* (N holds our ``txnId``) or *foreign* (N holds another writer's commit, so that
+no put of ours still in flight can land there; that commit is synced first, or a power cut could free N for our put).
+Until one of the two is known, the loop sends the same bytes to N again, and never tries version N+1. After a foreign
+commit, a pure function (``log/conflicts``) decides on the whole tail: committed after all, a replay, a conflict, or a
+rebase. A retry sends one small JSON body again. The loop never touches or deletes data files.
 
-A change of rows comes with its `Plan`. Where the tail changed files, the plan is executed again on the newest version:
-never while it is unknown what a put of ours did, and outside of the commit queue's turn until little work is left, so
-that a long look-up holds nobody up.
+A change of rows comes with its `Plan`. If the tail changed files, the loop executes the plan again on the newest
+version, but never while the outcome of a put is unknown. It does so outside of its turn in the commit queue until
+little work is left, so that a long look-up blocks no other writer; what counts as little doubles each time.
 """
 
 from __future__ import annotations
 
 import enum
+import operator
 from typing import TYPE_CHECKING
 
 from txlog.commit.attempt import Attempt, encode_attempt
-from txlog.commit.outcome import CommitOutcome, raise_conflict
+from txlog.commit.outcome import CommitOutcome, next_step_after_conflict, raise_conflict
 from txlog.commit.plan import LITTLE_WORK_S, Plan
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
@@ -34,6 +35,7 @@ from txlog.errors import (
 )
 from txlog.hooks import LostRace, call
 from txlog.log.conflicts import Committed, Conflict, Rebase, Reexecute, decide
+from txlog.log.definition_changes import keeps_write_rules
 from txlog.log.proposal import Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.protocol.commit_file import parse_commit
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CommitRun"]
 
-_OPERATION_CHARACTERS_MAX = 64  # of a winner's operation, which its writer chose and our commit repeats
+_OPERATION_CHARACTERS_MAX = 64  # of a winner's operation: its writer chose the text, and our commit repeats it
 
 
 class _Seen(enum.Enum):
@@ -59,14 +61,14 @@ class _Seen(enum.Enum):
 
 
 class _Next(enum.Enum):
-    """What follows a round that settled nothing."""
+    """What follows a round without an outcome."""
 
     WAIT = "a race was lost, and what is proposed is valid, or its plan is to be executed"
     EXECUTE = "the plan is behind by more work than its turn is for"
 
 
 class CommitRun:
-    """One commit on its way: where it aims, what it has sent, how long it may still try."""
+    """The state of one commit: the version it tries for, what it has sent, and how long it may still try."""
 
     def __init__(
         self,
@@ -79,14 +81,16 @@ class CommitRun:
         self.committer = committer
         self.plan = plan
         self.is_behind = False  # files changed since the plan was executed
+        self.executed_outside = 0  # of the commit queue's turn
         self.reexecutions = 0
         self.log = committer.log
         self.store = committer.log.store.log
         self.proposal = proposal
         self.state = state
         self.unsent = unsent
-        self.sent: int | None = None  # the last version a put of ours went to
-        self.uncertain = False  # that put may have landed, or still land
+        self.sent: int | None = None  # the last version for which we sent a put
+        self.sent_at = ambient.instant()
+        self.uncertain = False  # that put may have landed, or may still land
         self.attempts = 0
         self.lost_races = 0
         self.waited_s = 0.0
@@ -116,12 +120,12 @@ class CommitRun:
                 self._wait_after_lost_race()
 
     def _round(self) -> CommitOutcome | _Next:
-        """One version tried."""
+        """Try for one version."""
         settled = self._catch_up()
         if settled is not None:
             return settled
         if self.is_behind:
-            if self._remaining_work_s() > LITTLE_WORK_S:
+            if self._has_much_work():
                 return _Next.EXECUTE
             self._execute()
             if self.is_behind:
@@ -130,7 +134,7 @@ class CommitRun:
         attempt = self._encode_attempt()
         if self._take(attempt.data) is _Seen.MINE:
             return self._acknowledge(attempt)
-        self.turn.end()  # what the user's hook does next may take long
+        self.turn.end()  # the user's hook, which runs next, may take long
         self.lost_races += 1
         version, winner = self.target, self.winner_operation
         self.lost_to[winner] = self.lost_to.get(winner, 0) + 1
@@ -143,8 +147,9 @@ class CommitRun:
     # --- plans ----------------------------------------------------------------------------------------------
 
     def _execute_outside_turn(self) -> CommitOutcome | None:
-        """Bring the plan to the newest version, and to what landed while it was executed, until little is left."""
-        while self.is_behind and self._remaining_work_s() > LITTLE_WORK_S:
+        """Execute the plan on the newest version, and again after each new commit, until little work is left."""
+        while self.is_behind and self._has_much_work():
+            self.executed_outside += 1
             self._execute()
             if self.pacing.is_over():
                 raise self._exhausted()
@@ -154,13 +159,13 @@ class CommitRun:
         return None
 
     def _execute(self) -> None:
-        """No put of ours is open: each version that was tried holds a foreign commit. The plan may stay behind."""
+        """Execute the plan, while no put of ours is open. The plan may stay behind the newest version."""
         assert self.plan is not None
         assert self.state is not None
         assert not self.uncertain
         try:
             proposal = self.plan.execute(self.state)
-        except NotFoundError:  # vacuumed, or cleaned up: an error only where the newest version still needs it
+        except NotFoundError:  # vacuumed or cleaned up: an error only if the newest version still needs it
             if self.log.reload().version == self.state.version:
                 raise
             return
@@ -172,21 +177,21 @@ class CommitRun:
         self.is_behind = False
         self.reexecutions += 1
 
-    def _remaining_work_s(self) -> float:
-        assert self.plan is not None
-        assert self.state is not None
-        return self.plan.remaining_work_s(self.state)
+    def _has_much_work(self) -> bool:
+        """Whether there is a plan whose execution takes too long for a turn."""
+        plan, state, limit_s = self.plan, self.state, LITTLE_WORK_S * (1 << self.executed_outside)
+        return plan is not None and state is not None and plan.remaining_work_s(state) > limit_s
 
     def _take_turn(self) -> None:
-        """Among the writers of this machine, where they queue; a race is lost to others only."""
+        """Wait in this machine's commit queue, if it has one. Only writers elsewhere can then win a race."""
         started_s = ambient.monotonic_s()
         self.turn = self.log.store.commit_queue.take()
         self.waited_s += ambient.monotonic_s() - started_s
 
     def _catch_up(self) -> CommitOutcome | None:
-        """Judge the commits that landed since the head was established, before anything is sent.
+        """Decide on the commits that landed since the state was loaded, before anything is sent.
 
-        Also keeps "absent means never taken" true: `DeltaLog.newest_state` reloads what is too old to build on.
+        `DeltaLog.newest_state` reloads a state that is too old, so an absent version was never committed.
         """
         if self.state is None:
             return None
@@ -199,7 +204,7 @@ class CommitRun:
         return self._follow_winners() if newest > self.state.version else None
 
     def _newest_at_a_look(self) -> int:
-        """The version tried, where somebody has it already."""
+        """The newest version that one cheap look shows: the target, if another writer has it already."""
         try:
             self.store.stat(commit_name(self.target))
         except NotFoundError:
@@ -207,7 +212,7 @@ class CommitRun:
         return self.target
 
     def _take(self, body: bytes) -> _Seen:
-        """Send ``body`` to ``target`` until the log shows whose commit stands there."""
+        """Send ``body`` to ``target`` until the log shows whose commit is there."""
         while True:
             self.attempts += 1
             outcome = self._put(body)
@@ -217,32 +222,32 @@ class CommitRun:
             if outcome is PutOutcome.NOT_DURABLE:
                 raise self._unknown("it is visible, but the log directory could not be synced to disk")
             seen = self._read_back(body)
-            if seen is _Seen.FOREIGN:
-                self.uncertain = False
-                return seen
-            if seen is _Seen.MINE:
+            may_be_in_flight = self.uncertain or outcome is PutOutcome.UNKNOWN
+            self.uncertain = seen is _Seen.NOTHING
+            if seen is _Seen.MINE or (seen is _Seen.FOREIGN and may_be_in_flight):
                 self._make_found_commit_durable(self.target)
+            if seen is _Seen.MINE:
                 self._require_predecessor()
+            if not self.uncertain:
                 return seen
-            self.uncertain = True
             if not self._pause():
                 raise self._unknown("no readable answer came before the retry policy ended")
 
     def _put(self, body: bytes) -> PutOutcome:
-        self.sent = self.target
+        self.sent, self.sent_at = self.target, ambient.instant()
         if self.unsent is not None:
             self.unsent.mark_sent()
         try:
             return self.store.put_if_absent(commit_name(self.target), body)
         except StorageError as error:
             if self.uncertain:
-                # A put before this one may have landed: a definite failure now does not take that back.
+                # An earlier put may have landed, and a definite failure of this one does not change that.
                 raise self._unknown(f"a later attempt failed ({error.message})") from error
             error.table, error.version = self.log.uri, self.target
             raise
 
     def _read_back(self, body: bytes) -> _Seen:
-        """Who holds ``target``. Absent and unreadable come to the same: nothing is known, send again."""
+        """Whose commit is at ``target``. If it cannot be read, nothing is known, and the caller sends again."""
         try:
             found = self.store.read(commit_name(self.target))
         except (NotFoundError, StorageError):
@@ -263,36 +268,37 @@ class CommitRun:
     # --- after a lost race ----------------------------------------------------------------------------------
 
     def _follow_winners(self) -> CommitOutcome | None:
-        """Judge the whole tail. None: rebased, go on; an outcome: it was committed after all."""
+        """Decide on the whole tail. Returns None to go on after a rebase, else how the commit ended."""
         try:
             if self.state is not None:
                 self.log.still_has(self.state)
+            asked = ambient.instant()
             winners = self.log.commits_after(self.state.version if self.state else -1)
         except NotFoundError:
             return self._step_over_cleaned_up()
         decision = decide(self.proposal, winners)
         if isinstance(decision, Rebase | Reexecute):
             for winner in winners:
-                self.state = self.log.advance(self.state, winner)
+                self.state = self.log.advance(self.state, winner, asked)
             self.proposal = self.proposal.rebased(self.target - 1)
             self.is_behind |= isinstance(decision, Reexecute)
             return None
         if isinstance(decision, Conflict):
-            raise_conflict(decision.reasons, self.log.uri)
+            raise_conflict(decision.reasons, self.log.uri, next_step_after_conflict(self.proposal))
         self._make_found_commit_durable(decision.version)
         word: Outcome = "committed" if isinstance(decision, Committed) else "already_committed"
         return self._outcome(decision.version, word, None)
 
     def _step_over_cleaned_up(self) -> CommitOutcome | None:
-        """Winners were cleaned up unseen: what a reload cannot show to be harmless is a conflict."""
-        before, after = self.state, self.log.reload()
-        reasons = []
-        rule = "ConcurrentDeleteReadError"
+        """Go on after winners that were cleaned up unread, if a reload shows that they do no harm."""
+        before, after, reasons = self.state, self.log.reload(), []
         if not self.proposal.is_blind_append and self.plan is None:
-            reasons.append((rule, "and later commits were cleaned up from the log before this one could look at them"))
+            detail = "and later commits were cleaned up from the log before this one could look at them"
+            reasons.append(("ConcurrentDeleteReadError", detail))
         if before is None or before.protocol != after.protocol:
             reasons.append(("ProtocolChangedError", "or a later, cleaned-up commit changed the protocol"))
-        if before is None or before.metadata != after.metadata:
+        is_same = operator.eq if self.plan is None else keeps_write_rules
+        if before is None or not is_same(before.metadata, after.metadata):
             reasons.append(("MetadataChangedError", "or a later, cleaned-up commit changed the metadata"))
         for mine in self.proposal.set_transactions:
             seen = after.transaction_version(mine.app_id)
@@ -301,16 +307,15 @@ class CommitRun:
                     return self._outcome(None, "already_committed", after)
                 reasons.append(("ConcurrentTransactionError", f"or a later commit moved app_id {mine.app_id!r}"))
         if reasons:
-            raise_conflict(
-                tuple(ConflictReason(rule, self.target, "unknown", detail) for rule, detail in reasons), self.log.uri
-            )
+            at = self.target, "unknown"
+            raise_conflict(tuple(ConflictReason(rule, *at, detail) for rule, detail in reasons), self.log.uri)
         self.state = after
         self.proposal = self.proposal.rebased(after.version)
         self.is_behind = self.plan is not None
         return None
 
     def _wait_after_lost_race(self) -> None:
-        # A blind append never stops being valid, nor does a plan, so only time bounds their races.
+        # A blind append and a plan stay valid after each race, so only time limits their attempts.
         if not self._pause(bounded_by_count=not self.proposal.is_blind_append and self.plan is None):
             raise self._exhausted()
 
@@ -326,10 +331,9 @@ class CommitRun:
     def _pause(self, *, bounded_by_count: bool = True) -> bool:
         self.turn.end()
         started_s = ambient.monotonic_s()
-        try:
-            return self.pacing.pause(bounded_by_count=bounded_by_count)
-        finally:
-            self.waited_s += ambient.monotonic_s() - started_s
+        can_go_on = self.pacing.pause(bounded_by_count=bounded_by_count)
+        self.waited_s += ambient.monotonic_s() - started_s
+        return can_go_on
 
     # --- durability and acknowledgement ---------------------------------------------------------------------
 
@@ -348,9 +352,9 @@ class CommitRun:
         return attempt
 
     def _make_predecessor_durable(self) -> None:
-        """Before N+1 is linked, a foreign N must be on disk: else a power cut could leave a hole below ours.
+        """Before we link N+1, a foreign N must be on disk: otherwise a power cut could leave a gap below our commit.
 
-        Where a look is free, N must be there besides: in a table that was replaced meanwhile N+1 would be the hole.
+        Where a check costs nothing, N must also exist: in a table that was replaced meanwhile, N+1 would leave a gap.
         """
         if self.state is None:
             return
@@ -364,7 +368,7 @@ class CommitRun:
             self._require_checkpoint_at_newest()
 
     def _make_found_commit_durable(self, version: int | None) -> None:
-        """A commit that was found by reading may not be on disk yet, whoever wrote it."""
+        """Sync a commit that was found by reading: its writer may not have done so yet."""
         if version is None:
             return
         try:
@@ -373,7 +377,7 @@ class CommitRun:
             raise self._unknown(f"it was found in the log, but could not be synced ({error})", version) from error
 
     def _require_predecessor(self) -> None:
-        """A commit on top of a version that is gone would be invisible to every reader."""
+        """Raise if the version below is gone: no reader would see a commit on top of it."""
         if self.state is None:
             return
         if not self.store.capabilities.has_cheap_calls and self.log.state_is_fresh():
@@ -383,11 +387,11 @@ class CommitRun:
         except NotFoundError:
             self._require_checkpoint_at_newest()
         except StorageError as error:
-            raise self._unknown(f"the version before it could not be looked at ({error.message})") from error
+            raise self._unknown(f"the version before it could not be read ({error.message})") from error
 
     def _require_checkpoint_at_newest(self) -> None:
-        """Copied tables may hold a version only as a checkpoint. It is looked at: in a table that was dropped and made
-        again neither is there."""
+        """A copied table may hold a version only as a checkpoint. Check that it exists: in a table that was dropped and
+        created again, neither the commit nor the checkpoint is there."""
         assert self.state is not None
         checkpoint = self.state.segment.checkpoint
         try:
@@ -398,7 +402,7 @@ class CommitRun:
         except NotFoundError:
             pass
         except StorageError as error:
-            raise self._unknown(f"the checkpoint at its version could not be looked at ({error.message})") from error
+            raise self._unknown(f"the checkpoint at its version could not be read ({error.message})") from error
         raise self._unknown(f"version {self.state.version}, which it builds on, is gone from the log")
 
     def _acknowledge(self, attempt: Attempt) -> CommitOutcome:
@@ -406,8 +410,8 @@ class CommitRun:
         self.committer.durable_version = version
         state: TableState | None = None
         try:
-            state = self.log.advance(self.state, attempt.commit(version))
-        except Exception as error:  # the commit stands; whoever reads the table next says what is wrong with it
+            state = self.log.advance(self.state, attempt.commit(version), self.sent_at)
+        except Exception as error:  # the commit is valid; the next reader of the table reports what is wrong
             logger.warning("%s: v%d is committed, its state was not kept: %s", self.log.uri, version, error)
         return self._outcome(version, "committed", state)
 
@@ -433,7 +437,7 @@ class CommitRun:
         )
 
     def report_interrupted(self) -> None:
-        """Ctrl-C: say whether the commit landed before the interrupt goes on its way."""
+        """After Ctrl-C: log whether the commit landed, before the interrupt is raised again."""
         if self.sent is None:
             logger.warning("%s: interrupted before anything was sent; nothing landed", self.log.uri)
             return
@@ -442,7 +446,5 @@ class CommitRun:
             found = parse_commit(body, self.sent, limits=self.log.limits, files=False).txn_id
         except TxlogError:
             found = None
-        landed = "is in the log" if found == self.proposal.txn_id else "was not seen in the log"
-        logger.warning(
-            "%s: interrupted; commit %s %s at version %d", self.log.uri, self.proposal.txn_id, landed, self.sent
-        )
+        told = self.log.uri, self.proposal.txn_id, "is" if found == self.proposal.txn_id else "was not seen", self.sent
+        logger.warning("%s: interrupted; commit %s %s in the log at version %d", *told)
