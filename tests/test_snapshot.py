@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import os
 import pickle
 from collections.abc import Callable
@@ -335,8 +336,90 @@ def test_the_stream_names_what_went_wrong(table: Table, tmp_path: Path) -> None:
         pa.table(table.snapshot())
 
 
+def test_a_vacuumed_version_says_to_read_a_newer_one(table: Table) -> None:
+    table.overwrite(table.to_arrow())
+    old = table.version - 1
+    table.vacuum(0, force=True)
+    with pytest.raises(txlog.NotFoundError, match="only an old version holds it, read a newer version") as caught:
+        table.snapshot(old).to_arrow()
+    assert caught.value.version == old
+    assert table.snapshot().count() == table.to_arrow().num_rows
+
+
 def test_errors_of_reads_pickle(table: Table) -> None:
     with pytest.raises(txlog.NotFoundError) as caught:
         table.snapshot(9)
     again = pickle.loads(pickle.dumps(caught.value))
     assert (type(again), str(again)) == (txlog.NotFoundError, str(caught.value))
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+
+def test_rows_come_as_pandas_and_polars_too(table: Table) -> None:
+    for source in (table, table.snapshot()):
+        assert source.to_pandas(["id"], "id > 3").to_dict("list") == {"id": [4]}
+        assert source.to_polars(["id", "day"]).rows() == [(4, "tue")]
+    assert ids_of(table.to_arrow()) == [4]
+    assert table.to_dataset().to_table() == table.snapshot().to_arrow()
+
+
+def test_a_few_rows_are_read_from_no_more_files_than_they_take(table: Table, tmp_path: Path) -> None:
+    snapshot = table.snapshot(1)
+    paths = snapshot.files()["path"].to_pylist()
+    for path in paths[1:]:
+        (tmp_path / "t" / path).unlink()
+    assert snapshot.head(1, ["id"]).num_rows == 1
+    assert snapshot.head(0).schema == snapshot.schema
+    assert table.head().num_rows == 1
+    with pytest.raises(txlog.NotFoundError):
+        snapshot.head(2)
+    with pytest.raises(txlog.InvalidInputError, match="n must be"):
+        snapshot.head(-1)
+
+
+@pytest.mark.parametrize(("where", "count"), [(None, 3), ("id > 1", 2), ("day = 'mon'", 2), ("id > 9", 0)])
+def test_the_number_of_rows_is_that_of_the_rows(where: str | None, count: int, table: Table) -> None:
+    assert table.snapshot(1).count(where) == table.snapshot(1).to_arrow(where=where).num_rows == count
+
+
+def test_the_log_counts_rows_and_only_files_without_a_count_are_opened(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, properties={"delta.enableDeletionVectors": "true"})
+    table.append(rows_of(*range(10)))
+    table.delete("id in (2, 3)")
+    table.append(rows_of(*range(20, 25)))
+    [counted, uncounted] = sorted(table.snapshot().files()["path"].to_pylist(), key=lambda path: "x" in path)
+    for path in (counted, uncounted):
+        (tmp_path / "t" / path).rename(tmp_path / path.replace("/", "_"))
+    assert table.count() == 13
+    log = tmp_path / "t" / "_delta_log" / f"{table.version:020}.json"
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    [lost] = [line["add"] for line in lines if "add" in line]
+    lost["stats"] = '{"numRecords":"many"}'
+    next(line for line in lines if "commitInfo" in line)["commitInfo"].pop("txlog", None)
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    again = Table.open(tmp_path / "t")
+    with pytest.raises(txlog.NotFoundError) as caught:
+        again.count()
+    assert caught.value.path == lost["path"]
+    (tmp_path / lost["path"].replace("/", "_")).rename(tmp_path / "t" / lost["path"])
+    assert again.count() == 13
+
+
+def test_a_notebook_shows_the_version_and_escapes_what_it_shows(tmp_path: Path) -> None:
+    schema = pa.schema({"<b>id</b>": pa.int64(), "day": pa.string()})
+    table = Table.create(tmp_path / "t", schema, ["day"], {"delta.columnMapping.mode": "name"})
+    table.append(pa.table({"<b>id</b>": [1, 2], "day": ["a", "b"]}))
+    table.append(pa.table({"<b>id</b>": [3], "day": ["b"]}))
+    shown = table._repr_html_()
+    assert shown.startswith(f"<div><strong>Table {tmp_path / 't'}</strong>")
+    assert "&lt;b&gt;id&lt;/b&gt;" in shown
+    assert "<b>" not in shown
+    assert "day (2 partitions)" in shown
+    assert "3 files" in shown
+    assert "bigint" in shown or "long" in shown
+    assert shown.count("WRITE") == 2
+    assert "CREATE TABLE" in shown
+    older = table.snapshot(1)._repr_html_()
+    assert "2 files" in older
+    assert older.count("WRITE") == 1

@@ -19,13 +19,20 @@ from txlog.protocol.actions import Protocol
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
+from txlog.util.arguments import whole_number
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
     from txlog.expressions.predicates import Predicate
+    from txlog.read.dataset import SnapshotDataset
     from txlog.read.scan_plan import ScanPlan
     from txlog.store.base import TableStore
 
 __all__ = ["Snapshot"]
+
+_COMMITS_SHOWN = 5
 
 
 @explains_calls
@@ -156,6 +163,62 @@ class Snapshot:
         """The rows as one Arrow table. Takes the same arguments and raises the same errors as `to_batches`."""
         return self._plan(columns, self._predicate(where)).to_arrow(self._log.store)
 
+    def to_pandas(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pd.DataFrame:
+        """The rows as a pandas DataFrame. Takes the same arguments and raises the same errors as `to_batches`."""
+        return self.to_arrow(columns, where).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
+        """The rows as a polars DataFrame. Takes the same arguments and raises the same errors as `to_batches`."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow(columns, where))
+
+    def to_dataset(self) -> SnapshotDataset:
+        """This version as a ``pyarrow.dataset.Dataset``, for engines that read only what a query needs.
+
+        ``duckdb.sql("select sum(x) from dataset where id < 10")`` and ``polars.scan_pyarrow_dataset(dataset)`` hand it
+        the columns and the filter of the query. Files and row groups whose statistics contradict the filter are not
+        read. Deleted rows, renamed columns and widened types are as in `to_arrow`. Pickles without secrets.
+
+        Returns:
+            A dataset of all columns and rows.
+
+        Raises:
+            UnsupportedFeatureError: The table needs a reader feature that this release lacks.
+        """
+        from txlog.read.dataset import SnapshotDataset
+
+        plan = self._plan(None, None)
+        return SnapshotDataset(self._log.store, plan.selection, plan.files)
+
+    def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
+        """``n`` of the rows, those that are found first; reads no more files than it needs.
+
+        Takes the same other arguments and raises the same errors as `to_batches`.
+        """
+        left = whole_number("n", n, table=self._log.uri)
+        plan = self._plan(columns, self._predicate(where))
+        taken = []
+        for batch in plan.batches(self._log.store) if left else ():
+            taken.append(batch.slice(0, left))
+            left -= taken[-1].num_rows
+            if not left:
+                break
+        return pa.Table.from_batches(taken, schema=plan.selection.arrow_schema())
+
+    def count(self, where: str | Predicate | None = None) -> int:
+        """How many rows there are, or how many match.
+
+        Without ``where`` the log tells, and only the footers of files without ``numRecords`` in their statistics are
+        read. With ``where`` the columns that it names are read. Raises the same errors as `to_batches`.
+        """
+        from txlog.read.row_count import count_rows
+
+        plan = self._plan([], self._predicate(where))
+        if where is not None:
+            return sum(batch.num_rows for batch in plan.batches(self._log.store))
+        return count_rows(self._log.store, plan.selection, plan.files)
+
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The Arrow PyCapsule interface: ``pl.DataFrame(snapshot)``, ``duckdb.from_arrow``, ``pa.table(snapshot)``."""
         plan = self._plan(None, None)
@@ -185,6 +248,18 @@ class Snapshot:
         if self.partition_columns:
             parts.append(f"partitioned by {', '.join(self.partition_columns)}")
         return f"Snapshot({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        return self._as_html("Snapshot")
+
+    def _as_html(self, kind: str) -> str:
+        from txlog.read.notebook import version_as_html
+
+        last = [
+            (entry.version, entry.timestamp_ms, entry.commit_info)
+            for entry in self._log.history(_COMMITS_SHOWN, self._state)
+        ]
+        return version_as_html(f"{kind} {self._log.uri}", self._state, self._files, last)
 
     if not TYPE_CHECKING:  # a type checker reports a misspelt name
 

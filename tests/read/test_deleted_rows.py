@@ -1,4 +1,5 @@
-"""Tables with deletion vectors, made by hand: what is dead stays dead, and what cannot be told is an error."""
+"""Tables with deletion vectors, made by hand: deleted rows stay deleted, and a vector that cannot be read is an
+error."""
 
 from __future__ import annotations
 
@@ -137,7 +138,7 @@ BODY = vector_file(BITMAP)[0]
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "reported"),
     [
         (None, "gone"),
         (b"", "format version"),
@@ -149,11 +150,11 @@ BODY = vector_file(BITMAP)[0]
     ],
 )
 def test_a_vector_that_is_gone_or_damaged_is_an_error_that_names_it_and_no_row_comes_back(
-    body: bytes | None, told: str, with_vector: Callable[..., txlog.Table]
+    body: bytes | None, reported: str, with_vector: Callable[..., txlog.Table]
 ) -> None:
     table = with_vector(descriptor(BITMAP, 1, 2), {} if body is None else {NAME: body})
     came: list[int] = []
-    with pytest.raises(CorruptLogError, match=told) as caught:
+    with pytest.raises(CorruptLogError, match=reported) as caught:
         came += [batch.num_rows for batch in table.snapshot().to_batches()]
     assert not came
     assert (caught.value.version, caught.value.path) == (1, NAME)

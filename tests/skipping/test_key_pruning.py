@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -39,8 +40,10 @@ def test_a_file_with_a_key_is_never_left_out(data: Any, name: str, has_statistic
     stats = _statistics(rows, schema) if has_statistics else None
     columns = [pa.array(asked, kind)]
     pruner = KeyPruner([(name,)], columns, schema, ())
+    in_columns = pruner.mask(_files([({}, stats)] * 40)).tolist()
+    assert set(in_columns) == {pruner.of_one_file.may_match({}, stats)}, "the rule for one file is the oracle"
     if set(asked) & set(held):
-        assert pruner.may_hold({}, stats)
+        assert all(in_columns)
     condition = key_range([(name,)], columns, schema)
     if condition is not None:
         kept = rows.filter(condition.to_arrow()).column(0).to_pylist()
@@ -65,7 +68,65 @@ def test_bounds_between_keys_exclude_a_file(low: int, high: int, may_hold: bool)
     schema = from_arrow(pa.schema([("i", pa.int64()), ("p", pa.string())]))
     pruner = KeyPruner([("i",), ("p",)], [pa.array([5, 9, 10]), pa.array(["x", "y", "x"])], schema, ("p",))
     stats = orjson.dumps({"numRecords": 2, "minValues": {"i": low}, "maxValues": {"i": high}}).decode()
-    assert pruner.may_hold({"p": "x"}, stats) is may_hold
-    assert pruner.may_hold({"p": "z"}, stats) is False, "a partition that no key has"
-    assert pruner.may_hold({"p": None}, stats) is False
-    assert pruner.holds_others({"p": "x"}, stats) is (low < 5 or high > 10)
+    asked: list[dict[str, str | None]] = [{"p": "x"}, {"p": "z"}, {"p": None}]
+    by_one_rule = [pruner.of_one_file.may_match(values, stats) for values in asked]
+    assert by_one_rule == [may_hold, False, False], "no key has the partition z"
+    assert pruner.mask(_files([(values, stats) for values in asked * 20])).tolist() == by_one_rule * 20
+    assert pruner.of_one_file.holds_others({"p": "x"}, stats) is (low < 5 or high > 10)
+
+
+_BOUNDS: dict[str, tuple[pa.DataType, tuple[Any, ...], tuple[Any, ...]]] = {
+    "integers": (pa.int64(), (-3, 0, 7, 2**62), (-4, -3, 0, 1, 7, 8, 2**63 - 1, 1.5, "x", None)),
+    "strings": (pa.string(), ("", "b", "bc", "\U0001f600"), ("", "a", "b", "bb", "\uffff", "b\ufffd", 3, None)),
+    "days": (
+        pa.date32(),
+        (datetime.date(1, 1, 1), datetime.date(2026, 11, 20)),
+        ("2026-11-19", "2026-11-20", "0001-01-01", "10000-01-01", "yesterday", None),
+    ),
+    "moments": (
+        pa.timestamp("us", "UTC"),
+        (datetime.datetime(2026, 11, 20, 1, 2, 3, 4567, datetime.UTC),),
+        ("2026-11-20T01:02:03.004Z", "2026-11-20T01:02:03.003Z", "2026-11-20T02:02:03.005+01:00", "soon", None),
+    ),
+    "decimals": (
+        pa.decimal128(38, 6),
+        (decimal.Decimal("1.000001"), decimal.Decimal(10) ** 25),
+        (1, 1.000001, 1e25, 1.0000000000000001e25, -(2**63), 2**63 - 1, 1e40, None),
+    ),
+}
+
+
+@given(st.data(), st.sampled_from(sorted(_BOUNDS)))
+def test_all_files_at_once_are_judged_as_each_by_itself(data: Any, name: str) -> None:
+    kind, values, bounds = _BOUNDS[name]
+    asked = data.draw(st.lists(st.sampled_from(values), max_size=4))
+    days = data.draw(st.lists(st.sampled_from((3, 5)), min_size=len(asked), max_size=len(asked)))
+    schema = from_arrow(pa.schema([("k", kind), ("day", pa.int32())]))
+    pruner = KeyPruner([("k",), ("day",)], [pa.array(asked, kind), pa.array(days, pa.int32())], schema, ("day",))
+    files = [(data.draw(_PARTITIONS), data.draw(_texts(bounds))) for _ in range(40)]
+    expected = [pruner.of_one_file.may_match(dict(partition), text) for partition, text in files]
+    assert pruner.mask(_files(files)).tolist() == expected
+
+
+_PARTITIONS = st.sampled_from(({"day": "3"}, {"day": "5"}, {"day": "7"}, {"day": None}, {"day": "x"}, {}))
+
+
+@st.composite
+def _texts(draw: Any, bounds: tuple[Any, ...]) -> str | None:
+    """Statistics as writers write them, and as they should not."""
+    stats: dict[str, Any] = {}
+    for member in ("minValues", "maxValues"):
+        if draw(st.booleans()):
+            stats[member] = {"k": draw(st.sampled_from(bounds))}
+    if draw(st.booleans()):
+        stats["numRecords"] = draw(st.sampled_from((0, 2)))
+    if draw(st.booleans()):
+        stats["nullCount"] = {"k": draw(st.sampled_from((0, 1, 2, 3)))}
+    return draw(st.sampled_from((orjson.dumps(stats).decode(),) * 8 + (None, "nonsense")))
+
+
+def _files(files: Sequence[tuple[Mapping[str, str | None], str | None]]) -> pa.RecordBatch:
+    maps = pa.array([list(values.items()) for values, _ in files], pa.map_(pa.string(), pa.string()))
+    return pa.RecordBatch.from_arrays(
+        [maps, pa.array([text for _, text in files], pa.string())], names=["partitionValues", "stats"]
+    )

@@ -164,7 +164,7 @@ def test_typed_statistics_agree_with_their_json(condition: str) -> None:
     predicate = parse_predicate(condition, SCHEMA)
     kind = statistics_type(leaf_paths(SCHEMA.without(PARTITIONS)))
     maps = pa.array([[]] * len(texts), FILES.field(0).type)
-    pruner = FilePruner(predicate, SCHEMA, PARTITIONS)
+    pruner = FilePruner(Pruner(predicate, SCHEMA, PARTITIONS))
     by_text = pruner.mask(pa.RecordBatch.from_arrays([maps, texts], schema=FILES))
     by_struct = pruner.mask_of_struct(maps, statistics_as_struct(texts, kind)) if pruner.needs_statistics else by_text
     assert by_struct.tolist() == by_text.tolist()

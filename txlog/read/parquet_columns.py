@@ -23,7 +23,8 @@ __all__ = ["ParquetColumns"]
 class ParquetColumns:
     """The mapping from the fields of a table to the columns of one file.
 
-    ``mode`` is the table's ``delta.columnMapping.mode``. Raises CorruptLogError if two columns of the file match one
+    ``mode`` is the table's ``delta.columnMapping.mode``; fields without an id, which are no columns of the table, are
+    found by name in every mode. Raises CorruptLogError if two columns of the file match one
     field, or if the mode needs ids and the file has none.
     """
 
@@ -55,7 +56,7 @@ class ParquetColumns:
         return self._fitted(batch.column(name), field.type, type_to_arrow(field.type), field.name)
 
     def _position(self, field: Field, columns: Sequence[pa.Field]) -> int | None:
-        if self._by_id:
+        if self._by_id and field_id(field) is not None:
             wanted = str(field_id(field)).encode()
             found = [at for at, column in enumerate(columns) if _id_of(column) == wanted]
         else:

@@ -1,7 +1,7 @@
 """Planning a scan: from a table version and its live files to one task for each file.
 
 In: a `TableState`, the files that may hold matching rows (pruned by the caller, once), the columns wanted and a bound
-predicate. Out: a `ScanPlan`: tasks to send to workers, or their batches, read here one file after the other.
+predicate. Out: a `ScanPlan`: tasks to send to workers, or their batches, read here.
 """
 
 from __future__ import annotations
@@ -49,8 +49,16 @@ class ScanPlan:
                 yield _task(self.selection, row)
 
     def batches(self, store: TableStore) -> Iterator[pa.RecordBatch]:
-        """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise."""
+        """The rows of all tasks, in order. Raises what `tasks` and `ScanTask.batches` raise.
+
+        Where reading a file costs requests, several tasks are read at once (see ``read_ahead``).
+        """
         reader = TaskReader(store, self.selection)
+        if not store.log.capabilities.has_cheap_calls:
+            from txlog.read.read_ahead import read_ahead
+
+            yield from read_ahead(reader, self.tasks())
+            return
         for task in self.tasks():
             yield from reader.batches(task)
 

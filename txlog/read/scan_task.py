@@ -9,7 +9,7 @@ PROTOCOL.md, "Partition Value Serialization", "Deletion Vectors", "Column Mappin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +31,19 @@ if TYPE_CHECKING:
 
     from txlog.skipping.row_groups import RowGroupPruner
 
-__all__ = ["ScanTask", "Selection", "TaskReader"]
+__all__ = ["ScanTask", "Selection", "TaskReader", "partition_scalar"]
 
 BATCH_ROWS = 131_072
 
 _REPAIR = (
     "Restore it from a copy, or remove it from the table with txn.remove(path) in a table.transaction(), and write its"
     " rows again; `txlog verify` lists all files that are missing or have another size"
+)
+
+_GONE = (
+    "If only an old version holds it, read a newer version; table.tag(name), or a longer"
+    " delta.deletedFileRetentionDuration, keeps versions readable. If the newest version holds it:"
+    f" {_REPAIR[0].lower()}{_REPAIR[1:]}"
 )
 
 # Equal values take almost no space in a file, so only a bound far beyond real files reveals a false row count.
@@ -136,7 +142,7 @@ class TaskReader:
         self._constants = [each for each in self._needed if fold_name(each.name) in partition_columns]
         self._pruner = _row_group_pruner(selection)
 
-    def batches(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
+    def batches(self, task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
         """The rows of one task; see `ScanTask.batches`."""
         names = self._schema.names
         predicate = self._selection.predicate
@@ -171,7 +177,7 @@ class TaskReader:
             raise StorageError(message, **at) from error
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError(
-                f"the log names {task.path}, which is gone: vacuumed, or removed by hand. {_REPAIR}", **at
+                f"the log names {task.path}, which is gone: vacuumed, or removed by hand. {_GONE}", **at
             ) from error
         except CorruptLogError as error:
             if error.table is None:
@@ -186,7 +192,7 @@ class TaskReader:
 
     def _read(self, task: ScanTask, parquet: Any, footer: bytes | None) -> Iterator[pa.RecordBatch]:
         selection = self._selection
-        constants = {each.name: _constant(each, task.partition_values) for each in self._constants}
+        constants = {each.name: partition_scalar(each, task.partition_values) for each in self._constants}
         stored = [each for each in self._needed if each.name not in constants]
         columns = ParquetColumns(parquet.schema_arrow, stored, selection.column_mapping_mode)
         vector = task.deletion_vector
@@ -240,8 +246,8 @@ def _check_rows(rows: int, size_bytes: int) -> None:
         )
 
 
-def _constant(column: Field, partition_values: Mapping[str, str | None]) -> pa.Scalar:
-    """A partition column: one value from the log for all rows."""
+def partition_scalar(column: Field, partition_values: Mapping[str, str | None]) -> pa.Scalar:
+    """The value of a partition column for all rows of a file, from ``add.partitionValues``. Raises CorruptLogError."""
     name = physical_name(column)
     key = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
     return pa.scalar(decode(partition_values.get(key), column.type), type_to_arrow(column.type))

@@ -1,9 +1,9 @@
-"""The statistics of many files as columns of bounds: what ``statistics_read`` finds in one file, found in all at once.
+"""The statistics of many files as columns of bounds: ``statistics_read`` for many files at once.
 
 In: the JSON texts of ``add.stats``, or the struct array of ``add.stats_parsed``, and the leaf columns asked for. Out:
-`BoundsColumns`, believing exactly what the rule for one file believes. Text that Arrow's reader does not take, or that
-it might take for something else, is refused or marked odd, for the rule for one file to judge.
-PROTOCOL.md, "Per-file Statistics".
+`BoundsColumns`, which trust exactly the statistics that the rule for one file trusts. Text that Arrow's reader refuses,
+or might read differently, is refused or marked odd, so that the rule for one file decides. PROTOCOL.md, "Per-file
+Statistics".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 @dataclass(frozen=True, slots=True)
 class ColumnBounds:
-    """One leaf column in each file. ``low`` and ``high`` hold what `values.ordered` gives, null if unknown.
+    """One leaf column in each file. ``low`` and ``high`` hold values as `values.ordered` makes them, null if unknown.
 
     They are None where the column's type has no order that statistics keep.
     """
@@ -45,7 +45,7 @@ class ColumnBounds:
 
 @dataclass(frozen=True, slots=True)
 class BoundsColumns:
-    """``empty`` marks files without a row; ``odd`` those whose text only the rule for one file can read."""
+    """``empty`` marks files without rows, ``odd`` files whose text only the rule for one file can read."""
 
     columns: Mapping[Path, ColumnBounds]
     empty: Mask
@@ -62,9 +62,10 @@ class Leaf:
     was_float: bool = False
 
     def bound(self, value: Any, *, is_maximum: bool) -> Ordered | None:
-        """A bound of many typed bounds, from a Parquet footer, in the form that is compared; None where it is no such.
+        """A bound of many typed bounds, from a Parquet footer, in the form that is compared; None if it cannot be
+        compared.
 
-        Floats have none: footers leave NaN out.
+        Floats have no such bound, since footers leave NaN out.
         """
         wanted = _PYTHON_TYPES.get(self.kind)
         if wanted is None or type(value) is not wanted:
@@ -88,8 +89,8 @@ def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[Leaf, ...]:
 
 
 def bounds_of_text(texts: pa.StringArray, leaves: Sequence[Leaf]) -> BoundsColumns:
-    """The bounds in each text, none of them null. Raises ``ArrowException`` or ``ValueError`` where a text is not one
-    that Arrow reads as Python does: split the texts then, and judge those that are left file by file.
+    """The bounds in each text, none of them null. Raises ``ArrowException`` or ``ValueError`` if
+    Arrow does not read a text as Python does: the caller then splits the texts and decides on the rest file by file.
     """
     ordered_leaves = [leaf for leaf in leaves if leaf.kind]
     members: list[tuple[str, pa.DataType]] = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
@@ -127,7 +128,7 @@ def _assembled(table: Mapping[str, pa.Array], leaves: Sequence[Leaf], odd: Mask,
             low = convert(_member(table.get("minValues"), leaf.path), leaf, odd, is_maximum=False)
             high = convert(_member(table.get("maxValues"), leaf.path), leaf, odd, is_maximum=True)
         nulls = _counts(_member(table.get("nullCount"), leaf.path), length)
-        # A null count says nothing above the number of rows, nor (bounds not tight) unless it is none or all.
+        # A null count above the number of rows is invalid; if bounds are not tight, only 0 and "all" mean anything.
         known = (nulls >= 0) & ~((rows >= 0) & (nulls > rows)) & ~(loose & (nulls != 0) & (nulls != rows))
         columns[leaf.path] = ColumnBounds(
             low, high, may_be_null=~known | (nulls > 0), may_be_value=~known | (rows < 0) | (nulls < rows)
@@ -136,7 +137,7 @@ def _assembled(table: Mapping[str, pa.Array], leaves: Sequence[Leaf], odd: Mask,
 
 
 def _counts(column: pa.Array | None, length: int) -> Any:
-    """Counts with -1 for what is unknown."""
+    """Counts, with -1 for unknown ones."""
     if column is None or not pa.types.is_integer(column.type):
         return np.full(length, -1, dtype=np.int64)
     counts = numbers_of(column.cast(pa.int64()))
@@ -148,7 +149,7 @@ def _filled(column: pa.Array, default: bool) -> Mask:
 
 
 def _member(column: pa.Array | None, path: Path) -> pa.Array | None:
-    """The member of nested structs, null where a struct around it is."""
+    """The member of nested structs, null if a struct around it is null."""
     for name in path:
         if column is None or not pa.types.is_struct(column.type):
             return None
@@ -186,9 +187,9 @@ _MOMENTS = {
 }
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # of the years 1 and 9999, beyond which Python has no dates
 _DAY_US = 86_400_000_000
-_INTEGER_DIGITS = 18  # fit into 64 bits, whichever they are
+_INTEGER_DIGITS = 18  # all such numbers fit into 64 bits
 _MILLISECOND_US = 1_000
-_OLD_LAST_CHARACTER = "\ufffd"  # what older Deltas raised a cut maximum by: it does not cover all that follows
+_OLD_LAST_CHARACTER = "\ufffd"  # older releases of Delta raised a cut maximum by it, which does not cover all strings
 
 
 def _kind(data_type: DataType) -> str:
@@ -261,7 +262,7 @@ def _floats(column: pa.Array, leaf: Leaf, is_maximum: bool) -> pa.Array:
 
 
 def _cast_where(column: pa.Array, pattern: str, kind: pa.DataType, odd: Mask) -> pa.Array:
-    """The texts of this one form, cast; any other text makes its row odd."""
+    """The texts of this form, cast. Any other text marks its row as odd."""
     plain = pc.match_substring_regex(column, pattern)
     strange = _filled(pc.invert(plain), False)
     if strange.any():

@@ -1,7 +1,8 @@
 """Which data files may hold one of many keys, by partition values and statistics.
 
-In: key columns with the values that are looked for, and what the log knows of a file. Out: False only where no row of
-the file can have one of them: each key column excludes by itself. A null matches nothing.
+In: key columns with the values that are looked for, and what the log knows of files. Out: False only where no row of
+a file can have one of them: each key column excludes by itself. A null matches nothing. All files are judged at once,
+their bounds searched for in the sorted values.
 """
 
 from __future__ import annotations
@@ -9,52 +10,81 @@ from __future__ import annotations
 import bisect
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.arrays import flags_of, numbers_of
 from txlog.expressions.predicates import And, Comparison, IsNull, Path, Predicate, bind
+from txlog.expressions.values import beside
 from txlog.protocol.column_mapping import physical_path
 from txlog.protocol.schema import Struct
+from txlog.skipping.bounds_columns import BoundsColumns, ColumnBounds, Mask
+from txlog.skipping.many_files import FilePruner, Partition
 from txlog.skipping.one_file import Facts, Pruner
 
-__all__ = ["KeyPruner", "key_range"]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["KeyPruner", "SingleFileKeys", "key_range"]
 
 _UNKNOWN = Facts()
 
+SortedValues: TypeAlias = "NDArray[Any]"
+"""Distinct values of a key column, ascending: 64-bit integers, or Python's strings or decimals."""
 
-class KeyPruner:
-    """Many keys, ready to be asked about one file after the other. ``columns`` hold no nulls. Thread-safe."""
+
+class KeyPruner(FilePruner):
+    """Many keys, ready to be asked about columns of files. ``columns`` hold no nulls. Thread-safe."""
 
     def __init__(
         self, paths: Sequence[Path], columns: Sequence[pa.Array], schema: Struct, partition_columns: tuple[str, ...]
     ) -> None:
-        self._pruner = Pruner(_all_of([IsNull(path) for path in paths]), schema, partition_columns)
-        self._sorted = [
+        self.of_one_file = SingleFileKeys(paths, columns, schema, partition_columns)
+        super().__init__(self.of_one_file)
+
+    def _judge(self, bounds: BoundsColumns, partition: Partition, codes: Any) -> Mask:
+        verdict = ~bounds.empty
+        for path, values in self.of_one_file.sorted_values:
+            known = bounds.columns.get(path)
+            if known is not None:
+                verdict &= known.may_be_value & _overlap(known, values)
+            elif path[0] in self.partition_columns:
+                each = [_overlaps(facts.get(path, _UNKNOWN), values) for facts in partition.facts]
+                verdict &= np.array(each, dtype=bool)[codes]
+        return verdict
+
+
+class SingleFileKeys(Pruner):
+    """The rule for one file: each key column has to have a value among the file's."""
+
+    def __init__(
+        self, paths: Sequence[Path], columns: Sequence[pa.Array], schema: Struct, partition_columns: tuple[str, ...]
+    ) -> None:
+        # Which columns are looked at is all that the rules it is derived from take from this predicate.
+        super().__init__(_all_of([IsNull(path) for path in paths]), schema, partition_columns)
+        self.sorted_values = [
             (physical_path(schema, path), values)
             for path, column in zip(paths, columns, strict=True)
             if (values := _sorted_values(column)) is not None
         ]
+        self.needs_statistics = any(path[0] not in self.partition_columns for path, _ in self.sorted_values)
 
-    def may_hold(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
-        """Whether some row of a file may have one of the keys."""
-        facts = self._facts(partition_values, stats)
-        return all(_overlaps(facts.get(path, _UNKNOWN), values) for path, values in self._sorted)
+    def is_possible(self, facts: Mapping[Path, Facts]) -> bool:
+        return all(_overlaps(facts.get(path, _UNKNOWN), values) for path, values in self.sorted_values)
 
     def holds_others(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
         """Whether the file reaches beyond the range of the keys' first column, so that a filter by range is of use."""
-        if not self._sorted:
+        if not self.sorted_values:
             return False
-        path, values = self._sorted[0]
-        known = self._facts(partition_values, stats).get(path, _UNKNOWN)
+        path, values = self.sorted_values[0]
+        facts = self.statistics_facts(stats) | self.partition_facts(partition_values)
+        known = facts.get(path, _UNKNOWN)
         if known.low is None or known.high is None:
             return True
         return bool(known.low < values[0] or known.high > values[-1])
-
-    def _facts(self, partition_values: Mapping[str, str | None], stats: str | None) -> dict[Path, Facts]:
-        return self._pruner.statistics_facts(stats) | self._pruner.partition_facts(partition_values)
 
 
 def key_range(paths: Sequence[Path], columns: Sequence[pa.Array], schema: Struct) -> Predicate | None:
@@ -72,24 +102,53 @@ def _all_of(conditions: Sequence[Predicate]) -> Predicate:
     return reduce(And, conditions[1:], conditions[0])
 
 
-def _overlaps(known: Facts, values: Sequence[Any]) -> bool:
+def _overlaps(known: Facts, values: SortedValues) -> bool:
     if not known.may_be_value:
         return False
     at = 0 if known.low is None else bisect.bisect_left(values, known.low)
     return at < len(values) and (known.high is None or bool(values[at] <= known.high))
 
 
-def _sorted_values(column: pa.Array) -> Sequence[Any] | None:
-    """The values as `predicates.ordered` has them, ascending; None for a type whose bounds are not looked at."""
+def _overlap(known: ColumnBounds, values: SortedValues) -> Mask:
+    """Whether some value lies between the bounds of each file."""
+    if known.low is None or known.high is None:
+        return np.ones(len(known.may_be_value), dtype=bool)
+    lows, no_low = _bounds(known.low, values, above=False)
+    highs, no_high = _bounds(known.high, values, above=True)
+    first = np.where(no_low, 0, np.searchsorted(values, lows, side="left"))
+    end = np.where(no_high, len(values), np.searchsorted(values, highs, side="right"))
+    found: Mask = first < end
+    return found
+
+
+def _bounds(column: pa.Array, values: SortedValues, *, above: bool) -> tuple[Any, Mask]:
+    """Bounds in the form of ``values``, and which are unknown; those have the first value."""
+    unknown: Mask = flags_of(column.is_null())
+    if values.dtype != object:
+        return np.where(unknown, values[0] if len(values) else 0, numbers_of(column)), unknown
+    kind, bounds = column.type, column.to_pylist()
+    if pa.types.is_decimal(kind):
+        bounds = [None if each is None else beside(each, kind.precision, kind.scale, above=above) for each in bounds]
+        unknown = np.array([each is None for each in bounds], dtype=bool)
+    found = np.empty(len(bounds), dtype=object)
+    found[:] = [(values[0] if len(values) else 0) if each is None else each for each in bounds]
+    return found, unknown
+
+
+def _sorted_values(column: pa.Array) -> SortedValues | None:
+    """The values as `values.ordered` has them, ascending; None for a type whose bounds are not looked at."""
     kind = column.type
     if pa.types.is_date(kind):
         column = column.cast(pa.int32())
     if pa.types.is_integer(column.type) or pa.types.is_timestamp(kind):
-        return cast(Sequence[Any], np.unique(column.cast(pa.int64()).to_numpy(zero_copy_only=False)))
+        return np.unique(column.cast(pa.int64()).to_numpy(zero_copy_only=False))
     if not (pa.types.is_string(kind) or pa.types.is_decimal(kind)):
         return None
-    values: list[Any] = pc.unique(column).to_pylist()
-    values.sort()
+    distinct = pc.unique(column)
+    # Arrow orders strings by their UTF-8 bytes, as Python does by their code points: in the same way.
+    texts = distinct.take(pc.array_sort_indices(distinct)).to_pylist()
+    values = np.empty(len(texts), dtype=object)
+    values[:] = texts
     return values
 
 

@@ -39,7 +39,7 @@ from txlog.skipping.one_file import Facts, Pruner, possible
 if TYPE_CHECKING:
     from txlog.util.parallel import Apply
 
-__all__ = ["FilePruner", "prune_files"]
+__all__ = ["FilePruner", "Partition", "prune_files"]
 
 _SLICE_ROWS = 16_384
 _SLICE_ROWS_MIN = 64
@@ -56,13 +56,11 @@ def prune_files(
 
     ``predicate`` is bound to the schema. ``apply`` maps over the table's batches.
     """
-    pruner = FilePruner(predicate, schema, partition_columns)
-    masks = list(apply(pruner.mask, files.select(["partitionValues", "stats"]).to_batches()))
-    return from_flags(np.concatenate([np.zeros(0, bool), *masks]))
+    return from_flags(FilePruner(Pruner(predicate, schema, partition_columns)).mask_of_table(files, apply))
 
 
 @dataclass(frozen=True, slots=True)
-class _Partition:
+class Partition:
     """Partition values of some files: a code each, and what is known for each code, by column."""
 
     codes: Any
@@ -71,19 +69,22 @@ class _Partition:
 
 
 class FilePruner:
-    """One predicate, bound to the schema, ready to be asked about columns of files."""
+    """The rule for one file, ready to be asked about columns of files."""
 
-    def __init__(self, predicate: Predicate, schema: Struct, partition_columns: tuple[str, ...]) -> None:
-        self._pruner = Pruner(predicate, schema, partition_columns)
+    def __init__(self, pruner: Pruner) -> None:
+        self._pruner = pruner
         self.partition_columns = self._pruner.partition_columns
-        self.only_partition_column = (
-            self.partition_columns[0] if len(partition_columns) == 1 == len(self.partition_columns) else None
-        )
+        self.only_partition_column = pruner.only_partition_column
         self.needs_statistics = self._pruner.needs_statistics
         self._facts: dict[tuple[tuple[str, str | None], ...], Mapping[Path, Facts]] = {}
         self.leaves = leaves_of(
             self._pruner.schema, frozenset(path for path in self._pruner.paths if path[0] not in self.partition_columns)
         )
+
+    def mask_of_table(self, files: pa.Table, apply: Apply = map) -> Mask:
+        """`mask` of a table of files in batches; ``apply`` maps over these."""
+        masks = apply(self.mask, files.select(["partitionValues", "stats"]).to_batches())
+        return np.concatenate([np.zeros(0, bool), *masks])
 
     def mask(self, files: pa.RecordBatch) -> Mask:
         """True for each file (columns ``partitionValues`` and ``stats``) that may hold a matching row."""
@@ -120,11 +121,11 @@ class FilePruner:
 
     def may_match_any(self, facts: Mapping[Path, Facts]) -> bool:
         """Whether some file may match, of many of which only this is known: what holds for all of them."""
-        return possible(self._pruner.predicate, facts)[0]
+        return self._pruner.is_possible(facts)
 
     # --- partition values ---------------------------------------------------------------------------------------
 
-    def _by_partition(self, maps: pa.MapArray) -> tuple[_Partition, Mask]:
+    def _by_partition(self, maps: pa.MapArray) -> tuple[Partition, Mask]:
         """Numbers the combinations of values, a column at a time, so that each is judged once."""
         codes = np.zeros(len(maps), dtype=np.int64)
         combinations: list[dict[str, str | None]] = [{}]
@@ -147,7 +148,7 @@ class FilePruner:
             ]
         verdicts = np.array([self._pruner.partition_may_match(each) for each in combinations], dtype=bool)
         facts = [self._facts_of(each) for each in combinations] if self.needs_statistics else []
-        return _Partition(codes, facts, combinations), verdicts[codes]
+        return Partition(codes, facts, combinations), verdicts[codes]
 
     def _facts_of(self, values: Mapping[str, str | None]) -> Mapping[Path, Facts]:
         """`Pruner.partition_facts`, remembered: the same few partitions come with each batch."""
@@ -159,7 +160,7 @@ class FilePruner:
 
     # --- statistics ---------------------------------------------------------------------------------------------
 
-    def _by_text(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
+    def _by_text(self, texts: pa.StringArray, partition: Partition, codes: Any) -> Mask:
         verdict = np.ones(len(texts), dtype=bool)
         present = np.flatnonzero(flags_of(texts.is_valid()))
         texts, codes = _taken(texts, present), codes[present]
@@ -170,7 +171,7 @@ class FilePruner:
         verdict[present] = np.concatenate(found) if found else np.zeros(0, dtype=bool)
         return verdict
 
-    def _by_slice(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
+    def _by_slice(self, texts: pa.StringArray, partition: Partition, codes: Any) -> Mask:
         """Judge all texts at once; if Arrow refuses one, judge ever smaller pieces around it."""
         if len(texts) <= _SINGLE_ROWS:
             return self._one_by_one(texts, partition, codes)
@@ -190,12 +191,13 @@ class FilePruner:
             verdict[odd] = self._one_by_one(texts.take(from_numbers(odd)), partition, codes[odd])
         return verdict
 
-    def _one_by_one(self, texts: pa.StringArray, partition: _Partition, codes: Any) -> Mask:
+    def _one_by_one(self, texts: pa.StringArray, partition: Partition, codes: Any) -> Mask:
         may_match, values = self._pruner.may_match, partition.values
         judged = (may_match(values[code], text) for code, text in zip(codes.tolist(), texts.to_pylist(), strict=True))
         return np.fromiter(judged, dtype=bool, count=len(texts))
 
-    def _judge(self, bounds: BoundsColumns, partition: _Partition, codes: Any) -> Mask:
+    def _judge(self, bounds: BoundsColumns, partition: Partition, codes: Any) -> Mask:
+        """`Pruner.is_possible` over columns, and that there is a row at all."""
         judge = _Judge(bounds, frozenset((name,) for name in self.partition_columns), partition, codes)
         return judge.possible(self._pruner.predicate)[0] & ~bounds.empty
 
@@ -206,7 +208,7 @@ class _Judge:
 
     bounds: BoundsColumns
     partition_paths: frozenset[Path]
-    partition: _Partition
+    partition: Partition
     codes: Any
 
     def possible(self, predicate: Predicate) -> Possible:

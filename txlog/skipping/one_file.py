@@ -72,6 +72,9 @@ class Pruner:
         self.schema = schema = physical_schema(schema)
         self.paths = paths_of(self.predicate)
         self.partition_columns = tuple(name for name in partition_columns if (name,) in self.paths)
+        self.only_partition_column = (
+            self.partition_columns[0] if len(partition_columns) == 1 == len(self.partition_columns) else None
+        )
         self._partition_types = {name: type_of((name,), schema) for name in self.partition_columns}
         self.needs_statistics = any(path[0] not in partition_columns for path in self.paths)
         self._statistics = StatisticsReader(schema, self.paths)
@@ -86,7 +89,11 @@ class Pruner:
         bounds = self._statistics.read(stats)
         if bounds.num_records == 0:
             return False
-        return possible(self.predicate, self._facts(bounds) | self.partition_facts(partition_values))[0]
+        return self.is_possible(self._facts(bounds) | self.partition_facts(partition_values))
+
+    def is_possible(self, facts: Mapping[Path, Facts]) -> bool:
+        """Whether some row of a file of which this is known may make the predicate true."""
+        return possible(self.predicate, facts)[0]
 
     def statistics_facts(self, stats: str | None) -> dict[Path, Facts]:
         """What these statistics tell of the columns that the predicate names and that are no partition columns."""
@@ -103,7 +110,7 @@ class Pruner:
             return True
         found = self._by_partition.get(key)
         if found is None:
-            found = self._by_partition[key] = possible(self.predicate, self.partition_facts(partition_values))[0]
+            found = self._by_partition[key] = self.is_possible(self.partition_facts(partition_values))
         return found
 
     def partition_type(self, name: str) -> DataType:

@@ -1,9 +1,9 @@
-"""Proofs about whole files: every row matches a predicate, so that nobody need look into the file.
+"""Proofs about whole files: every row matches a predicate, so that the file need not be read.
 
-In: a bound predicate and what the log knows of a file: partition values and statistics. Out: True only where it is
-certain; every doubt is False. Bounds may be wider than the rows: what holds for all values between them holds for each
-row. Only types whose bounds are exact count: no floats (NaN), no strings in statistics (writers cut them).
-Also `without_nan_doubts`: a condition that is necessary for the predicate and can be trusted to exclude files.
+In: a bound predicate and what the log knows of a file: partition values and statistics. Out: True only if it is
+certain; every doubt is False. Bounds may be wider than the rows: a condition that holds for all values between them
+holds for each row. Only types with exact bounds are used: no floats (NaN), and no strings in statistics (writers cut
+them). Also `without_nan_doubts`: a condition that follows from the predicate and by which files can safely be excluded.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from txlog.skipping.one_file import Facts, Pruner, possible
 __all__ = ["MatchProver", "without_nan_doubts"]
 
 _Certain: TypeAlias = tuple[bool, bool]
-"""Whether every row certainly makes the predicate (true, false)."""
+"""Whether the predicate is certainly (true, false) for every row."""
 
 _EXACT = frozenset(("byte", "short", "integer", "long", "boolean", "date", "timestamp", "timestamp_ntz"))
 _UNKNOWN = Facts()
@@ -43,7 +43,7 @@ class MatchProver:
         self._pruner = Pruner(predicate, schema, partition_columns)
 
     def every_row_matches(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
-        """Whether each row of the file certainly makes the predicate true. True of a file without rows too."""
+        """Whether the predicate is certainly true for each row of the file. True for a file without rows too."""
         pruner = self._pruner
         facts = dict(pruner.partition_facts(partition_values))
         for path, known in pruner.statistics_facts(stats).items():
@@ -75,7 +75,7 @@ def _certain(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Certain:
             return not known.may_be_value, not known.may_be_null
         case Comparison(path) | In(path) | StartsWith(path):
             if facts.get(path, _UNKNOWN).may_be_null:
-                return False, False  # a null makes it unknown
+                return False, False  # it is unknown for a null
             may_be_true, may_be_false = possible(predicate, facts)
             has_null = isinstance(predicate, In) and predicate.has_null
             return not may_be_false and not has_null, not may_be_true and not has_null
@@ -83,7 +83,7 @@ def _certain(predicate: Predicate, facts: Mapping[Path, Facts]) -> _Certain:
 
 
 def without_nan_doubts(predicate: Predicate, schema: Struct) -> Predicate:
-    """A condition that each matching row satisfies, and by which bounds may exclude a file whatever its writer.
+    """A condition that each matching row satisfies, and by which bounds may exclude a file of any writer.
 
     NaN is greater than every number, and some writers leave it out of the bounds of a column: a condition that NaN may
     satisfy becomes TRUE.

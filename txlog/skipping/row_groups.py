@@ -1,7 +1,7 @@
 """Which row groups of a Parquet file may hold a row that a predicate keeps, by the statistics in its footer.
 
-In: a bound predicate and footers. Out: row group numbers. What a footer says of a column becomes the same `Facts` that
-the log's statistics of a whole file become, and the rule for one file judges them.
+In: a bound predicate and footers. Out: row group numbers. The statistics of a column in a footer become the same
+`Facts` as the log's statistics of a whole file, and the rule for one file decides on them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["RowGroupPruner"]
 
 _Bound: TypeAlias = Callable[[Any], Ordered]
-"""Makes a raw footer value an ordered one. Raises ValueError where it cannot be trusted."""
+"""Makes a raw footer value an ordered one. Raises ValueError if it cannot be trusted."""
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _TICKS_PER_MS = {"ms": 1, "us": 1_000, "ns": 1_000_000}
@@ -47,7 +47,7 @@ class RowGroupPruner:
     def matching(
         self, metadata: pq.FileMetaData, footer: bytes, partition_values: Mapping[str, str | None]
     ) -> list[int]:
-        """The row groups to read, ascending. A file of one was judged by the log's statistics already.
+        """The row groups to read, ascending. A file with only one was checked by the log's statistics already.
 
         Raises ``pa.ArrowInvalid`` where ``footer``, of which ``metadata`` was made, is damaged.
         """
@@ -55,7 +55,7 @@ class RowGroupPruner:
         if len(groups) < 2 or not self._leaves:
             return list(groups)
         check_footer(footer, metadata)
-        # A column that the file lacks, or has in another type, is unknown.
+        # Nothing is known of a column that the file lacks or has in another type.
         in_file = dict(file_leaves(metadata.schema.to_arrow_schema()))
         columns = [
             (path, in_file[path][0], *_bounds(data_type, in_file[path][1]))
@@ -95,7 +95,7 @@ def _facts(group: Any, index: int, minimum: _Bound | None, maximum: _Bound | Non
 
 
 def _bounds(data_type: DataType, file_type: pa.DataType) -> tuple[_Bound | None, _Bound | None]:
-    """How raw minima and maxima of a column become ordered values; None where they cannot.
+    """How raw minima and maxima of a column become ordered values; None if they cannot.
 
     Floats have none: footers leave NaN out of their bounds, and NaN is greater than every number.
     """
@@ -116,7 +116,7 @@ def _bounds(data_type: DataType, file_type: pa.DataType) -> tuple[_Bound | None,
     is_moment = name in ("timestamp", "timestamp_ntz") and types.is_timestamp(file_type)
     if is_moment and (file_type.tz is None) == (name == "timestamp_ntz") and file_type.unit in _TICKS_PER_MS:
         ticks = _TICKS_PER_MS[file_type.unit]
-        # Nanoseconds are cut to microseconds as they are read: the bounds are moved outwards.
+        # Readers cut nanoseconds to microseconds, so the bounds are moved outwards.
         return lambda raw: raw * 1_000 // ticks, lambda raw: -(-raw * 1_000 // ticks)
     return None, None
 

@@ -1,0 +1,201 @@
+"""Reads the changes of versions: rows of change files, of added and of removed files, each with what happened to it.
+
+In: the table as it is defined at the last version of the feed, and the `ChangedRows` of each version. Out: batches of
+the asked columns with those of the feed. PROTOCOL.md, "Change Data Files".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.errors import CorruptLogError, NotFoundError, TxlogError, UnsupportedFeatureError
+from txlog.expressions.predicates import Predicate
+from txlog.log.changes import ChangedRows
+from txlog.log.state import TableState
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
+from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.paths import path_below, resolve_data_path
+from txlog.protocol.schema import Field, Struct, to_arrow, type_to_arrow
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.read.scan_task import ScanTask, Selection, TaskReader
+from txlog.store.base import TableStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ChangeReader", "VersionChanges"]
+
+_POSITION = "row\0position"
+
+
+@dataclass(frozen=True, slots=True)
+class VersionChanges:
+    """What one version changed, and when it was committed (ms since the epoch)."""
+
+    version: int
+    timestamp_ms: int
+    files: tuple[ChangedRows, ...]
+
+
+class ChangeReader:
+    """Reads the changes of one table's versions as the columns of ``state``.
+
+    Args:
+        store: The table's store.
+        state: The version whose schema the rows are read with.
+        fields: The columns of the table and of the feed to return, in this order.
+        predicate: Which rows to return, bound to the table's columns and the feed's; None means all.
+    """
+
+    def __init__(
+        self, store: TableStore, state: TableState, fields: tuple[Field, ...], predicate: Predicate | None
+    ) -> None:
+        self._store = store
+        self.schema = to_arrow(Struct(fields))
+        read = {field.name for field in fields} | (predicate.columns() if predicate is not None else frozenset())
+        stored = tuple(field for field in state.schema.fields if field.name in read)
+        asks_for_feed = predicate is not None and any(field.name in predicate.columns() for field in FEED_FIELDS)
+        # Only what the table's own columns decide can be decided from a row group's statistics.
+        self._predicate = predicate if asks_for_feed else None
+        mode = state.properties.column_mapping_mode
+        self._data = Selection(
+            store.uri,
+            state.version,
+            stored,
+            None if asks_for_feed else predicate,
+            state.schema,
+            state.partition_columns,
+            mode,
+            position_column=_POSITION,
+        )
+        self._changes = replace(
+            self._data,
+            fields=(*stored, CHANGE_TYPE),
+            schema=Struct((*state.schema.fields, CHANGE_TYPE)),
+            position_column=None,
+            # Change files have the columns' physical names; the column of the feed has no id.
+            column_mapping_mode="name" if mode == "id" else mode,
+        )
+        self._data_reader = TaskReader(store, self._data)
+        self._change_reader = TaskReader(store, self._changes)
+
+    def batches(self, changes: VersionChanges) -> Iterator[pa.RecordBatch]:
+        """The changes of one version, file by file.
+
+        Raises:
+            NotFoundError: A file is gone: the changes of this version were vacuumed.
+            CorruptLogError: A file or deletion vector is damaged.
+            UnsupportedFeatureError: A file lies outside of the table's directory.
+            StorageError: The store failed.
+        """
+        for rows in changes.files:
+            try:
+                for batch in self._rows_of(rows, changes.version):
+                    if (found := self._finished(batch, changes)).num_rows:
+                        yield found
+            except TxlogError as error:
+                raise self._explained(error, rows, changes.version) from error
+
+    def _rows_of(self, rows: ChangedRows, version: int) -> Iterator[pa.RecordBatch]:
+        path = self._below_root(rows.path)
+        is_change_file = rows.change_type is None
+        selection = self._changes if is_change_file else self._data
+        values = rows.partition_values or {}
+        task = ScanTask(path, rows.path, rows.size_bytes, selection, values, rows.vector)
+        if is_change_file:
+            yield from self._change_reader.batches(task)
+            return
+        wanted = None
+        if rows.dead_under is not None:
+            wanted, row_groups = self._between(rows, path, version)
+            task = replace(task, deletion_vector=None, row_groups=row_groups)
+        for batch in self._data_reader.batches(task):
+            if wanted is not None:
+                batch = _at(batch, wanted)
+            kind = pa.repeat(pa.scalar(rows.change_type, pa.string()), batch.num_rows)
+            yield batch.drop_columns([_POSITION]).append_column(CHANGE_TYPE.name, kind)
+
+    def _between(self, rows: ChangedRows, path: str, version: int) -> tuple[NDArray[np.uint64], tuple[int, ...]]:
+        """The rows that are dead under one vector and live under the other, and the row groups that have them."""
+        import numpy as np
+        import pyarrow.parquet as pq
+
+        at: dict[str, Any] = {"table": self._store.uri, "version": version, "path": path}
+        try:
+            with self._store.files.open(path) as source:
+                metadata = pq.read_metadata(source)
+        except (FileNotFoundError, NotFoundError) as error:
+            raise NotFoundError("a data file is gone", **at) from error
+        except (pa.ArrowException, OSError) as error:
+            raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
+        ends = np.cumsum([metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)])
+        vectors = DeletionVectorReader(self._store, version)
+        assert rows.dead_under is not None
+        found = vectors.dead_rows(rows.dead_under, metadata.num_rows)
+        if rows.vector is not None:
+            dead = vectors.dead_rows(rows.vector, metadata.num_rows)
+            found = np.setdiff1d(found, dead, assume_unique=True)
+        return found, tuple(np.unique(np.searchsorted(ends, found, side="right")).tolist())
+
+    def _finished(self, batch: pa.RecordBatch, changes: VersionChanges) -> pa.RecordBatch:
+        count = batch.num_rows
+        version = pa.repeat(pa.scalar(changes.version, pa.int64()), count)
+        moment = pa.scalar(changes.timestamp_ms * 1000, pa.int64()).cast(type_to_arrow(COMMIT_TIMESTAMP.type))
+        batch = batch.append_column(COMMIT_VERSION.name, version)
+        batch = batch.append_column(COMMIT_TIMESTAMP.name, pa.repeat(moment, count))
+        if self._predicate is not None:
+            batch = batch.filter(self._predicate.evaluate(batch))
+        return pa.RecordBatch.from_arrays([batch.column(name) for name in self.schema.names], schema=self.schema)
+
+    def _below_root(self, log_path: str) -> str:
+        path = path_below(self._store.uri, resolve_data_path(log_path))
+        if path is None:
+            raise UnsupportedFeatureError(
+                "a file is outside of the table's directory (a shallow clone?), which this release does not support",
+                features=("absolute paths",),
+                table=self._store.uri,
+                path=log_path,
+            )
+        return path
+
+    def _explained(self, error: TxlogError, rows: ChangedRows, version: int) -> TxlogError:
+        """The error with the version whose changes were read; a file of the past may have been vacuumed rightly."""
+        path = error.path or rows.path
+        is_gone = isinstance(error, NotFoundError) or (
+            isinstance(error, CorruptLogError)
+            and not all(self._has(vector) for vector in (rows.vector, rows.dead_under))
+        )
+        if is_gone:
+            return NotFoundError(
+                f"the changes of version {version} need {path}, which is gone: most likely a vacuum deleted it. Changes"
+                " can be read only as far back as vacuum keeps files: start from a later version",
+                table=self._store.uri,
+                version=version,
+                path=path,
+            )
+        error.table, error.version = error.table or self._store.uri, version
+        return error
+
+    def _has(self, vector: DeletionVectorDescriptor | None) -> bool:
+        named = None if vector is None else vector_path(vector)
+        path = None if named is None else path_below(self._store.uri, named)
+        if path is None:
+            return True
+        try:
+            self._store.files.open(path).close()
+        except (FileNotFoundError, NotFoundError):
+            return False
+        return True
+
+
+def _at(batch: pa.RecordBatch, wanted: NDArray[Any]) -> pa.RecordBatch:
+    import numpy as np
+
+    positions = batch.column(_POSITION).to_numpy().astype(np.uint64)
+    return batch.filter(pa.array(np.isin(positions, wanted, assume_unique=True)))

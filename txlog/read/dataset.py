@@ -1,0 +1,312 @@
+"""`SnapshotDataset`: one version of a table as a ``pyarrow.dataset.Dataset``, so that engines push work down into it.
+
+In: a selection of all columns, the live files and the table's store. Out: scanners. duckdb, polars and others hand
+over the columns and the filter that they need. Files that the log's statistics contradict are not opened. Arrow itself
+reads the files that hold what the table says under the table's names; scan tasks read the others: those with deleted
+rows, mapped columns, or a schema of another time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.protocol.column_mapping import physical_name
+from txlog.protocol.schema import fold_name
+from txlog.read.arrow_files import file_system
+from txlog.read.guarantees import Guarantees
+from txlog.read.row_count import count_rows
+from txlog.read.scan_plan import ScanPlan
+from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
+from txlog.store.base import TableStore
+from txlog.util.parallel import parallel_map
+
+__all__ = ["SnapshotDataset"]
+
+Columns: TypeAlias = "Sequence[str] | Mapping[str, pc.Expression] | None"
+
+_FOOTERS_AT_ONCE = 8
+_COLUMN_BY_NUMBER = "FieldPath("
+_GUARDED = "this operation of Arrow's reads data files past the table's log; give it dataset.to_table() instead"
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What a scan reads: fragments for Arrow, and tasks for txlog."""
+
+    fragments: list[ds.ParquetFileFragment]
+    tasks: list[ScanTask]
+
+
+class SnapshotDataset(ds.UnionDataset):  # type: ignore[misc]
+    """A version of a table for engines that read Arrow datasets: ``duckdb.sql("select ... from dataset")``,
+    ``polars.scan_pyarrow_dataset(dataset)``, ``dataset.to_table(columns=[...], filter=...)``.
+
+    Made by `Snapshot.to_dataset`. Filters are ``pyarrow.compute`` expressions. Pickles without secrets.
+    """
+
+    def __init__(
+        self, store: TableStore, selection: Selection, files: pa.Table, filter: pc.Expression | None = None
+    ) -> None:
+        # Arrow's own code does not call the methods below where it takes the dataset as a C++ object, as its joins do.
+        # It finds one file there then, which raises.
+        format_ = ds.ParquetFileFormat()
+        schema = selection.arrow_schema()
+        guard = format_.make_fragment("guard", file_system(_Guard()))  # type: ignore[arg-type]
+        super().__init__(schema, [ds.FileSystemDataset([guard], schema, format_, guard.filesystem)])
+        self._store = store
+        self._selection = selection
+        self._files = files
+        self._filter = filter
+        self._format = ds.ParquetFileFormat(read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us"))
+        self._file_system = file_system(store.files)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._filter is None:
+            return SnapshotDataset, (self._store, self._selection, self._files)
+        return SnapshotDataset, (self._store, self._selection, self._files, self._filter)
+
+    # --- scans ----------------------------------------------------------------------------------------------------
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: pc.Expression | None = None,
+        batch_size: int = BATCH_ROWS,
+        use_threads: bool = True,
+        memory_pool: pa.MemoryPool | None = None,
+        **options: Any,
+    ) -> ds.Scanner:
+        """A scan, which can be run once.
+
+        Args:
+            columns: Names, or expressions by name; None means all columns.
+            filter: Which rows.
+            batch_size: The most rows of a batch.
+            use_threads: Whether Arrow may use several threads.
+            memory_pool: Where Arrow allocates.
+            options: Arrow's other options of a scan, for the files that Arrow reads.
+
+        Raises:
+            InvalidInputError: A column does not exist.
+        """
+        filter = self._also(filter)
+        needed = self._needed(columns, filter)
+        files = self._matching(needed, filter)
+        how = {"batch_size": batch_size, "use_threads": use_threads, "memory_pool": memory_pool}
+        if not files.tasks:
+            return self._of_arrow(files.fragments).scanner(columns=columns, filter=filter, **how, **options)
+        options.pop("fragment_scan_options", None)
+        schema = pa.schema([self.schema.field(name) for name in needed])
+        reader = pa.RecordBatchReader.from_batches(schema, self._batches(files, needed, filter, schema))
+        return ds.Scanner.from_batches(reader, columns=columns, filter=filter, **how)
+
+    def to_batches(self, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> Iterator[Any]:
+        """The rows in batches; arguments as `scanner`."""
+        batches: Iterator[Any] = self.scanner(columns, filter, **how).to_batches()
+        return batches
+
+    def to_table(self, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> pa.Table:
+        """The rows as one table; arguments as `scanner`."""
+        return self.scanner(columns, filter, **how).to_table()
+
+    def head(self, num_rows: int, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> pa.Table:
+        """The first rows; arguments as `scanner`."""
+        return self.scanner(columns, filter, **how).head(num_rows)
+
+    def take(self, indices: Any, columns: Columns = None, filter: pc.Expression | None = None, **how: Any) -> pa.Table:
+        """The rows with these numbers; arguments as `scanner`."""
+        return self.scanner(columns, filter, **how).take(indices)
+
+    def count_rows(self, filter: pc.Expression | None = None, **how: Any) -> int:
+        """How many rows there are; without a filter the log tells."""
+        if self._also(filter) is None:
+            return count_rows(self._store, self._selection, self._files)
+        return int(self.scanner([], filter, **how).count_rows())
+
+    def filter(self, expression: pc.Expression) -> SnapshotDataset:
+        """The same dataset of the rows that this filter keeps, and any filter before it."""
+        return SnapshotDataset(self._store, self._selection, self._files, self._also(expression))
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[ds.ParquetFileFragment]:
+        """The files that may have matching rows, as Parquet fragments with what the log knows as their guarantees.
+
+        Raises:
+            UnsupportedFeatureError: One of them is not what Arrow alone would read: rows of it are deleted, or its
+                columns have other names or types than the table's.
+        """
+        filter = self._also(filter)
+        files = self._matching(self.schema.names, filter)
+        if files.tasks:
+            raise UnsupportedFeatureError(
+                f"{files.tasks[0].path} has deleted rows, or other columns than the table, so it has no Arrow fragment:"
+                " read the dataset through scanner(), to_batches() or to_table()",
+                table=self._selection.uri,
+                version=self._selection.version,
+                features=("fragments",),
+            )
+        return iter(files.fragments)
+
+    # --- what Arrow does in memory --------------------------------------------------------------------------------
+
+    def join(self, right_dataset: Any, *given: Any, **named: Any) -> ds.InMemoryDataset:
+        """Arrow's join, of all rows in memory."""
+        return ds.InMemoryDataset(self.to_table()).join(_in_memory(right_dataset), *given, **named)
+
+    def join_asof(self, right_dataset: Any, *given: Any, **named: Any) -> ds.InMemoryDataset:
+        """Arrow's as-of join, of all rows in memory."""
+        return ds.InMemoryDataset(self.to_table()).join_asof(_in_memory(right_dataset), *given, **named)
+
+    def sort_by(self, sorting: Any, **named: Any) -> ds.InMemoryDataset:
+        """Arrow's sort, of all rows in memory."""
+        return ds.InMemoryDataset(self.to_table()).sort_by(sorting, **named)
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Not supported: the log says what the schema is. ``to_table().cast(schema)`` gives rows of another."""
+        raise InvalidInputError("a table's schema is that of its log: use to_table().cast(schema)")
+
+    # --- files ----------------------------------------------------------------------------------------------------
+
+    def _also(self, filter: pc.Expression | None) -> pc.Expression | None:
+        if self._filter is None or filter is None:
+            return self._filter if filter is None else filter
+        return self._filter & filter
+
+    def _needed(self, columns: Columns, filter: pc.Expression | None) -> list[str]:
+        """The columns that a scan reads, in the table's order. Expressions show their columns only as text, so a
+        column whose name merely occurs in one is read too."""
+        names: list[str] = self.schema.names
+        if columns is None:
+            return names
+        asked = [] if isinstance(columns, Mapping) else [*columns]
+        text = " ".join(str(each) for each in (*(columns.values() if isinstance(columns, Mapping) else ()), filter))
+        if _COLUMN_BY_NUMBER in text:
+            return names
+        unknown = [name for name in asked if name not in names]
+        if unknown:
+            raise InvalidInputError(
+                f"there is no column {unknown[0]!r}; the table has {', '.join(names)}",
+                table=self._selection.uri,
+                version=self._selection.version,
+            )
+        return [name for name in names if name in asked or name in text]
+
+    def _matching(self, needed: Sequence[str], filter: pc.Expression | None) -> _Files:
+        """The files whose guarantees do not contradict the filter, by who reads them."""
+        selection = self._selection
+        text = "" if filter is None else str(filter)
+        filtered = [name for name in self.schema.names if name in text or _COLUMN_BY_NUMBER in text]
+        with TxlogError.located(selection.uri, selection.version):
+            guarantees = Guarantees(selection.schema, selection.partition_columns, filtered).of(self._files)
+            tasks = ScanPlan(replace(selection, fields=self._fields(needed)), self._files).tasks()
+            made = [self._fragment(task, known) for task, known in zip(tasks, guarantees, strict=True)]
+        by_path = {fragment.path: task for fragment, task in made}
+        kept = [*self._of_arrow([fragment for fragment, _ in made]).get_fragments(filter=filter)]
+        are_plain = self._are_plain([(each, by_path[each.path]) for each in kept], needed)
+        found = _Files([], [])
+        for fragment, is_plain in zip(kept, are_plain, strict=True):
+            if is_plain:
+                found.fragments.append(fragment)
+            else:
+                found.tasks.append(by_path[fragment.path])
+        return found
+
+    def _fields(self, names: Sequence[str]) -> tuple[Any, ...]:
+        return tuple(each for each in self._selection.fields if each.name in names)
+
+    def _fragment(self, task: ScanTask, known: pc.Expression | None) -> tuple[ds.ParquetFileFragment, ScanTask]:
+        guarantee = {} if known is None else {"partition_expression": known}
+        return self._format.make_fragment(task.path, self._file_system, **guarantee), task
+
+    def _are_plain(
+        self, files: Iterable[tuple[ds.ParquetFileFragment, ScanTask]], needed: Sequence[str]
+    ) -> Iterator[bool]:
+        """Whether Arrow reads each file as the table means it."""
+        selection = self._selection
+        if any(physical_name(each) != each.name for each in self._fields(needed)):
+            return (False for _ in files)
+        constant = {fold_name(name) for name in selection.partition_columns}
+        wanted = {
+            fold_name(each.name): None if fold_name(each.name) in constant else self.schema.field(each.name)
+            for each in self._fields(needed)
+        }
+        is_plain = selection.column_mapping_mode != "id"
+
+        def judge(file: tuple[ds.ParquetFileFragment, ScanTask]) -> bool:
+            fragment, task = file
+            return is_plain and task.deletion_vector is None and _holds_as_is(fragment, wanted)
+
+        return parallel_map(judge, files, threads=_FOOTERS_AT_ONCE)
+
+    def _of_arrow(self, fragments: Sequence[ds.ParquetFileFragment]) -> ds.FileSystemDataset:
+        return ds.FileSystemDataset(fragments, self.schema, self._format, self._file_system)
+
+    def _batches(
+        self, files: _Files, needed: Sequence[str], filter: pc.Expression | None, schema: pa.Schema
+    ) -> Iterator[pa.RecordBatch]:
+        if files.fragments:
+            yield from self._of_arrow(files.fragments).to_batches(columns=[*needed], filter=filter)
+        reader = TaskReader(self._store, files.tasks[0].selection)
+        for task in files.tasks:
+            for batch in reader.batches(task):
+                yield batch if needed else _rows_only(batch.num_rows, schema)
+
+
+def _holds_as_is(fragment: ds.ParquetFileFragment, wanted: Mapping[str, pa.Field | None]) -> bool:
+    """Whether a file has each wanted column under its own name and with the table's type, or not at all.
+
+    ``wanted`` is by folded name, None for a partition column, which the file must not have.
+    """
+    try:
+        columns = fragment.physical_schema
+    except (pa.ArrowException, OSError, TxlogError):
+        return False  # the scan task raises, with all that is known of the file
+    found = [column for column in columns if fold_name(column.name) in wanted]
+    if len({fold_name(column.name) for column in found}) < len(found):
+        return False
+    for column in found:
+        expected = wanted[fold_name(column.name)]
+        if expected is None or column.name != expected.name or not _same_type(column.type, expected.type):
+            return False
+    return True
+
+
+def _same_type(file: pa.DataType, table: pa.DataType) -> bool:
+    """Whether two types are equal, but for which members may be null."""
+    if pa.types.is_nested(file) or pa.types.is_nested(table):
+        if file.id != table.id or file.num_fields != table.num_fields:
+            return False
+        members = zip(_members(file), _members(table), strict=True)
+        is_struct = pa.types.is_struct(file)
+        return all((not is_struct or a.name == b.name) and _same_type(a.type, b.type) for a, b in members)
+    return bool(file.equals(table))
+
+
+def _members(kind: pa.DataType) -> list[pa.Field]:
+    if pa.types.is_map(kind):
+        return [kind.key_field, kind.item_field]
+    return [kind.field(at) for at in range(kind.num_fields)]
+
+
+def _rows_only(rows: int, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch of no columns, of this many rows."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * rows, pa.struct([]))).cast(schema)
+
+
+def _in_memory(other: Any) -> Any:
+    return ds.InMemoryDataset(other.to_table()) if isinstance(other, SnapshotDataset) else other
+
+
+class _Guard:
+    """The files of a dataset that only Arrow's own code sees: none may be read."""
+
+    def open(self, path: str) -> NoReturn:
+        raise InvalidInputError(_GUARDED)
+
+    stat = open

@@ -1,0 +1,307 @@
+"""The keys of data files, kept between the upserts of one handle, so that a small one need not read them again.
+
+In: the keys of whole files with their positions, as they were read or written. Out: the rows, in every file that is
+held, of keys that are looked for. Data files are immutable, so what is held never gets stale, and only positions are
+held: everything else of a file comes from its live ``add``. What does not fit the budget is not held, and is read each
+time.
+
+The keys of all files are one sorted run, files that come later are further runs, and two runs are merged where the
+later one is more than a quarter of the earlier: so there are few, and a key is moved seldom. Keys of files that are no
+longer live are dropped when they are more than a quarter.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from txlog.protocol.actions import FileKey
+from txlog.read.key_values import KeyNumbers, KeyValues
+from txlog.util import ambient
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
+
+__all__ = ["CachedKeys", "FileId", "FileKeys", "KeyCache", "Places"]
+
+FileId: TypeAlias = tuple[str, int]
+"""The path of a data file, as the log spells it, and its size in bytes."""
+
+_GROWTH = 4
+_POSITION_MAX = 1 << 32
+_PLACE_BYTES = 8  # the number of a file, and a position in it
+_FILE_BYTES = 400  # about what a path and its place in the tables take
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where keys that were looked for are in one file: positions, ascending, and the key each one has."""
+
+    positions: NDArray[np.uint64]
+    keys: NDArray[np.int64]
+    """Places in the keys that were looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileKeys:
+    """The keys of one whole file, sorted by their first numbers, and their positions. Null keys are left out."""
+
+    file: FileId
+    values: KeyValues
+    positions: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, file: FileId, values: KeyValues, positions: NDArray[Any]) -> FileKeys:
+        """Sorts them. The positions are below 2^32."""
+        import numpy as np
+
+        order = np.argsort(values.numbers)
+        return cls(file, values.at(order), positions[order].astype(np.uint32))
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Keys of several files, sorted by their first numbers."""
+
+    values: KeyValues
+    files: NDArray[np.uint32]
+    positions: NDArray[np.uint32]
+
+    def __len__(self) -> int:
+        return len(self.positions)
+
+    def at(self, places: Any) -> _Run:
+        return _Run(self.values.at(places), self.files[places], self.positions[places])
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What is held at one time; never changed, so that a reader needs no lock.
+
+    ``numbers`` gives the number of a file; it may know files that come later, whose numbers are not below
+    ``len(sizes)``, the rows of each file.
+    """
+
+    runs: tuple[_Run, ...]
+    numbers: dict[FileId, int]
+    sizes: tuple[int, ...]
+
+
+class KeyCache:
+    """The keys of one table's files, for each set of key columns that upserts name. Thread-safe, also in a fork."""
+
+    def __init__(self, size_bytes_max: int) -> None:
+        self.size_bytes_max = size_bytes_max
+        self._lock = threading.RLock()
+        self._process_id = os.getpid()
+        self._by_keys: OrderedDict[Hashable, CachedKeys] = OrderedDict()
+        self._live_files: pa.Table | None = None
+        self.vectors: Mapping[FileKey, NDArray[np.uint64]] = {}
+        """The dead rows of files, by file and vector, ascending. Vectors do not change either."""
+
+    @property
+    def size_bytes(self) -> int:
+        """All that is held: the keys by each set of key columns, the list of live files, and vectors."""
+        files = 0 if self._live_files is None else self._live_files.nbytes
+        keys = sum(each.size_bytes for each in [*self._by_keys.values()])
+        return keys + files + sum(_vector_bytes(dead) for dead in self.vectors.values())
+
+    def hold(self, live: pa.Table, vectors: Mapping[FileKey, NDArray[np.uint64]]) -> None:
+        """Beside keys, hold the list of live files, so that the next one costs only what is new in it, and vectors.
+
+        They take the place of those that are held. Does nothing where no keys are held.
+        """
+        with self.lock():
+            self._live_files, self.vectors = None, {}
+            if all(each.is_empty for each in self._by_keys.values()):
+                return
+            left_bytes = self.size_bytes_max - self.size_bytes - live.nbytes
+            if left_bytes >= 0:
+                self._live_files = live
+            if left_bytes >= sum(map(_vector_bytes, vectors.values())):
+                self.vectors = vectors
+
+    def of(self, key: Hashable, types: Sequence[pa.DataType]) -> CachedKeys:
+        """What is held for one set of key columns. ``key`` tells the table's definition and the columns."""
+        with self.lock():
+            found = self._by_keys.pop(key, None)
+            if found is None:
+                found = CachedKeys(self, KeyNumbers(types, f"{ambient.uuid4()}{ambient.uuid4()}".encode()))
+            self._by_keys[key] = found
+            return found
+
+    def lock(self) -> threading.RLock:
+        """Held while something is changed. A fork copies the object, and maybe a lock that nobody will release."""
+        if self._process_id != os.getpid():
+            self._lock, self._process_id = threading.RLock(), os.getpid()
+        return self._lock
+
+    def fits(self, size_bytes: int, wanted_by: CachedKeys) -> bool:
+        """Whether so much more fits the budget; key columns that were not asked for as lately make room."""
+        if all(each is not wanted_by for each in self._by_keys.values()):
+            return False  # it was dropped while an upsert still used it
+        for key, each in [*self._by_keys.items()]:
+            if each is wanted_by or self.size_bytes + size_bytes <= self.size_bytes_max:
+                break
+            del self._by_keys[key]
+        return self.size_bytes + size_bytes <= self.size_bytes_max
+
+
+def _vector_bytes(dead: NDArray[np.uint64]) -> int:
+    return _FILE_BYTES + dead.nbytes
+
+
+class CachedKeys:
+    """The keys of files by one set of key columns. Thread-safe."""
+
+    def __init__(self, cache: KeyCache, numbers: KeyNumbers) -> None:
+        self.numbers = numbers
+        self._cache = cache
+        self._held = _Held((), {}, ())
+        self._looked_into: set[FileId] = set()
+        self._bytes_per_key = numbers.key_bytes + _PLACE_BYTES
+
+    @property
+    def size_bytes(self) -> int:
+        held = self._held
+        return self._bytes_per_key * sum(map(len, held.runs)) + _FILE_BYTES * len(held.sizes)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._held.sizes
+
+    def find(self, wanted: KeyValues, files: Collection[FileId]) -> dict[FileId, Places]:
+        """The rows with the keys that are ``wanted`` in each of ``files`` that is held; other files are left out."""
+        import numpy as np
+
+        held = self._held
+        found = {file: held.numbers.get(file, len(held.sizes)) for file in files}
+        found = {file: number for file, number in found.items() if number < len(held.sizes)}
+        if not found:
+            return {}
+        if not held.runs:  # files without a row, or with null keys alone
+            return {file: Places(np.empty(0, np.uint64), np.empty(0, np.int64)) for file in found}
+        is_asked = np.zeros(len(held.sizes), dtype=bool)
+        is_asked[[*found.values()]] = True
+        keys, places = _searched(held.runs, wanted, is_asked)
+        order = np.lexsort((places.positions, places.files))
+        keys, places = keys[order], places.at(order)
+        starts = np.searchsorted(places.files, np.arange(len(held.sizes) + 1))
+        positions = places.positions.astype(np.uint64)
+        return {
+            file: Places(positions[starts[number] : starts[number + 1]], keys[starts[number] : starts[number + 1]])
+            for file, number in found.items()
+        }
+
+    def is_wanted(self, file: FileId, num_rows: int | None) -> bool:
+        """Whether to `add` this file: where it is looked into for the second time, and there is room. Its rows are
+        counted by the log, if it says.
+
+        A single upsert so never pays for reading and sorting more than it needs itself.
+        """
+        with self._cache.lock():
+            if file not in self._looked_into:
+                self._looked_into.add(file)
+                return False
+            if num_rows is None or num_rows >= _POSITION_MAX or file in self._held.numbers:
+                return False
+            return self._cache.fits(num_rows * self._bytes_per_key + _FILE_BYTES, self)
+
+    def add(self, files: Sequence[FileKeys]) -> None:
+        """Hold these files from now on, as far as they fit the budget."""
+        import numpy as np
+
+        with self._cache.lock():
+            held = self._held
+            runs: list[_Run] = []
+            sizes: list[int] = []
+            numbers: dict[FileId, int] = {}
+            for each in files:
+                size_bytes = (sum(sizes) + len(each.positions)) * self._bytes_per_key + _FILE_BYTES * (len(sizes) + 1)
+                if each.file in held.numbers or each.file in numbers or not self._cache.fits(size_bytes, self):
+                    continue
+                number = numbers[each.file] = len(held.sizes) + len(sizes)
+                sizes.append(len(each.positions))
+                runs.append(_Run(each.values, np.full(len(each.positions), number, np.uint32), each.positions))
+            if runs:
+                self._held = _Held(_appended(held.runs, _merged(runs)), held.numbers, (*held.sizes, *sizes))
+                # Last: a number is given once, also if this is interrupted before a file has one.
+                held.numbers.update(numbers)
+
+    def drop_others(self, live: Collection[FileId]) -> None:
+        """Drop files that are not ``live``, if they have more than a quarter of the keys."""
+        import numpy as np
+
+        with self._cache.lock():
+            held = self._held
+            if len(self._looked_into) > 2 * len(live) + 1000:
+                self._looked_into &= set(live)
+            stays = np.zeros(len(held.sizes), dtype=bool)
+            stays[[number for file in live if (number := held.numbers.get(file)) is not None]] = True
+            sizes = np.array(held.sizes, dtype=np.int64)
+            if sizes[~stays].sum() * _GROWTH <= sizes.sum() and (~stays).sum() * _GROWTH <= len(stays):
+                return
+            renumbered = np.cumsum(stays) - 1
+            runs = (run.at(stays[run.files]) for run in held.runs)
+            runs = (_Run(run.values, renumbered[run.files].astype(np.uint32), run.positions) for run in runs)
+            numbers = {file: int(renumbered[number]) for file, number in held.numbers.items() if stays[number]}
+            self._held = _Held(tuple(run for run in runs if len(run)), numbers, tuple(sizes[stays].tolist()))
+
+
+def _searched(runs: Sequence[_Run], wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], _Run]:
+    """The places in ``wanted`` of the keys that are found in the files that are asked for, and where they are."""
+    import numpy as np
+
+    order = np.argsort(wanted.numbers)
+    wanted = wanted.at(order)
+    found: list[tuple[NDArray[np.int64], _Run]] = []
+    for run in runs:
+        first = np.searchsorted(run.values.numbers, wanted.numbers, side="left")
+        counts = np.searchsorted(run.values.numbers, wanted.numbers, side="right") - first
+        keys = np.repeat(np.arange(len(wanted)), counts)
+        at = np.arange(len(keys)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+        places = run.at(at)
+        is_found = is_asked[places.files]
+        if wanted.second is not None and places.values.second is not None:
+            is_found &= places.values.second == wanted.second[keys]
+        found.append((order[keys[is_found]], places.at(is_found)))
+    return np.concatenate([keys for keys, _ in found]), _joined([places for _, places in found])
+
+
+def _appended(runs: tuple[_Run, ...], new: _Run) -> tuple[_Run, ...]:
+    """``new`` as the last of the runs, merged with those before it that are not much larger."""
+    all_runs = [*runs, new]
+    while len(all_runs) > 1 and len(all_runs[-2]) < _GROWTH * len(all_runs[-1]):
+        all_runs[-2:] = [_merged(all_runs[-2:])]
+    return tuple(all_runs)
+
+
+def _merged(runs: Sequence[_Run]) -> _Run:
+    """One sorted run, made a column at a time, so that little is in memory twice."""
+    import numpy as np
+
+    if len(runs) == 1:
+        return runs[0]
+    # A stable sort finds the sorted runs, and merges them.
+    order = np.argsort(np.concatenate([run.values.numbers for run in runs]), kind="stable")
+    return _joined(runs, order)
+
+
+def _joined(runs: Sequence[_Run], order: NDArray[np.int64] | slice = slice(None)) -> _Run:
+    import numpy as np
+
+    def joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        return np.concatenate(columns)[order]
+
+    second = [run.values.second for run in runs if run.values.second is not None]
+    return _Run(
+        KeyValues(joined([run.values.numbers for run in runs]), joined(second) if second else None),
+        joined([run.files for run in runs]),
+        joined([run.positions for run in runs]),
+    )

@@ -1,0 +1,95 @@
+"""Reading several scan tasks at once, for stores on which each file costs requests.
+
+In: a `TaskReader` and tasks. Out: the batches of all tasks, in the order of the tasks. At most `TASKS_AT_ONCE` tasks
+whose files have at most `BYTES_AT_ONCE` together are open, each with one batch read ahead: this bounds the memory. A
+larger file is read alone. Local disk gains nothing from this, so ``scan_plan`` reads one task after the other there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+from collections import deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pyarrow as pa
+
+from txlog.read.scan_task import ScanTask, TaskReader
+
+__all__ = ["BYTES_AT_ONCE", "TASKS_AT_ONCE", "read_ahead"]
+
+TASKS_AT_ONCE = 4
+BYTES_AT_ONCE = 256 << 20
+
+
+def read_ahead(reader: TaskReader, tasks: Iterable[ScanTask]) -> Generator[pa.RecordBatch, None, None]:
+    """The rows of all tasks, in order.
+
+    Nothing is read ahead before the caller asks for the second batch, so a caller who needs only the first rows causes
+    no other requests. Raises what ``tasks`` raises as soon as it does, and what `TaskReader.batches` raises after all
+    batches before it.
+    """
+    remaining = iter(tasks)
+    upcoming = next(remaining, None)
+    streams: deque[_Stream] = deque()
+    wants_more = False
+    with ThreadPoolExecutor(TASKS_AT_ONCE, thread_name_prefix="txlog-read") as pool:
+        try:
+            while upcoming is not None or streams:
+                while upcoming is not None and (not streams or (wants_more and _has_room(streams, upcoming))):
+                    streams.append(_Stream(reader, upcoming, pool))
+                    upcoming = next(remaining, None)
+                current = streams[0]
+                batch = current.next()
+                if batch is None:
+                    streams.popleft()
+                    continue
+                if wants_more:
+                    current.read_next()
+                    yield batch
+                else:
+                    yield batch
+                    wants_more = True
+                    current.read_next()
+        finally:
+            for stream in streams:
+                stream.close()
+
+
+def _has_room(streams: Iterable[_Stream], task: ScanTask) -> bool:
+    sizes = [stream.size_bytes for stream in streams]
+    return len(sizes) < TASKS_AT_ONCE and sum(sizes) + task.size_bytes <= BYTES_AT_ONCE
+
+
+class _Stream:
+    """The batches of one task, one of them read ahead by a thread."""
+
+    def __init__(self, reader: TaskReader, task: ScanTask, pool: ThreadPoolExecutor) -> None:
+        self.size_bytes = task.size_bytes
+        self._pool = pool
+        self._batches = reader.batches(task)
+        self._context = contextvars.copy_context()
+        self.read_next()
+
+    def read_next(self) -> None:
+        """Begin to read the batch that `next` returns."""
+        try:
+            self._ahead = self._pool.submit(self._context.run, self._read)
+        except RuntimeError:  # the interpreter is shutting down: read on this thread
+            self._ahead = Future()
+            self._ahead.set_result(self._read())
+
+    def _read(self) -> pa.RecordBatch | None:
+        return next(self._batches, None)
+
+    def next(self) -> pa.RecordBatch | None:
+        """The batch that was read ahead; None at the end."""
+        return self._ahead.result()
+
+    def close(self) -> None:
+        """Let go of the file. Waits for a read that has begun, and drops what it found."""
+        self._ahead.cancel()
+        with contextlib.suppress(Exception):
+            self._ahead.result()
+        self._batches.close()
