@@ -15,7 +15,7 @@ import pytest
 
 import txlog
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
@@ -76,8 +76,8 @@ def test_several_writes_and_a_removal_are_one_version(table: Table) -> None:
     assert (result.metrics.rows, result.metrics.files, result.metrics.files_removed) == (3, 2, 1)
     assert ids_of(table) == [2, 3, 10, 12]
     assert actions_of(table, 1) == ["commitInfo", "remove", "add", "add"]
-    told = table.history(1)[0]
-    assert (told["operation"], told["userMetadata"], told["isBlindAppend"]) == ("UPDATE", "by hand", False)
+    reported = table.history(1)[0]
+    assert (reported["operation"], reported["userMetadata"], reported["isBlindAppend"]) == ("UPDATE", "by hand", False)
     assert sorted(deltalake.DeltaTable(table.uri).to_pyarrow_table()["id"].to_pylist()) == [2, 3, 10, 12]
 
 
@@ -333,13 +333,13 @@ def test_a_mix_of_stale_and_new_offsets_names_each_partition(table: Table) -> No
     mixed = consumed(table, {"0": 100, "1": 11, "2": 55, "3": 1}, 7)
     with pytest.raises(txlog.InvalidInputError) as caught:
         end(mixed)
-    for told in (
+    for reported in (
         "100 of 'orders/0' is in v1 already",
         "11 of 'orders/1' is new (the last one is 10)",
         "55 of 'orders/2' is behind 60, and no retained commit holds it",
         "1 of 'orders/3' is the first",
     ):
-        assert told in str(caught.value)
+        assert reported in str(caught.value)
     assert ids_of(table) == [1, 2, 3, 5, 6]
     assert table.snapshot().num_files == len(list(Path(table.uri).rglob("*.parquet")))
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
 
-from txlog.commands.replaced_files import decided_by_partitions, live_rows, replace_region
-from txlog.commands.write_planning import WriteOptions, check_app_id, check_removable, plan_write
+from txlog.commands.replaced_files import decided_by_partitions, replace_region
+from txlog.commands.write_options import WriteOptions, check_app_id
+from txlog.commands.write_planning import check_removable, plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
-from txlog.log.files import add_files_of
+from txlog.log.files import add_files_of, live_rows
 from txlog.log.proposal import Isolation, check_text, operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import AddFile, RemoveFile
@@ -30,6 +31,8 @@ from txlog.writer.input import open_data
 from txlog.writer.task_committer import write_task
 
 if TYPE_CHECKING:
+    from txlog.commands.merge_builder import MergeBuilder
+    from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.row_change.operation import RowOperation
     from txlog.expressions.predicates import Predicate
 
@@ -67,10 +70,11 @@ class Transaction:
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
         self._unsent = UnsentFiles(open_table.store.files)
+        self._change_files: ChangeFiles | None = None
         self._rows = self._rows_deleted = self._rows_copied = 0
         self._regions: list[str] = []
         self._row_changes: list[WriteMetrics] = []
-        self._overwrites_partitions = False
+        self._overwrites_partitions = self._removes_by_name = False
         self._is_open = self._is_over = False
         self._result: WriteResult | None = None
 
@@ -134,7 +138,7 @@ class Transaction:
             predicate = bind_predicate(where, self._state.schema)
         live = self._builder.live(self._open_table.log.matching_files(self._state, predicate))
         replaced = decided_by_partitions(self._open_table, self._state, predicate, live)
-        self._builder.read_where(predicate, replaced.looked_into)
+        self._builder.read_where(predicate, live.column("path").to_pylist())
         self._builder.remove(*replaced.removed)
         self._rows_deleted += replaced.rows_deleted
         self._regions.append(where if isinstance(where, str) else str(predicate))
@@ -161,7 +165,7 @@ class Transaction:
         self._require_open()
         state, now = self._state, ambient.now()
         with TxlogError.located(self._open_table.uri, state.version):
-            operation = UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now), state)
+            operation = UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now=now), state)
         self._change_rows("an update", operation)
 
     def upsert(self, rows: Any, keys: Iterable[str], **how: Any) -> None:
@@ -174,16 +178,45 @@ class Transaction:
         self._require_open()
         self._change_rows("an upsert", bound_upsert(self._open_table, self._state, rows, UpsertOptions(keys, **how)))
 
+    def merge(
+        self, source: Any, on: str | Iterable[str], *, source_alias: str = "source", target_alias: str = "target"
+    ) -> MergeBuilder[None]:
+        """Begin a merge of ``source``; clauses and ``execute()`` follow: see `Table.merge`, and `delete`.
+
+        Rows of this transaction count as being in the table. Without ``execute()`` nothing is merged.
+        """
+        from txlog.commands.merge import Clause, MergeOptions, bound_merge
+        from txlog.commands.merge_builder import MergeBuilder
+
+        self._require_open()
+        merge = MergeOptions(on, source_alias, target_alias)
+
+        def run(clauses: tuple[Clause, ...]) -> None:
+            self._require_open()
+            self._change_rows("a merge", bound_merge(self._open_table, self._state, source, merge, clauses))
+
+        return MergeBuilder(self._open_table.uri, merge, run)
+
     def _change_rows(self, what: str, operation: RowOperation) -> None:
         from txlog.commands.row_change.run import apply_in_transaction
 
         if not self._data_change:
             raise InvalidInputError(f"{what} changes rows, and this transaction has data_change=False")
-        done = apply_in_transaction(self._open_table, self._state, self._builder, self._unsent, what, operation)
+        done = apply_in_transaction(
+            self._open_table, self._state, self._builder, self._unsent, what, operation, self._recorder()
+        )
         self._rows += done.rows
         self._rows_deleted += done.rows_deleted
         self._rows_copied += done.rows_copied
         self._row_changes.append(done)
+
+    def _recorder(self) -> ChangeFiles | None:
+        """What writes the change files of this version; None where the feed is off, or rows only move."""
+        from txlog.commands.row_change.change_files import ChangeFiles
+
+        if self._change_files is None and self._data_change:
+            self._change_files = ChangeFiles.of(self._open_table, self._state, self._unsent)
+        return self._change_files
 
     def _write(self, data: Any, options: WriteOptions) -> None:
         stream = open_data(data)
@@ -191,8 +224,9 @@ class Transaction:
         files = write_task(self._open_table.store.files, job.plan, job.task(), stream).files
         self._unsent.own(file.path for file in files)
         if not job.intent.is_append:
-            replaced = replace_region(self._builder, self._open_table, self._state, job, files, self._unsent)
-            self._builder.add(*[copy.to_add() for copy in replaced.copies])
+            replaced = replace_region(
+                self._builder, self._open_table, self._state, job, files, self._unsent, self._recorder()
+            )
             self._rows_deleted += replaced.rows_deleted
             self._rows_copied += replaced.rows_copied
             self._regions += [job.intent.where] if job.intent.where is not None else []
@@ -236,6 +270,7 @@ class Transaction:
                     path=path,
                 )
             self._builder.remove(found[path])
+            self._removes_by_name = True
             self._rows_deleted += live_rows(found[path])
 
     def set_transaction(self, app_id: str, version: int) -> None:
@@ -263,14 +298,14 @@ class Transaction:
             f" {removed} removed, {state if self._result is None else self._result})"
         )
 
-    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")
             raise no_attribute(self, name, open_table and open_table.uri)
 
     def _require_open(self) -> None:
-        """What is asked for outside of the block would never be committed, and nobody would be told."""
+        """Raise for a call outside of the block: its work would never be committed, without an error."""
         if not self._is_open:
             raise InvalidInputError(
                 "a transaction works inside its with block alone, and once: begin another with table.transaction()",
@@ -294,7 +329,7 @@ class Transaction:
     def _replayed(self) -> WriteResult | None:
         """All of the applications' versions are in the table already; where only some are, an error names each."""
         committed: dict[str, int | None] = {}
-        told: dict[str, str] = {}
+        states: dict[str, str] = {}
         refusals: list[InvalidInputError] = []
         for app_id, version in self._applications:
             last = self._state.transaction_version(app_id)
@@ -302,19 +337,19 @@ class Transaction:
                 replay = self._open_table.replay_of(self._state, app_id, version)
             except InvalidInputError as error:
                 refusals.append(error)
-                told[app_id] = f"is behind {last}, and no retained commit holds it"
+                states[app_id] = f"is behind {last}, and no retained commit holds it"
                 continue
             if replay is None:
-                told[app_id] = f"is new (the last one is {last})" if last is not None else "is the first"
+                states[app_id] = f"is new (the last one is {last})" if last is not None else "is the first"
             else:
                 committed[app_id] = replay.version
-                told[app_id] = f"is in v{replay.version} already" if replay.version is not None else "is committed"
-        if len(told) == 1 and refusals:
+                states[app_id] = f"is in v{replay.version} already" if replay.version is not None else "is committed"
+        if len(states) == 1 and refusals:
             raise refusals[0]
         if not committed and not refusals:
             return None
-        if len(committed) < len(told):
-            each = "; ".join(f"{version} of {app_id!r} {told[app_id]}" for app_id, version in self._applications)
+        if len(committed) < len(states):
+            each = "; ".join(f"{version} of {app_id!r} {states[app_id]}" for app_id, version in self._applications)
             raise InvalidInputError(
                 f"of this transaction's applications some have committed already and some have not: {each}. Commit them"
                 " apart: the rows of those that are in the table must not be written again",
@@ -342,6 +377,7 @@ class Transaction:
             # All it read is of one version, so there is nothing that a commit could make wrong or right.
             return WriteResult(self._state.version, "committed", 0, "")
         adds, removes = self._builder.adds, self._builder.removes
+        change_files = self._change_files.finish(self._builder) if self._change_files is not None else 0
         metrics = WriteMetrics(
             rows=self._rows,
             files=len(adds),
@@ -352,6 +388,7 @@ class Transaction:
             rows_inserted=sum(each.rows_inserted for each in self._row_changes),
             rows_updated=sum(each.rows_updated for each in self._row_changes),
             vectors=sum(each.vectors for each in self._row_changes),
+            change_files=change_files,
         )
         operation = self._operation or ("DELETE" if removes and not adds else "WRITE")
         proposal = self._builder.build(
@@ -362,12 +399,14 @@ class Transaction:
             parameters=self._parameters(operation, removes),
             metrics=_operation_metrics(operation, metrics, removes),
             user_metadata=self._user_metadata,
+            # Rows that files taken over, or written anew, hold of removed ones have ids of their own.
+            keeps_row_ids=not (self._removes_by_name and adds),
         )
         return self._open_table.commit(proposal, self._state, metrics, unsent=self._unsent)
 
 
 def _operation_metrics(operation: str, metrics: WriteMetrics, removes: Sequence[RemoveFile]) -> dict[str, str]:
-    """As Spark names them; how many rows went is told where every removed file's rows are counted."""
+    """As Spark names them. The number of removed rows is there only if every removed file counts its rows."""
     if operation != "DELETE":
         found = metrics.operation_metrics() | {"numOutputRows": str(metrics.rows + metrics.rows_copied)}
         return found | ({"numRemovedBytes": str(sum(remove.size or 0 for remove in removes))} if removes else {})

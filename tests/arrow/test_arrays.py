@@ -72,8 +72,8 @@ for where in (None, "p = 'x'", "p = 'x' AND id < 2", "id > 5 OR d >= 1", "name L
     print(snapshot.files(where).num_rows, end=" ")
 print("pandas" in sys.modules)
 """
-    told = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert told.stdout.split() == ["6", "3", "2", "3", "3", "2", "False"]
+    reported = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert reported.stdout.split() == ["6", "3", "2", "3", "3", "2", "False"]
 
 
 @pytest.mark.skipif(find_spec("pandas") is None, reason="NOT TESTED: pandas is not installed")
@@ -100,8 +100,8 @@ txlog.write(sys.argv[1] + "/t", rows, partition_by=sys.argv[2:])
 txlog.Table.open(sys.argv[1] + "/t").append(rows)
 print("pandas" in sys.modules)
 """
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-c", script, str(tmp_path), *by], capture_output=True, text=True, check=True
     )
-    assert told.stdout.split() == ["False", "False"]
+    assert reported.stdout.split() == ["False", "False"]
     assert DeltaTable(str(tmp_path / "t")).to_pyarrow_table().num_rows == 4

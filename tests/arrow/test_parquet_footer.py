@@ -95,7 +95,7 @@ def checked(body: bytes) -> pq.FileMetaData:
 WHOLE = chunk({})
 SHORT = struct({3: number(0), 5: text(b"\2"), 6: text(b"\1")})
 
-# Each is a file that pyarrow opens, and what is said of it.
+# Each is a file that pyarrow opens, and the error for it.
 CONTRADICTIONS: dict[str, tuple[bytes, str]] = {
     "more definition levels than the schema has": (
         parquet(row_group(chunk({16: struct({3: several([number(1)] * 3)})}))),
@@ -139,8 +139,8 @@ CONTRADICTIONS: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
 def test_a_footer_that_contradicts_itself_is_refused(name: str) -> None:
-    body, said = CONTRADICTIONS[name]
-    with pytest.raises(pa.ArrowInvalid, match=said):
+    body, reported = CONTRADICTIONS[name]
+    with pytest.raises(pa.ArrowInvalid, match=reported):
         checked(body)
 
 
@@ -211,16 +211,16 @@ CALLS = """
 import sys
 import txlog
 
-def said(call):
+def report(call):
     try:
         print("answer:", call())
     except txlog.TxlogError as error:
         print(error.kind, error)
 
 table = txlog.Table.open(sys.argv[1])
-said(lambda: table.add_files(["new.parquet"]))
-said(lambda: table.snapshot().to_arrow(where="id > 5"))
-said(lambda: txlog.Table.open(sys.argv[2]).snapshot().num_files)
+report(lambda: table.add_files(["new.parquet"]))
+report(lambda: table.snapshot().to_arrow(where="id > 5"))
+report(lambda: txlog.Table.open(sys.argv[2]).snapshot().num_files)
 """
 
 

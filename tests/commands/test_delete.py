@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
-from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.commands.row_change.dead_rows import newly_dead
+from txlog.errors import ConcurrentAppendError, InvalidInputError, NotFoundError
 from txlog.protocol.actions import AddFile
 from txlog.verify.verify import verify_table
 
@@ -166,8 +167,6 @@ def test_verify_finds_a_vector_that_is_gone_torn_or_miscounted(tmp_path: Path) -
     ("properties", "error", "match"),
     [
         ({"delta.appendOnly": "true"}, InvalidInputError, "append-only"),
-        ({"delta.enableChangeDataFeed": "true"}, UnsupportedFeatureError, "change data feed"),
-        ({"delta.enableRowTracking": "true"}, UnsupportedFeatureError, "row ids"),
     ],
 )
 def test_tables_whose_rows_stay_refuse_before_a_row_is_read(
@@ -235,12 +234,12 @@ def test_a_delete_as_of_a_version_conflicts_with_later_rows_that_it_would_have_d
 def test_history_says_what_a_delete_did_in_spark_s_words(tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS)
     table.delete("id = 3", user_metadata="order 66")
-    said = table.history(1)[0]
-    assert said["operation"] == "DELETE"
-    assert orjson.loads(said["operationParameters"]["predicate"]) == ["(id = 3)"]
-    assert said["operationMetrics"]["numDeletedRows"] == "1"
-    assert said["operationMetrics"]["numDeletionVectorsAdded"] == "1"
-    assert (said["isBlindAppend"], said["userMetadata"]) == (False, "order 66")
+    reported = table.history(1)[0]
+    assert reported["operation"] == "DELETE"
+    assert orjson.loads(reported["operationParameters"]["predicate"]) == ["(id = 3)"]
+    assert reported["operationMetrics"]["numDeletedRows"] == "1"
+    assert reported["operationMetrics"]["numDeletionVectorsAdded"] == "1"
+    assert (reported["isBlindAppend"], reported["userMetadata"]) == (False, "order 66")
 
 
 def test_progress_counts_files_looked_into(tmp_path: Path) -> None:
@@ -277,4 +276,31 @@ def test_a_file_whose_rows_are_mostly_dead_is_warned_of(tmp_path: Path, caplog: 
         table.delete("id in (1, 3)")
         assert not caplog.records
         assert table.delete("id in (5, 7)").metrics.dead_fraction == 0.8
-    assert "v4 marks 80 % of a file's rows" in caplog.text
+    assert "as of v4 a file is mostly dead rows (80 % of one file's)" in caplog.text
+
+
+def test_dead_rows_are_warned_of_once_for_a_file_of_a_handle_until_few_more_are_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("x", pa.int64())]), (), VECTORS)
+    table.append(pa.table({"x": range(100)}))
+    with caplog.at_level(logging.WARNING, "txlog"):
+        table.delete("x < 60")
+        assert len(caplog.records) == 1
+        for x in range(60, 65):
+            table.delete(f"x = {x}")
+        table.overwrite(pa.table({"x": [65]}), "x = 65")
+        assert len(caplog.records) == 1, "told already"
+        table.delete("x < 90")
+        assert len(caplog.records) == 2, "much more is dead"
+        table.append(pa.table({"x": range(100, 200)}))
+        table.overwrite(pa.table({"x": [150]}), "x between 120 and 199")
+        assert len(caplog.records) == 3, "another file"
+        txlog.Table.open(table.uri).delete("x = 95")
+        assert len(caplog.records) == 4, "another handle"
+
+
+def test_what_is_new_to_say_of_dead_rows() -> None:
+    assert newly_dead({"a": 0.5, "b": 0.51}, {}) == {"b": 0.51}
+    assert newly_dead({"b": 0.75, "c": 0.9}, {"b": 0.51, "c": 0.9}) == {}
+    assert newly_dead({"b": 0.76}, {"b": 0.51}) == {"b": 0.76}

@@ -12,7 +12,8 @@ import pytest
 import txlog
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.table_definition import Definition, commit_definition, new_table
-from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commands.write_options import WriteOptions
+from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, RemoveFile
 from txlog.protocol.schema import from_arrow
@@ -268,7 +269,7 @@ def test_a_zombie_that_is_behind_its_successor_is_refused_or_proved_a_replay(
     assert ids_of(open_table) == [1, 2, 3]
 
 
-def test_a_zombie_with_other_work_under_the_same_checkpoint_is_told(
+def test_a_zombie_with_other_work_under_the_same_checkpoint_is_refused(
     open_table: OpenTable, open_handle: OpenHandle
 ) -> None:
     zombie = planned(open_table, app_id="app", checkpoint_id=1, fingerprint="0-10")

@@ -57,9 +57,9 @@ def test_matched_rows_are_updated_or_deleted_and_others_inserted(properties: dic
     did = result.metrics
     assert (did.rows_inserted, did.rows_updated, did.rows_deleted) == (1, 1, 1)
     assert verify_table(table._open_table.store).is_sound
-    said = table.history(1)[0]
-    assert said["operation"] == "MERGE"
-    assert orjson.loads(said["operationParameters"]["matchedPredicates"]) == [
+    reported = table.history(1)[0]
+    assert reported["operation"] == "MERGE"
+    assert orjson.loads(reported["operationParameters"]["matchedPredicates"]) == [
         {"predicate": "s.op = 'd'", "actionType": "delete"},
         {"actionType": "update"},
     ]
@@ -106,9 +106,9 @@ def test_two_source_rows_for_one_row_of_the_table_are_an_error_and_else_none() -
 @pytest.mark.parametrize(
     ("on", "match"),
     [
-        ("target.v < source.v", "otherwise"),
-        ("target.id = source.id and target.v < source.v", "otherwise"),
-        ("target.id = source.id or target.v = source.v", "otherwise"),
+        ("target.v < source.v", "no equality of two columns"),
+        ("target.id = source.id and target.v < source.v", "no equality of two columns"),
+        ("target.id = source.id or target.v = source.v", "no equality of two columns"),
         ("target.id = source.id and source.v > 1", "source alone"),
         ("target.day = 'a'", "no equality"),
         ("target.nope = source.id", "nope"),
@@ -120,6 +120,32 @@ def test_other_joins_are_refused_by_name(on: Any, match: str) -> None:
         made().merge(rows((1, "a", 1)), on).when_matched_delete().execute()
 
 
+def test_a_side_that_has_no_such_name_is_answered_with_the_names_and_the_arguments_that_set_them() -> None:
+    table, source = made({}, (1, "a", 1)), rows((1, "a", 9))
+    aliases = (
+        r"write target\.id for the table or source\.id for the source, .*target_alias=\.\.\. and source_alias=\.\.\."
+    )
+    with pytest.raises(InvalidInputError, match=rf"t\.id names no side: {aliases}"):
+        table.merge(source, "t.id = s.id").when_matched_update_all().execute()
+    with pytest.raises(InvalidInputError, match=r"s\.v names no side"):
+        table.merge(source, ["id"]).when_matched_update({"v": "s.v"}).execute()
+    with pytest.raises(
+        InvalidInputError, match=r"there is no column w: the table has id, day, v, the source id, day, v"
+    ):
+        table.merge(source, ["id"]).when_matched_update({"v": "w + 1"}).execute()
+    named = table.merge(source, "t.id = s.id", target_alias="t", source_alias="s")
+    named.when_matched_update({"v": "s.v"}).execute()
+    assert found(table) == [(1, "a", 9)]
+
+
+def test_a_merge_shows_its_table_join_and_clauses() -> None:
+    table = made()
+    merge = table.merge(rows((1, "a", 1)), "target.id = source.id")
+    assert repr(merge) == f"MergeBuilder({table.uri}, on='target.id = source.id', no clause yet)"
+    merge.when_matched_delete().when_not_matched_insert_all()
+    assert repr(merge).endswith(", matched delete, not matched insert)")
+
+
 def test_clauses_that_cannot_be_are_refused() -> None:
     table, source = made(), rows((1, "a", 1))
     lacking = source.drop_columns(["v"])
@@ -127,7 +153,7 @@ def test_clauses_that_cannot_be_are_refused() -> None:
         table.merge(source, ["id"]).execute()
     with pytest.raises(SchemaMismatchError, match="lacks v"):
         table.merge(lacking, ["id"]).when_matched_update_all().execute()
-    with pytest.raises(InvalidInputError, match="columns of the target"):
+    with pytest.raises(InvalidInputError, match="columns of the target, which has no such rows"):
         table.merge(source, ["id"]).when_not_matched_insert_all("target.v > 1").execute()
     with pytest.raises(InvalidInputError, match="columns of the source"):
         table.merge(source, ["id"]).when_not_matched_by_source_update({"v": "source.v"}).execute()

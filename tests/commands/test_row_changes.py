@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
@@ -23,6 +24,10 @@ from txlog.commands.table_definition import Definition, commit_definition, new_t
 from txlog.commit import run as commit_run
 from txlog.commit.open_table import OpenTable
 from txlog.log.conflicts import Rebase, Reexecute, decide
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.maintenance import compaction
+from txlog.maintenance.compaction import Compaction
+from txlog.maintenance.rewrite import Source
 from txlog.result import WriteMetrics
 from txlog.store.base import PutOutcome, TableStore
 from txlog.store.retry import RetryPolicy
@@ -41,6 +46,8 @@ values = st.one_of(st.integers(0, 50), st.none())
 table_rows = st.lists(st.tuples(keys, days, values), min_size=1, max_size=5)
 source_rows = st.lists(st.tuples(st.integers(0, 7), days, values), min_size=1, max_size=4, unique_by=lambda row: row[0])
 CONDITIONS: dict[str, Callable[[Row], bool]] = {
+    "v = 1": lambda row: row[2] == 1,
+    "v = 2": lambda row: row[2] == 2,
     "v > 25": lambda row: row[2] is not None and row[2] > 25,
     "k in (1, 2, 3)": lambda row: row[0] in (1, 2, 3),
     "day = 'a'": lambda row: row[1] == "a",
@@ -164,6 +171,20 @@ def compact() -> Operation:
     return Operation("compact", act, lambda old: old)
 
 
+def optimize() -> Operation:
+    """As a plan: vectors that others write meanwhile move to the new files."""
+    return Operation("optimize", lambda table: table.optimize(), lambda old: old)
+
+
+def cluster() -> Operation:
+    """The same with rows that are put into another order, in several files."""
+    return Operation("cluster", lambda table: table.optimize(cluster_by="v,k", target_file_size=700), lambda old: old)
+
+
+def purge() -> Operation:
+    return Operation("purge", lambda table: table.purge(), lambda old: old)
+
+
 modes = st.sampled_from([None, "copy-on-write"])
 leaves = st.one_of(
     table_rows.map(append),
@@ -178,6 +199,9 @@ leaves = st.one_of(
     st.builds(merge, source_rows, modes),
     st.builds(update, st.sampled_from(sorted(CONDITIONS)), modes),
     st.just(None).map(lambda _: compact()),
+    st.just(None).map(lambda _: optimize()),
+    st.just(None).map(lambda _: cluster()),
+    st.just(None).map(lambda _: purge()),
     st.just(None).map(lambda _: delete_all()),
 )
 
@@ -254,6 +278,8 @@ def test_every_history_equals_its_operations_one_by_one(properties: dict[str, st
 # --- the check can fail ---------------------------------------------------------------------------------------
 
 ROWS: list[Row] = [(1, "a", 1), (2, "a", 2), (3, "b", 30)]
+FEW: list[Row] = [(4, "a", 7), (1, "a", 1), (2, "a", 2), (5, "a", 8)]
+MORE: list[Row] = [(1, "a", 1), (6, "a", 11), (2, "a", 2), (7, "a", 12), (8, "a", 13)]
 
 
 def losing(operation: Operation, *winners: Operation) -> Operation:
@@ -273,6 +299,16 @@ def scenarios() -> list[list[Operation]]:
         [append(ROWS[1:]), losing(upsert(mine, *insert, None), append(theirs))],
         [append(ROWS), losing(upsert_value(mine, None), delete("day = 'a'", None))],
         [append(ROWS), losing(delete("v > 25", None), compact())],
+        [append(FEW), append(MORE), losing(optimize(), delete("v = 2", None), update("v = 1", None))],
+        [append(FEW), append(MORE), delete("v = 1", None), losing(optimize(), delete("v = 2", None))],
+        [append(FEW), append(MORE), losing(cluster(), delete("v = 2", None), update("v = 1", None))],
+        [append(FEW), append(MORE), losing(delete("v = 2", None), cluster())],
+        [append(FEW), append(MORE), losing(optimize(), delete("v = 2", "copy-on-write"))],
+        [append(FEW), append(MORE), losing(optimize(), optimize(), append(ROWS))],
+        [append(FEW), append(MORE), losing(optimize(), delete("day = 'a'", None))],
+        [append(FEW), append(MORE), losing(delete("v = 2", None), optimize())],
+        [append(FEW), append(MORE), losing(upsert(mine, *both, None), optimize(), update("v = 2", None))],
+        [append(MORE), delete("v = 1", None), losing(purge(), delete("v = 2", None), append(ROWS))],
         [append(ROWS), losing(update("k >= 0", None), update("day = 'a'", None))],
         [append(ROWS), losing(update("k >= 0", None), upsert([(1, "b", 8)], *both, None))],
         [append(ROWS), losing(merge([(3, "a", 5)], None), update("k >= 0", None))],
@@ -324,8 +360,8 @@ def mutate_old_images(patch: pytest.MonkeyPatch) -> None:
 def mutate_old_source_rows(patch: pytest.MonkeyPatch) -> None:
     source = FileRewriter._source
 
-    def kept(self: FileRewriter, is_written: Any) -> Any:
-        return source(self, is_written) if self._written.source is None else self._written.source[1]
+    def kept(self: FileRewriter, is_written: Any, ids: Any) -> Any:
+        return source(self, is_written, ids) if self._written.source is None else self._written.source[2]
 
     patch.setattr(FileRewriter, "_source", kept)
 
@@ -340,6 +376,49 @@ def mutate_cardinality(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FileRewriter, "_marked", without_old)
 
 
+def mutate_place(patch: pytest.MonkeyPatch) -> None:
+    """A row is looked for one place further in the compacted file."""
+    numbers = Source.numbers
+    patch.setattr(Source, "numbers", lambda self, positions: numbers(self, positions) + np.uint64(len(positions) > 0))
+
+
+def mutate_place_of_file(patch: pytest.MonkeyPatch) -> None:
+    """Each file is taken for the first in the compacted one."""
+    numbers = Source.numbers
+    patch.setattr(Source, "numbers", lambda self, positions: numbers(replace(self, first=0), positions))
+
+
+def mutate_left_out_rows(patch: pytest.MonkeyPatch) -> None:
+    """Rows that were left out count as if they were in the compacted file."""
+    numbers = Source.numbers
+    patch.setattr(Source, "numbers", lambda self, positions: numbers(replace(self, dead=self.dead[:0]), positions))
+
+
+def mutate_moved_vectors(patch: pytest.MonkeyPatch) -> None:
+    """What others deleted meanwhile is not looked at."""
+    patch.setattr(compaction, "rows_to_mark", lambda source, live, reader: source.dead[:0])
+
+
+def mutate_gone_sources(patch: pytest.MonkeyPatch) -> None:
+    """A file that is gone counts as one that did not change."""
+    sources = Compaction._sources
+
+    def all_live(self: Compaction, state: Any) -> Any:
+        return [(number, source, live or source.add) for number, source, live in sources(self, state)]
+
+    patch.setattr(Compaction, "_sources", all_live)
+
+
+def mutate_kept_source(patch: pytest.MonkeyPatch) -> None:
+    """One of the files stays beside the one that it became part of."""
+    remove = ProposalBuilder.remove
+
+    def all_but_one(self: ProposalBuilder, *files: Any) -> None:
+        remove(self, *(files[1:] if len(files) > 1 else files))
+
+    patch.setattr(ProposalBuilder, "remove", all_but_one)
+
+
 def mutate_decision(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(commit_run, "decide", never_again)
 
@@ -351,6 +430,12 @@ MUTANTS = [
     mutate_old_images,
     mutate_old_source_rows,
     mutate_cardinality,
+    mutate_place,
+    mutate_place_of_file,
+    mutate_left_out_rows,
+    mutate_moved_vectors,
+    mutate_gone_sources,
+    mutate_kept_source,
 ]
 
 

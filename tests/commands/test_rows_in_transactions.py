@@ -72,10 +72,31 @@ def test_changes_that_are_aborted_leave_neither_version_nor_file(tmp_path: Path,
     assert (found(table)[0], table.snapshot().version, files_of(table)) == ((1, 10), 1, before)
 
 
+@MODES
+def test_a_merge_is_a_part_of_the_transaction(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties)
+    with table.transaction() as txn:
+        txn.append(rows((5, 50)))
+        builder = txn.merge(rows((1, 0), (5, 1), (9, 9)), "t.id = s.id", source_alias="s", target_alias="t")
+        builder.when_matched_delete("s.v = 0").when_matched_update_all().when_not_matched_insert_all().execute()
+        txn.merge(rows((2, 0)), ["id"]).when_matched_delete()  # never executed
+        txn.delete("id = 3")
+    assert found(table) == [(2, 20), (4, 40), (5, 1), (9, 9)]
+    did = txn.result.metrics
+    assert (did.rows_inserted, did.rows_updated, did.rows_deleted, table.version) == (1, 1, 2, 2)
+    with pytest.raises(InvalidInputError, match="with block"):
+        builder.execute()
+    with pytest.raises(InvalidInputError, match="without a clause"), table.transaction() as txn:
+        txn.merge(rows((1, 0)), ["id"]).execute()
+
+
 CALLS: list[Callable[[Any], object]] = [
     lambda it: it.delete("id = 1"),
     lambda it: it.update({"v": 0}, "id = 1"),
     lambda it: it.upsert(rows((1, 0)), ["id"]),
+    lambda it: it.merge(rows((1, 0), (9, 0)), ["id"]).when_matched_update_all().when_not_matched_insert_all().execute(),
+    lambda it: it.overwrite(rows((1, 0)), "id = 1"),
+    lambda it: it.overwrite(rows((1, 0))),
 ]
 
 

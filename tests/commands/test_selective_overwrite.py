@@ -197,18 +197,6 @@ def test_deletion_vectors_mark_what_goes_where_the_table_has_them_and_are_left_o
     assert found(table) == [(0, "zero"), (3, "new"), (5, "x")]
 
 
-@pytest.mark.parametrize("key", ["delta.enableChangeDataFeed", "delta.enableRowTracking"])
-def test_a_copy_that_would_lose_what_the_table_records_is_refused(tmp_path: Path, key: str) -> None:
-    table = made(tmp_path, ["day"], **{key: "true"})
-    with pytest.raises(txlog.UnsupportedFeatureError, match="only some rows of") as caught:
-        table.overwrite(rows_of((1, "mon")), "id = 1")
-    assert caught.value.features == (key,)
-    assert found(table) == in_order(START)
-    assert len([*Path(table.uri).rglob("*.parquet")]) == table.snapshot().num_files
-    table.overwrite(rows_of((9, "mon")), "day = 'mon'")
-    assert (9, "mon") in found(table)
-
-
 def test_columns_with_names_of_their_own_in_files_are_matched_and_copied(tmp_path: Path) -> None:
     table = made(tmp_path, ["day"], **{"delta.columnMapping.mode": "name"})
     table.overwrite(rows_of((1, "wed")), "id = 1")
@@ -265,6 +253,15 @@ def test_the_partitions_of_the_new_rows_are_replaced(by_day: Table) -> None:
         "partitionBy": '["day"]',
         "isDynamicPartitionOverwrite": "true",
     }
+
+
+def test_the_result_of_an_overwrite_says_what_was_written_and_what_went(by_day: Table) -> None:
+    assert "(version=2, committed, 2 rows written, 2 rows deleted, 2 files," in str(
+        by_day.overwrite_partitions(rows_of((7, "tue"), (9, "new")))
+    )
+    assert "3 rows written, 1 row deleted" in str(by_day.overwrite(rows_of(*[(1, "mon")] * 3), "id = 1"))
+    assert "(version=4, committed, 1 row, 1 file," in str(by_day.append(rows_of((1, "mon"))))
+    assert "1 row inserted, 1 row updated, 2 files" in str(by_day.upsert(rows_of((50, "x"), (7, "tue")), ["id"]))
 
 
 def test_an_overwrite_of_new_partitions_only_adds_and_is_not_blind(by_day: Table) -> None:

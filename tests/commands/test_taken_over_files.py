@@ -72,8 +72,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 def test_an_action_that_no_reader_would_take_is_refused_before_it_is_sent(
     table: Table, by_hand: AddFile, name: str
 ) -> None:
-    change, said = REFUSED[name]
-    with pytest.raises(InvalidInputError, match=said), table.transaction() as transaction:
+    change, reported = REFUSED[name]
+    with pytest.raises(InvalidInputError, match=reported), table.transaction() as transaction:
         transaction.add(dataclasses.replace(by_hand, **change))
     assert Table.open(table.uri).snapshot().version == 1
 
@@ -97,9 +97,9 @@ VECTORS: dict[str, tuple[DeletionVectorDescriptor, str | None, str]] = {
 
 @pytest.mark.parametrize("name", VECTORS)
 def test_a_deletion_vector_that_a_scan_could_not_read_is_refused(table: Table, by_hand: AddFile, name: str) -> None:
-    vector, stats, said = VECTORS[name]
+    vector, stats, reported = VECTORS[name]
     give_deletion_vectors(table)
-    with pytest.raises(InvalidInputError, match=said), table.transaction() as transaction:
+    with pytest.raises(InvalidInputError, match=reported), table.transaction() as transaction:
         transaction.add(dataclasses.replace(by_hand, deletion_vector=vector, stats=stats))
     assert Table.open(table.uri).snapshot().version == 2
 
@@ -147,13 +147,13 @@ def test_a_line_that_every_reader_refuses_is_not_sent(table: Table, name: str) -
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limits", "reported"),
     [(Limits(commit_bytes=500), "limit of 500"), (Limits(actions=2), "lines, more than the limit of 2")],
 )
-def test_a_commit_beyond_what_one_may_cost_its_readers_is_not_sent(table: Table, limits: Limits, said: str) -> None:
+def test_a_commit_beyond_what_one_may_cost_its_readers_is_not_sent(table: Table, limits: Limits, reported: str) -> None:
     open_table = table._open_table
     open_table.log.limits = limits
-    with pytest.raises(InvalidInputError, match=said):
+    with pytest.raises(InvalidInputError, match=reported):
         table.append(pa.table({"id": [1, 2], "day": ["a", "b"]}, SCHEMA))
     assert DeltaLog(local_table_store(table.uri)).newest_state().version == 1
 

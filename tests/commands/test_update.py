@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,9 @@ def test_matched_rows_get_the_values_and_all_else_stays(tmp_path: Path, properti
     did = result.metrics
     assert (did.rows_updated, did.rows_deleted, did.rows_inserted, did.rows_copied) == (2, 0, 0, 0 if properties else 2)
     assert verify_table(table._open_table.store).is_sound
-    said = table.history(1)[0]
-    assert (said["operation"], said["operationMetrics"]["numUpdatedRows"]) == ("UPDATE", "2")
-    assert orjson.loads(said["operationParameters"]["predicate"]) == ["(x > 1.0 AND day = 'a')"]
+    reported = table.history(1)[0]
+    assert (reported["operation"], reported["operationMetrics"]["numUpdatedRows"]) == ("UPDATE", "2")
+    assert orjson.loads(reported["operationParameters"]["predicate"]) == ["(x > 1.0 AND day = 'a')"]
 
 
 @MODES
@@ -114,3 +115,39 @@ def test_rows_at_the_ends_of_row_groups_are_updated(tmp_path: Path, mode: Any) -
     table.update({"v": "v + 100"}, "k IN (2, 5, 6)", mode=mode)
     updated = sorted(zip(*table.snapshot().to_arrow().to_pydict().values(), strict=True))
     assert updated == [(k, k + 100 if k in (2, 5, 6) else k) for k in range(8)]
+
+
+STRICT = pa.schema([("k", pa.int64()), pa.field("v", pa.int64(), nullable=False), ("day", pa.string())])
+
+
+@pytest.mark.parametrize("properties", [{"delta.enableDeletionVectors": "true"}, {}], ids=["vectors", "copies"])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda t: t.update({"v": "nullif(v, 1)"}),
+        lambda t: t.update({"v": None}, "k = 2"),
+        lambda t: t.merge(pa.table({"k": [1], "v": [None]}), ["k"]).when_matched_update({"v": "source.v"}).execute(),
+        lambda t: t.merge(pa.table({"k": [7]}), ["k"]).when_not_matched_insert({"k": "source.k"}).execute(),
+    ],
+)
+def test_new_versions_of_rows_are_not_null_where_the_column_is_not(
+    tmp_path: Path, change: Callable[[txlog.Table], object], properties: dict[str, str]
+) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), STRICT, ["day"], properties)
+    table.append(pa.table({"k": [1, 2], "v": [1, 2], "day": ["a", "a"]}, STRICT))
+    files = sorted((tmp_path / "t").rglob("*.*"))
+    with pytest.raises(InvalidInputError, match=r"(?i)null"):
+        change(table)
+    assert table.version == 1
+    assert sorted((tmp_path / "t").rglob("*.*")) == files, "nothing is left behind"
+
+
+@pytest.mark.parametrize("properties", [{"delta.enableDeletionVectors": "true"}, {}], ids=["vectors", "copies"])
+def test_rows_move_to_the_partition_that_their_new_values_name(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), STRICT, ["day"], properties)
+    table.append(pa.table({"k": [1, 2, 3], "v": [1, 2, 3], "day": ["a", "a", "b"]}, STRICT))
+    table.update({"day": "'b'"}, "k = 1")
+    table.update({"day": None}, "k = 3")
+    table.upsert(pa.table({"k": [2], "v": [20], "day": ["c"]}, STRICT), ["k"])
+    for day, found in (("= 'a'", []), ("= 'b'", [1]), ("= 'c'", [2]), ("is null", [3])):
+        assert table.snapshot().to_arrow(where=f"day {day}")["k"].to_pylist() == found

@@ -227,7 +227,7 @@ def test_an_empty_source_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_an_upsert_as_of_a_version_is_no_lost_update(tmp_path: Path) -> None:
-    """Two users read v = 10 and both write 11: with the version that they read, one of them is told."""
+    """Two users read v = 10 and both write 11: with the version that they read, one of them gets an error."""
     table, other = made(tmp_path), txlog.Table.open(str(tmp_path / "t"))
     version = table.snapshot().version
     other.upsert(rows((1, "a", 11)), ["id"], read_version=version)
@@ -242,13 +242,13 @@ def test_an_upsert_as_of_a_version_is_no_lost_update(tmp_path: Path) -> None:
 def test_history_says_what_an_upsert_did_in_spark_s_words(tmp_path: Path) -> None:
     table = made(tmp_path, VECTORS)
     table.upsert(rows((1, "a", 11), (9, "a", 9)), ["id", "day"])
-    said = table.history(1)[0]
-    assert said["operation"] == "MERGE"
-    assert said["operationParameters"]["predicate"] == '["(t.id = s.id) AND (t.day = s.day)"]'
-    assert said["operationParameters"]["matchedPredicates"] == '[{"actionType":"update"}]'
-    counts = said["operationMetrics"]
+    reported = table.history(1)[0]
+    assert reported["operation"] == "MERGE"
+    assert reported["operationParameters"]["predicate"] == '["(t.id = s.id) AND (t.day = s.day)"]'
+    assert reported["operationParameters"]["matchedPredicates"] == '[{"actionType":"update"}]'
+    counts = reported["operationMetrics"]
     assert (counts["numTargetRowsInserted"], counts["numTargetRowsUpdated"]) == ("1", "1")
-    assert said["isBlindAppend"] is False
+    assert reported["isBlindAppend"] is False
 
 
 # --- keys -------------------------------------------------------------------------------------------------------
@@ -278,7 +278,7 @@ def test_an_index_of_keys_finds_what_a_dictionary_finds(mine: list[Any], theirs:
     assert single.source_rows(columns(theirs)[:1]).tolist() == [last_number.get(row[0], -1) for row in theirs]
 
 
-def test_keys_at_the_ends_of_the_range_are_told_apart() -> None:
+def test_keys_at_the_ends_of_the_range_differ() -> None:
     ends = pa.array([-(2**63), 2**63 - 1, 5], pa.int64())
     for mine in ([-(2**63)], [2**63 - 1], [5], [5, 6, 7]):
         index = KeyIndex([KeyColumn(("n",), LONG)], [pa.array(mine, pa.int64())])
@@ -307,3 +307,13 @@ def test_a_key_of_two_columns_matches_in_both_or_not_at_all() -> None:
     index = KeyIndex(keys, [pa.array([10, 10, 20]), pa.array(["x", "y", "x"])])
     asked = [pa.array([10, 10, 20, 20, 20, 20, 10, None]), pa.array(["x", "y", "x", "y", "z", None, None, "x"])]
     assert index.source_rows(asked).tolist() == [0, 1, 2, -1, -1, -1, -1, -1]
+
+
+@pytest.mark.parametrize("on_conflict", ["rerun", "fail"])
+def test_an_upsert_that_matches_nothing_is_still_no_blind_append(tmp_path: Path, on_conflict: Any) -> None:
+    """Another engine's MERGE that looked for the same keys has to lose to it."""
+    table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.int64())]))
+    table.append(pa.table({"id": [1]}))
+    table.upsert(pa.table({"id": [9]}), ["id"], on_conflict=on_conflict)
+    entry = table.history(1)[0]
+    assert (entry["isBlindAppend"], entry["readVersion"], entry["operation"]) == (False, 1, "MERGE")

@@ -1,4 +1,4 @@
-"""What a task is told: defaults, table properties, and names of files."""
+"""The plan that a task gets: defaults, table properties, and names of files."""
 
 from __future__ import annotations
 

@@ -28,6 +28,8 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     import numpy as np
 
     valid = np.array([value is not None for value in values], bool)
+    if not valid.any():
+        return pa.nulls(len(values), kind)
     validity = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
     if pa.types.is_string(kind):
         encoded = [b"" if value is None else value.encode() for value in values]

@@ -1,7 +1,7 @@
 """Batches of unknown size held for more than one pass: in memory, and beyond a bound in a temporary file.
 
 In: record batches of one schema. Out: one Arrow table. What was spilled is mapped into memory, so that pages of it are
-only there while they are used; the file has no name any more, and is gone with the table.
+only there while they are used; the file has no name, and disappears with the table.
 """
 
 from __future__ import annotations

@@ -6,18 +6,20 @@ SQL text is an expression; a string value stands in quotes inside of it.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.build import literal
-from txlog.expressions.sql import assign
+from txlog.expressions.sql import Context, assign
 from txlog.expressions.tree import Expression, columns_of
 from txlog.protocol.schema import Field, Struct, type_to_arrow
 from txlog.util.arguments import described
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 __all__ = ["Assignments", "Compute"]
 
@@ -28,20 +30,11 @@ Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
 class Assignments:
     """Values for some columns of a table, bound to its schema. Thread-safe.
 
-    ``source`` and the aliases are given where rows of two sides meet. Raises ``InvalidInputError`` for a column that
+    Functions of rows are values only where there is no source. Raises ``InvalidInputError`` for a column that
     does not exist, and for a value that cannot be stored in it.
     """
 
-    def __init__(
-        self,
-        given: Mapping[str, Any],
-        schema: Struct,
-        now: datetime.datetime,
-        *,
-        source: Struct | None = None,
-        target_alias: str | None = None,
-        source_alias: str | None = None,
-    ) -> None:
+    def __init__(self, given: Mapping[str, Any], schema: Struct, **context: Unpack[Context]) -> None:
         if not isinstance(given, Mapping) or not given:
             raise InvalidInputError(
                 f"give the columns to set and their values, such as {{'n': 'n + 1'}}, not {described(given)}"
@@ -56,19 +49,11 @@ class Assignments:
                 )
             if field.name in self._values:
                 raise InvalidInputError(f"column {field.name} is set twice")
-            if callable(value) and not isinstance(value, Expression) and source is None:
+            if callable(value) and not isinstance(value, Expression) and "source" not in context:
                 self._values[field.name] = value
                 continue
             expression = value if isinstance(value, str | Expression) else _literal(value, field)
-            self._values[field.name] = assign(
-                expression,
-                field,
-                schema,
-                source=source,
-                target_alias=target_alias,
-                source_alias=source_alias,
-                now=now,
-            )
+            self._values[field.name] = assign(expression, field, schema, **context)
 
     @property
     def names(self) -> frozenset[str]:

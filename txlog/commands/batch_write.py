@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commands.write_options import WriteOptions
+from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, SchemaMismatchError

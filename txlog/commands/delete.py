@@ -7,11 +7,13 @@ else, and where in the others they are.
 from __future__ import annotations
 
 import datetime
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from txlog.commands.partitions import PartitionPredicate
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Condition", "DeleteRows", "delete_rows"]
+__all__ = ["Condition", "DeleteRows", "RowsOfCondition", "delete_rows"]
 
 
 def delete_rows(open_table: OpenTable, where: str | Predicate | None, options: RowOptions) -> WriteResult:
@@ -46,13 +48,16 @@ class Condition:
 
     def __init__(self, where: str | Predicate | None, state: TableState, now: datetime.datetime) -> None:
         from txlog.skipping.many_files import FilePruner
+        from txlog.skipping.one_file import Pruner
         from txlog.skipping.proof import MatchProver, without_nan_doubts
 
         self.is_everything = where is None
         self.predicate = _bound(where, state, now)
         judged_by = (state.schema, state.partition_columns)
-        necessary = without_nan_doubts(self.predicate, state.schema)
-        self._pruner = FilePruner(necessary, *judged_by)
+        self.necessary = without_nan_doubts(self.predicate, state.schema)
+        """True of each row for which the condition is; statistics and partition values may exclude files by it."""
+        self._decided = None if self.is_everything else PartitionPredicate.of(self.predicate, state)
+        self._pruner = FilePruner(Pruner(self.necessary, *judged_by))
         self._prover = MatchProver(self.predicate, *judged_by)
 
     def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
@@ -71,11 +76,17 @@ class Condition:
         """Which files may hold a row for which it is true; every doubt is True."""
         import numpy as np
 
-        batches = files.select(["partitionValues", "stats"]).to_batches()
-        return np.concatenate([np.zeros(0, bool), *(self._pruner.mask(batch) for batch in batches)])
+        mask = self._pruner.mask_of_table(files)
+        if self._decided is not None:
+            at = np.flatnonzero(mask)
+            values = files.column("partitionValues").take(pa.array(at)).to_pylist()
+            mask[at] = [self._decided.holds(dict(each)) for each in values]
+        return mask
 
     def holds_for_every_row(self, add: AddFile) -> bool:
         """Whether partition values or statistics prove it of the whole file."""
+        if self._decided is not None:
+            return self._decided.holds(add.partition_values)
         return self._prover.every_row_matches(add.partition_values, add.stats)
 
     def positions(self, rows: FileRows, add: AddFile) -> NDArray[np.uint64]:
@@ -94,13 +105,10 @@ def _bound(where: str | Predicate | None, state: TableState, now: datetime.datet
     )
 
 
-class DeleteRows:
-    """The `RowOperation` of a delete."""
+class RowsOfCondition(ABC):
+    """What the `RowOperation`s of deletes and updates share: their rows are those of a condition, without a source."""
 
-    name = "DELETE"
-    makes_images = False
-    replaces_rows = False
-    image_fields: tuple[Field, ...] = ()
+    makes_images: bool
     num_source_rows = 0
     writes_every_source_row = False
 
@@ -117,30 +125,52 @@ class DeleteRows:
         counts = {
             "numRemovedFiles": done.files_removed,
             "numAddedFiles": done.files,
-            "numDeletedRows": done.rows_deleted,
+            **self._rows_changed(done),
             "numCopiedRows": done.rows_copied,
             "numDeletionVectorsAdded": done.vectors,
+            "numAddedChangeFiles": done.change_files,
             "numAddedBytes": done.bytes,
         }
         return {name: str(count) for name, count in counts.items()}
 
+    @abstractmethod
+    def _rows_changed(self, done: WriteMetrics) -> dict[str, int]:
+        """How many rows were changed, by Spark's name for it."""
+
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         return self._condition.candidates(files)
-
-    def matches_whole_file(self, add: AddFile) -> bool:
-        return self._condition.holds_for_every_row(add)
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
         return Hits(self._condition.positions(rows, add))
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
-        raise InvalidInputError("a delete has no new versions of rows")
-
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         return None
 
+    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+        import numpy as np
+
+        return [np.full(len(each.replaced), self.makes_images) for each in touched], np.zeros(0, bool)
+
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         return iter(())
+
+
+class DeleteRows(RowsOfCondition):
+    """The `RowOperation` of a delete."""
+
+    name = "DELETE"
+    makes_images = False
+    replaces_rows = False
+    image_fields: tuple[Field, ...] = ()
+
+    def _rows_changed(self, done: WriteMetrics) -> dict[str, int]:
+        return {"numDeletedRows": done.rows_deleted}
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        return self._condition.holds_for_every_row(add)
+
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+        raise InvalidInputError("a delete has no new versions of rows")
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         return 0, 0, sum(len(each.replaced) for each in touched)

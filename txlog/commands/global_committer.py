@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import NoReturn
 
 from txlog.commands.replaced_files import Replaced, replace_region, write_parameters
+from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.write_planning import with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
@@ -57,7 +58,7 @@ class GlobalCommitter:
     def replay_of(self, job: WriteJob, *, quietly: bool = False) -> WriteResult | None:
         """The answer for a checkpoint that is in the table already, before any row of it is written again.
 
-        Warns of it, except ``quietly``: for who plans a write whose end will tell.
+        Logs a warning for a dropped replay unless ``quietly``.
         Raises ``InvalidInputError`` for a checkpoint older than the last that no retained commit proves, or one
         committed with another fingerprint.
         """
@@ -69,7 +70,8 @@ class GlobalCommitter:
     ) -> WriteResult:
         """One commit for one checkpoint. ``committables`` are one per task; none is a checkpoint without rows.
 
-        ``unsent`` is told when something is sent. None: somebody else may commit the files too, so nobody deletes them.
+        ``unsent`` is notified when something is sent. None: somebody else may commit the files too, so nobody deletes
+        them.
 
         Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
         where a concurrent commit makes this one invalid (nothing landed), and what ``OpenTable.commit`` raises.
@@ -237,14 +239,18 @@ class GlobalCommitter:
         if job.app_id is not None and job.checkpoint_id is not None:
             builder.set_transaction(job.app_id, job.checkpoint_id)
         replaced = Replaced()
+        change_files = None
         if state is not None and job.intent.kind == "change_rows":
             builder.read_table()
             self._replace_named(builder, replaced, state, committables)
         elif state is not None and not job.intent.is_append:
-            replaced = replace_region(builder, self._open_table, state, job, files, owner)
-        builder.add(*[file.to_add() for file in (*files, *replaced.copies)])
+            change_files = ChangeFiles.of(self._open_table, state, owner, job.new_metadata)
+            replaced = replace_region(builder, self._open_table, state, job, files, owner, change_files)
+        builder.add(*[file.to_add() for file in files])
         builder.change_data(*[file.to_cdc() for committable in committables for file in committable.changes])
         metrics = replaced.metrics(files)
+        if change_files is not None:
+            metrics = replace(metrics, change_files=change_files.finish(builder))
         asked = Isolation(job.isolation) if job.isolation else None
         proposal = builder.build(
             txn_id=ambient.uuid4(),
@@ -255,8 +261,14 @@ class GlobalCommitter:
             metrics=replaced.operation_metrics(job.intent, metrics),
             user_metadata=job.user_metadata,
             fingerprint=job.fingerprint,
+            keeps_row_ids=job.intent.kind != "change_rows",  # tasks do not say which rows they took over
         )
-        return self._open_table.commit(proposal, state, metrics, unsent=owner)
+        result = self._open_table.commit(proposal, state, metrics, unsent=owner)
+        if replaced.dead_fractions:
+            from txlog.commands.row_change.dead_rows import warn_of_dead_rows
+
+            warn_of_dead_rows(self._open_table, result.version, replaced.dead_fractions)
+        return result
 
     def _replace_named(
         self, builder: ProposalBuilder, replaced: Replaced, state: TableState, committables: Sequence[Committable]

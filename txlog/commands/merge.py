@@ -21,10 +21,12 @@ from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
+from txlog.commands.table_definition import check_adds_columns, with_new_columns
+from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
 from txlog.expressions.predicates import Predicate
-from txlog.expressions.sql import parse_predicate
+from txlog.expressions.sql import Context, parse_predicate
 from txlog.expressions.tree import columns_of
 from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
@@ -33,12 +35,13 @@ from txlog.protocol.actions import AddFile
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, key_range
 from txlog.util import ambient
+from txlog.writer.input import open_data
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Clause", "MergeOptions", "MergeRows", "merge_rows"]
+__all__ = ["Clause", "MergeOptions", "MergeRows", "bound_merge", "merge_rows"]
 
 When: TypeAlias = Literal["matched", "not matched", "not matched by source"]
 Then: TypeAlias = Literal["update", "delete", "insert"]
@@ -63,6 +66,10 @@ class MergeOptions:
     on: str | Iterable[str]
     source_alias: str
     target_alias: str
+    schema_mode: SchemaMode = "strict"
+
+    def __post_init__(self) -> None:
+        check_adds_columns(self.schema_mode)
 
     @property
     def condition(self) -> str:
@@ -88,19 +95,34 @@ def merge_rows(
     open_table: OpenTable, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...], options: RowOptions
 ) -> WriteResult:
     """Merge ``data`` by ``clauses``. Raises as `run_row_change`, and what `MergeBuilder.execute` documents."""
-    if not clauses:
-        raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
     state = state_to_change(open_table, options, "a merge")
     found = replayed(open_table, state, options)
     if found is not None:
         return found
+    stream = open_data(data)
+    definition = None
+    if merge.schema_mode == "merge":
+        takes_all = any(clause.values is None and clause.then != "delete" for clause in clauses)
+        named = {name for clause in clauses for name in clause.values or () if isinstance(name, str)}
+        with TxlogError.located(open_table.uri, state.version):
+            definition = with_new_columns(state, stream.schema, None if takes_all else named)
+    bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
+    operation = bound_merge(open_table, bound_to, stream, merge, clauses)
+    return run_prepared(open_table, state, options, operation, definition)
+
+
+def bound_merge(
+    open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...]
+) -> MergeRows:
+    """Take the source and bind the merge to a version. Raises as `merge_rows`."""
+    if not clauses:
+        raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
     with TxlogError.located(open_table.uri, state.version):
         now = ambient.now()
         source = read_merge_source(
             data, merge.condition, state, now, merge.source_alias, merge.target_alias, table=open_table.uri
         )
-        operation = MergeRows(source, merge, clauses, state, now)
-    return run_prepared(open_table, state, options, "a merge", operation)
+        return MergeRows(source, merge, clauses, state, now)
 
 
 class MergeRows:
@@ -121,6 +143,7 @@ class MergeRows:
         self.num_source_rows: int = source.rows.num_rows
         self._clauses = clauses
         self._condition = merge.condition
+        self._takes_fewer_columns = merge.schema_mode == "merge"
         self._schema = state.schema
         bound = [self._bound(number, clause, merge, now) for number, clause in enumerate(clauses)]
         self._of = {when: [b for b, c in zip(bound, clauses, strict=True) if c.when == when] for when in _WHENS}
@@ -135,10 +158,15 @@ class MergeRows:
         self._fields = self._looked_at()
 
     def _bound(self, number: int, clause: Clause, merge: MergeOptions, now: datetime.datetime) -> _Bound:
-        sides = {"source": self._source.schema, "target_alias": merge.target_alias, "source_alias": merge.source_alias}
+        context: Context = {
+            "source": self._source.schema,
+            "target_alias": merge.target_alias,
+            "source_alias": merge.source_alias,
+            "now": now,
+        }
         predicate = None
         if clause.predicate is not None:
-            predicate = parse_predicate(clause.predicate, self._schema, now=now, **sides)  # type: ignore[arg-type]
+            predicate = parse_predicate(clause.predicate, self._schema, **context)
         values = clause.values
         if clause.then == "delete":
             values = None
@@ -149,7 +177,7 @@ class MergeRows:
             values = {**{name: None for name in self._schema.names if name not in given}, **values}
         assignments = None
         if values is not None:
-            assignments = Assignments(values, self._schema, now, **sides)  # type: ignore[arg-type]
+            assignments = Assignments(values, self._schema, **context)
         bound = _Bound(number, clause.then, predicate, assignments)
         _check_sides(clause, bound)
         return bound
@@ -160,6 +188,9 @@ class MergeRows:
 
     def _all_columns(self, alias: str) -> dict[str, str]:
         absent = [name for name in self._schema.names if self._source.schema.find(name) is None]
+        if absent and self._takes_fewer_columns:
+            names = [name for name in self._schema.names if name not in absent]
+            return {name: f"{alias}.`{name.replace('`', '``')}`" for name in names}
         if absent:
             raise SchemaMismatchError(
                 f"the source lacks {', '.join(absent)}, which a clause for all columns needs: name the columns and"
@@ -186,7 +217,7 @@ class MergeRows:
             builder.read_where(self._range, files)
 
     def parameters(self) -> dict[str, str]:
-        def told(when: When) -> list[dict[str, str]]:
+        def history_of(when: When) -> list[dict[str, str]]:
             clauses = [clause for clause in self._clauses if clause.when == when]
             return [
                 {**({} if c.predicate is None else {"predicate": c.predicate}), "actionType": c.then} for c in clauses
@@ -194,9 +225,9 @@ class MergeRows:
 
         return operation_parameters(
             predicate=[f"({self._condition})"],
-            matchedPredicates=told("matched"),
-            notMatchedPredicates=told("not matched"),
-            notMatchedBySourcePredicates=told("not matched by source"),
+            matchedPredicates=history_of("matched"),
+            notMatchedPredicates=history_of("not matched"),
+            notMatchedBySourcePredicates=history_of("not matched by source"),
         )
 
     def metrics(self, done: WriteMetrics) -> dict[str, str]:
@@ -210,6 +241,7 @@ class MergeRows:
             "numTargetFilesAdded": done.files,
             "numTargetFilesRemoved": done.files_removed,
             "numTargetDeletionVectorsAdded": done.vectors,
+            "numTargetChangeFilesAdded": done.change_files,
             "numTargetBytesAdded": done.bytes,
         }
         return {name: str(count) for name, count in counts.items()}
@@ -221,9 +253,7 @@ class MergeRows:
 
         if self._of["not matched by source"]:
             return np.ones(files.num_rows, dtype=bool)
-        values, stats = files.column("partitionValues").to_pylist(), files.column("stats").to_pylist()
-        may_hold = (self._pruner.may_hold(dict(each), text) for each, text in zip(values, stats, strict=True))
-        return np.fromiter(may_hold, dtype=bool, count=files.num_rows)
+        return self._pruner.mask_of_table(files)
 
     def matches_whole_file(self, add: AddFile) -> bool:
         return False
@@ -231,7 +261,9 @@ class MergeRows:
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
         import numpy as np
 
-        is_narrow = not self._of["not matched by source"] and self._pruner.holds_others(add.partition_values, add.stats)
+        is_narrow = not self._of["not matched by source"] and self._pruner.of_one_file.holds_others(
+            add.partition_values, add.stats
+        )
         reader = rows.reader(self._fields, self._range if is_narrow else None)
         found = [self._hits(positions, batch) for positions, batch in reader.batches(add, with_dead_rows=True)]
         empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int8))
@@ -270,12 +302,12 @@ class MergeRows:
 
     # --- rows -----------------------------------------------------------------------------------------------
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
         import numpy as np
 
         assert hits.clauses is not None
         assert hits.source_rows is not None
-        made = []
+        made, places = [], [np.empty(0, np.int64)]
         for bound in self._by_number:
             at = np.flatnonzero(hits.clauses == bound.number)
             if bound.then != "update" or not len(at):
@@ -284,11 +316,13 @@ class MergeRows:
             source_rows = hits.source_rows[at]
             source = self._source.take(source_rows) if (source_rows >= 0).all() else None
             made.append(bound.assignments.apply(None if rows is None else rows.take(pa.array(at)), source, len(at)))
+            places.append(at)
         if len(made) == 1:
-            return made[0]
+            return made[0], places[1]
         if not made:
-            return pa.RecordBatch.from_arrays([[] for _ in self._schema.names], names=list(self._schema.names))
-        return pa.Table.from_batches(made).combine_chunks().to_batches()[0]
+            empty: list[list[Any]] = [[] for _ in self._schema.names]
+            return pa.RecordBatch.from_arrays(empty, names=list(self._schema.names)), places[0]
+        return pa.Table.from_batches(made).combine_chunks().to_batches()[0], np.concatenate(places)
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         matched = [rows[rows >= 0] for rows in (each.live_source_rows for each in touched)]
@@ -311,6 +345,17 @@ class MergeRows:
             clauses[left[applies]] = bound.number
             left = left[~applies]
         return clauses
+
+    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+        import numpy as np
+
+        updates = [bound.number for bound in self._by_number if bound.then == "update"]
+        found = []
+        for each in touched:
+            hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
+            assert hits.clauses is not None
+            found.append(np.isin(hits.clauses, updates))
+        return found, np.zeros(self._source.rows.num_rows, bool)
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         import numpy as np
@@ -338,14 +383,14 @@ class MergeRows:
 
 
 def _check_sides(clause: Clause, bound: _Bound) -> None:
-    """Rows that only one side has cannot be told by the columns of the other."""
+    """Raises ``InvalidInputError`` where a clause for rows that only one side has reads columns of the other side."""
     absent = {"matched": None, "not matched": "target", "not matched by source": "source"}[clause.when]
     read: set[str] = {side for side, _ in columns_of(bound.predicate)} if bound.predicate is not None else set()
     if bound.assignments is not None:
         read |= bound.assignments.sides
     if absent in read:
         raise InvalidInputError(
-            f"a clause for rows that are {clause.when} reads columns of the {absent}, where such rows are not"
+            f"a clause for rows that are {clause.when} reads columns of the {absent}, which has no such rows"
         )
 
 

@@ -6,71 +6,82 @@ Out: one commit, by `execute`. Clauses are tried in the order in which they were
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
-from txlog.commands.merge import Clause, MergeOptions, merge_rows
-from txlog.commands.row_change.options import RowOptions
-from txlog.commit.open_table import OpenTable
-from txlog.result import WriteResult
-from txlog.util.api_hints import explains_calls
+from txlog.commands.merge import Clause, MergeOptions
+from txlog.util.api_hints import explains_calls, no_attribute
 
 __all__ = ["MergeBuilder"]
 
 
+Done = TypeVar("Done")
+
+
 @explains_calls
-class MergeBuilder:
-    """Made by `Table.merge`. Each ``when_...`` adds a clause and returns the builder; `execute` merges.
+class MergeBuilder(Generic[Done]):
+    """Made by `Table.merge`, and by `merge` of a transaction. Each ``when_...`` adds a clause and returns the builder;
+    `execute` merges.
 
     Conditions and values are SQL in which ``target.`` and ``source.`` (or the aliases given) name the two sides; values
     other than strings are themselves, None is null.
     """
 
-    def __init__(self, open_table: OpenTable, source: Any, merge: MergeOptions, options: RowOptions) -> None:
-        self._open_table = open_table
-        self._source = source
+    def __init__(self, uri: str, merge: MergeOptions, run: Callable[[tuple[Clause, ...]], Done]) -> None:
+        self._uri = uri
         self._merge = merge
-        self._options = options
+        self._run = run
         self._clauses: list[Clause] = []
 
-    def when_matched_update(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder:
+    def when_matched_update(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder[Done]:
         """Set these columns of matched rows, where ``predicate`` (on both sides) is true."""
         return self._add("matched", "update", updates, predicate)
 
-    def when_matched_update_all(self, predicate: str | None = None) -> MergeBuilder:
+    def when_matched_update_all(self, predicate: str | None = None) -> MergeBuilder[Done]:
         """Give matched rows every column of the source, which must have all columns of the table."""
         return self._add("matched", "update", None, predicate)
 
-    def when_matched_delete(self, predicate: str | None = None) -> MergeBuilder:
+    def when_matched_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
         """Delete matched rows."""
         return self._add("matched", "delete", None, predicate)
 
-    def when_not_matched_insert(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder:
+    def when_not_matched_insert(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder[Done]:
         """Insert rows of the source that match no row of the table; columns that are not named become null."""
         return self._add("not matched", "insert", updates, predicate)
 
-    def when_not_matched_insert_all(self, predicate: str | None = None) -> MergeBuilder:
+    def when_not_matched_insert_all(self, predicate: str | None = None) -> MergeBuilder[Done]:
         """Insert them with every column of the source, which must have all columns of the table."""
         return self._add("not matched", "insert", None, predicate)
 
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, Any], predicate: str | None = None
-    ) -> MergeBuilder:
+    ) -> MergeBuilder[Done]:
         """Set columns of rows that no row of the source matches. This looks into every file of the table."""
         return self._add("not matched by source", "update", updates, predicate)
 
-    def when_not_matched_by_source_delete(self, predicate: str | None = None) -> MergeBuilder:
+    def when_not_matched_by_source_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
         """Delete rows that no row of the source matches. This looks into every file of the table."""
         return self._add("not matched by source", "delete", None, predicate)
 
-    def execute(self) -> WriteResult:
-        """Merge, as one new version; the source is read once.
+    def execute(self) -> Done:
+        """Merge, as one new version, or as a part of the transaction; the source is read once.
+
+        Returns what the merge did, a ``WriteResult``; None in a transaction, whose own result tells.
 
         Raises ``InvalidInputError`` for a join that is no equality of key columns, for columns and values that do not
         fit, and where two rows of the source match one row of the table; and what `Table.upsert` raises.
         """
-        return merge_rows(self._open_table, self._source, self._merge, tuple(self._clauses), self._options)
+        return self._run(tuple(self._clauses))
 
-    def _add(self, when: Any, then: Any, values: Mapping[str, Any] | None, predicate: str | None) -> MergeBuilder:
+    def __repr__(self) -> str:
+        clauses = ", ".join(f"{clause.when} {clause.then}" for clause in self._clauses) or "no clause yet"
+        return f"MergeBuilder({self._uri}, on={self._merge.on!r}, {clauses})"
+
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, self.__dict__.get("_uri"))
+
+    def _add(self, when: Any, then: Any, values: Mapping[str, Any] | None, predicate: str | None) -> MergeBuilder[Done]:
         self._clauses.append(Clause(when, then, values, predicate))
         return self

@@ -18,7 +18,7 @@ from txlog.arrow.spill import held
 from txlog.commands.upsert.keys import KeyColumn, KeyIndex, check_key_type, key_text
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES
 from txlog.errors import InvalidInputError, StorageError
-from txlog.expressions.join import split_join
+from txlog.expressions.join import JoinCondition, split_join
 from txlog.expressions.predicates import Predicate
 from txlog.expressions.sql import parse_predicate
 from txlog.log.state import TableState
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MergeSource", "read_merge_source"]
+__all__ = ["MergeSource", "merge_join", "read_merge_source"]
 
 
 @dataclass(frozen=True)
@@ -124,24 +124,8 @@ def read_merge_source(
 
     stream = open_data(data)
     schema = from_arrow(stream.schema)
-    bound = parse_predicate(
-        condition, state.schema, source=schema, target_alias=target_alias, source_alias=source_alias, now=now
-    )
-    parts = split_join(bound)
-    for what, term in (("columns of the source alone", parts.source), ("both sides otherwise", parts.residual)):
-        if term is not None:
-            raise InvalidInputError(
-                f"the join compares {what}: {term}. A merge joins by equal key columns, with terms on the table alone"
-                " beside them: put conditions into the clauses, or into the source"
-            )
-    if not parts.keys:
-        raise InvalidInputError(
-            f"the join {condition!r} has no equality of a column of the table with one of the source, such as"
-            f" {target_alias}.id = {source_alias}.id"
-        )
+    parts = merge_join(condition, state, schema, now, source_alias, target_alias)
     keys = tuple(KeyColumn(key.target, key.type) for key in parts.keys)
-    for key in keys:
-        check_key_type(key.name, key.type)
     try:
         rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=MEMORY_MAX_BYTES)
     except OSError as error:
@@ -154,6 +138,33 @@ def read_merge_source(
     if len(indexed) < rows.num_rows:
         columns = [column.take(pa.array(indexed)) for column in columns]
     return MergeSource(rows, schema, keys, KeyIndex(keys, columns), indexed, parts.target)
+
+
+def merge_join(
+    condition: str, state: TableState, source: Struct, now: datetime.datetime, source_alias: str, target_alias: str
+) -> JoinCondition:
+    """The condition by which a source of these columns joins the table of ``state``, taken apart.
+
+    Raises ``InvalidInputError`` for a condition that is no equality of keys, with terms on the table alone beside it.
+    """
+    bound = parse_predicate(
+        condition, state.schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now
+    )
+    parts = split_join(bound)
+    for why, term in (("reads the source alone", parts.source), ("is no equality of two columns", parts.residual)):
+        if term is not None:
+            raise InvalidInputError(
+                f"the join's term {term} {why}. A merge joins by equal key columns, and only terms on the table alone"
+                " may stand beside them: move other conditions into the clauses, or filter the source before the merge"
+            )
+    if not parts.keys:
+        raise InvalidInputError(
+            f"the join {condition!r} has no equality of a column of the table with one of the source, such as"
+            f" {target_alias}.id = {source_alias}.id"
+        )
+    for key in parts.keys:
+        check_key_type(".".join(key.target), key.type)
+    return parts
 
 
 def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterator[pa.RecordBatch]:

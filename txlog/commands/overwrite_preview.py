@@ -9,9 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from txlog.commands.replaced_files import Replaced, replaced_by_predicate
-from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commands.replaced_files import Replaced, replacement_of_rows
+from txlog.commands.write_options import WriteOptions
+from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import TxlogError
 from txlog.log.files import add_files_of
 from txlog.writer.conform import conformer_for
 from txlog.writer.input import open_data
@@ -58,14 +61,16 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
     if predicate is None:
         replaced = Replaced()
         replaced.remove_whole(*add_files_of(open_table.log.files(state)))
+        would = replaced.metrics(())
     else:
-        files = open_table.log.matching_files(state, predicate)
-        replaced = replaced_by_predicate(open_table, state, predicate, files, None)
+        change, files = replacement_of_rows(open_table, state, predicate, UnsentFiles(open_table.store.files))
+        with TxlogError.located(open_table.uri, state.version):
+            would = change.would_do(state, files)
     return OverwritePreview(
         state.version,
         rows,
-        replaced.rows_deleted,
-        replaced.rows_copied,
-        len(replaced.removed),
-        replaced.files_marked,
+        would.rows_deleted,
+        would.rows_copied,
+        would.files_removed,
+        would.vectors,
     )

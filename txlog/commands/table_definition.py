@@ -6,9 +6,11 @@ where nothing changes. Pure but for the id and time of a new table. PROTOCOL.md,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
+
+import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
@@ -16,6 +18,7 @@ from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.change_data import reserved_columns
 from txlog.protocol.column_mapping import (
     MAPPING_PREFIX,
     MAX_COLUMN_ID_KEY,
@@ -25,15 +28,16 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
+from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import DAY_MS, SHORT_LOG_RETENTION, TableProperties, stored, validate
-from txlog.protocol.schema import Field, Struct, fold_name, parse_schema, schema_to_json, type_name
+from txlog.protocol.schema import Field, Struct, fold_name, from_arrow, parse_schema, schema_to_json, type_name
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
 from txlog.protocol.statistics import check_statistics_columns
 from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
 from txlog.util import ambient
-from txlog.util.arguments import names_in
+from txlog.util.arguments import described, names_in
 
 __all__ = [
     "Definition",
@@ -116,6 +120,27 @@ def with_columns(state: TableState, new: Struct) -> Definition | None:
     return Definition(metadata, protocol)
 
 
+def with_new_columns(
+    state: TableState, data_schema: pa.Schema, only: Collection[str] | None = None
+) -> Definition | None:
+    """Add the columns of data that the table lacks, of those named by ``only`` where it is given; None for none."""
+    names = None if only is None else {fold_name(name) for name in only}
+    fields = [
+        field
+        for field in data_schema
+        if state.schema.find(field.name) is None and (names is None or fold_name(field.name) in names)
+    ]
+    return with_columns(state, from_arrow(pa.schema(fields))) if fields else None
+
+
+def check_adds_columns(schema_mode: str) -> None:
+    """Raises ``InvalidInputError`` for a schema mode that a change of rows does not have."""
+    if schema_mode not in ("strict", "merge"):
+        raise InvalidInputError(
+            f'schema_mode must be "strict", or "merge" to add columns that the table lacks, is {described(schema_mode)}'
+        )
+
+
 def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | None) -> Definition | None:
     """Another schema and partitioning in the place of the table's, whose every file is replaced besides.
 
@@ -155,8 +180,8 @@ def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, 
     found = [*_differences(state.schema, parse_schema(asked.metadata.schema_string))]
     there, wanted = ([*map(fold_name, names)] for names in (state.partition_columns, asked.metadata.partition_columns))
     if there != wanted:
-        by = ", ".join(asked.metadata.partition_columns) or "nothing"
-        found.append(f"it is partitioned by {', '.join(state.partition_columns) or 'nothing'}, not by {by}")
+        wants = partitioning_text(asked.metadata.partition_columns)
+        found.append(f"it is {partitioning_text(state.partition_columns)}, and you asked for one that is {wants}")
     for key, value in stored(validate(properties)).items():
         has = state.metadata.configuration.get(key)
         if has != value:
@@ -230,8 +255,8 @@ def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None
         value = after.get(key, "false")
         if value != "false" and value != before.get(key):
             raise UnsupportedFeatureError(
-                f"{key} = {value} is not in this release: no write of txlog keeps such files up to date, and whoever"
-                " reads them would miss its rows. Leave the property out",
+                f"{key} = {value} is not in this release: no write of txlog updates such files, and programs"
+                " that read them would miss its rows. Leave the property out",
                 features=(key,),
             )
 
@@ -239,10 +264,10 @@ def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None
 def _check_log_retention(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """A retention below a day is refused unless the table says that it is meant.
 
-    Clean-up cuts at midnight UTC, so that a shorter retention can remove a version minutes after its commit. Whoever
-    planned on an older version then cannot be judged against it, and a writer that does not look at the version below
-    its own, as other engines do not, can put a commit where no reader looks. A day outlasts the jobs of most tables.
-    The permission is a property, so that whoever opens the table sees it.
+    Clean-up cuts at midnight UTC, so a shorter retention can remove a version minutes after its commit. A writer that
+    planned on an older version can then not be checked against it. A writer that does not check the version below its
+    own, as in other engines, can put a commit where no reader looks. Most jobs take less than a day. The permission is
+    a property, so that everyone who opens the table sees it.
     """
     if TableProperties.of(after).log_retention_ms >= DAY_MS or after.get(SHORT_LOG_RETENTION) == "true":
         return
@@ -307,7 +332,13 @@ def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
 def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
     """The table as it will be must be one that this release can go on writing."""
     check_can_write(protocol, metadata)
-    check_statistics_columns(schema, TableProperties.of(metadata.configuration), metadata.partition_columns)
+    properties = TableProperties.of(metadata.configuration)
+    check_statistics_columns(schema, properties, metadata.partition_columns)
+    if properties.enable_change_data_feed and (taken := reserved_columns(schema)):
+        raise InvalidInputError(
+            f"delta.enableChangeDataFeed needs the name {taken[0]}, and the table has a column of that name:"
+            " rename the column, or leave the property off"
+        )
 
 
 _LOG_RETENTION = "delta.logRetentionDuration"

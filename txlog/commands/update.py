@@ -6,20 +6,18 @@ the new values, wherever their partition columns put them then.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from txlog.commands.assignments import Assignments
-from txlog.commands.delete import Condition
-from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.delete import Condition, RowsOfCondition
 from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_row_change
 from txlog.commit.open_table import OpenTable
 from txlog.expressions.predicates import Predicate
-from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.result import WriteMetrics, WriteResult
@@ -39,60 +37,32 @@ def update_rows(
     now = ambient.now()
 
     def bound(state: TableState) -> UpdateRows:
-        return UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now), state)
+        return UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now=now), state)
 
     return run_row_change(open_table, options, "an update", bound)
 
 
-class UpdateRows:
+class UpdateRows(RowsOfCondition):
     """The `RowOperation` of an update."""
 
     name = "UPDATE"
     makes_images = True
     replaces_rows = True
-    num_source_rows = 0
-    writes_every_source_row = False
 
     def __init__(self, condition: Condition, assignments: Assignments, state: TableState) -> None:
-        self._condition = condition
+        super().__init__(condition)
         self._assignments = assignments
         needed = assignments.needed
         self.image_fields = tuple(field for field in state.schema.fields if field.name in needed)
 
-    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
-        self._condition.declare_reads(builder, files)
-
-    def parameters(self) -> dict[str, str]:
-        return {"predicate": self._condition.text}
-
-    def metrics(self, done: WriteMetrics) -> dict[str, str]:
-        counts = {
-            "numRemovedFiles": done.files_removed,
-            "numAddedFiles": done.files,
-            "numUpdatedRows": done.rows_updated,
-            "numCopiedRows": done.rows_copied,
-            "numDeletionVectorsAdded": done.vectors,
-            "numAddedBytes": done.bytes,
-        }
-        return {name: str(count) for name, count in counts.items()}
-
-    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        return self._condition.candidates(files)
+    def _rows_changed(self, done: WriteMetrics) -> dict[str, int]:
+        return {"numUpdatedRows": done.rows_updated}
 
     def matches_whole_file(self, add: AddFile) -> bool:
         return False
 
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        return Hits(self._condition.positions(rows, add))
-
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
-        return self._assignments.apply(rows, None, len(hits.positions))
-
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
-        return None
-
-    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        return iter(())
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+        return self._assignments.apply(rows, None, len(hits.positions)), None
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         return 0, sum(len(each.replaced) for each in touched), 0

@@ -1,81 +1,32 @@
-"""Planning one write on the driver: from the data's schema and the caller's wishes to a `WriteJob`.
+"""Planning one write on the driver: from the data's schema and the caller's `WriteOptions` to a `WriteJob`.
 
-In: an engine, an Arrow schema, `WriteOptions`. Out: a job whose schema was judged by the strict rules before any
+In: an open table, an Arrow schema, `WriteOptions`. Out: a job whose schema was checked by the strict rules before any
 row was read. Nothing is written here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias, cast, get_args
+from dataclasses import replace
+from typing import cast
 
 import pyarrow as pa
 
 from txlog.commands.table_definition import Definition, new_table, with_columns, with_schema
+from txlog.commands.write_options import WriteOptions, check_options
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
-from txlog.expressions.predicates import Predicate, bind_predicate
-from txlog.log.proposal import check_text
+from txlog.expressions.predicates import bind_predicate
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
+from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
-from txlog.util.arguments import described, whole_number
 from txlog.writer.conform import conformer_for
 from txlog.writer.write_intent import IntentKind, WriteIntent
 from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import WritePlan
 
-__all__ = ["SchemaMode", "WriteOptions", "plan_write"]
-
-SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
-"""Whether data must fit the table's columns, may bring new ones with it, or defines all of them anew: that is for an
-overwrite of the whole table."""
-
-_MODES = ("append", "overwrite", "overwrite_partitions")
-_SCHEMA_MODES = get_args(SchemaMode)
-
-
-@dataclass(frozen=True, slots=True)
-class WriteOptions:
-    """What the caller of a write may ask for.
-
-    ``mode`` is "append", "overwrite" (every row, or with ``where`` those that satisfy it) or "overwrite_partitions"
-    (the partitions that the data has rows of).
-    ``app_id`` with ``checkpoint_id`` makes the write exactly once; ``fingerprint`` tells two works under one id
-    apart. ``partition_by`` and ``properties`` define a table that does not exist yet, where ``create`` allows it;
-    on an existing table ``partition_by`` must agree with it, and ``must_create`` refuses it. Sizes in bytes.
-    """
-
-    mode: str = "append"
-    where: str | Predicate | None = None
-    schema_mode: str = "strict"
-    app_id: str | None = None
-    checkpoint_id: int | None = None
-    fingerprint: str | None = None
-    user_metadata: str | None = None
-    isolation: str | None = None
-    create: bool = False
-    must_create: bool = False
-    partition_by: Iterable[str] | None = None
-    properties: Mapping[str, str] = field(default_factory=dict)
-    target_file_size_bytes: int | None = None
-    max_records_per_file: int | None = None
-    compression: str | None = None
-
-    def __post_init__(self) -> None:
-        """A number may be of any library; what is written to the log, and compared, is Python's own."""
-        for field_name, name, at_least in _WHOLE_NUMBERS:
-            if (value := getattr(self, field_name)) is not None:
-                object.__setattr__(self, field_name, whole_number(name, value, at_least=at_least))
-
-
-_WHOLE_NUMBERS = (
-    ("checkpoint_id", "checkpoint_id", 0),
-    ("target_file_size_bytes", "target_file_size", 1),
-    ("max_records_per_file", "max_records_per_file", 0),
-)
+__all__ = ["plan_write"]
 
 
 def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOptions) -> WriteJob:
@@ -84,7 +35,7 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
     Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for an option and for an
     overwrite of an append-only table, ``TableNotFoundError``, ``UnsupportedFeatureError``.
     """
-    _check(options)
+    check_options(options)
     state = open_table.state_if_exists()
     if state is None:
         if not options.create:
@@ -107,7 +58,7 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
 
 
 def _new_definition(state: TableState, data_schema: pa.Schema, options: WriteOptions) -> Definition | None:
-    """The table's definition where the data changes it; None where it stays."""
+    """The table's new definition; None if the data does not change it."""
     if options.schema_mode == "merge":
         return with_columns(state, _new_columns(state, data_schema))
     if options.schema_mode == "overwrite":
@@ -118,9 +69,9 @@ def _new_definition(state: TableState, data_schema: pa.Schema, options: WriteOpt
 def _plan_for_data(
     open_table: OpenTable, options: WriteOptions, state: TableState, data_schema: pa.Schema
 ) -> WritePlan:
-    """The plan for data that the table as it is can take; made once for like data until the table's definition changes.
+    """The plan for data that fits the table. It is reused for data of the same schema until the definition changes.
 
-    A writer of small batches would else spend more on planning than on its rows.
+    Otherwise a writer of small batches would spend more time on planning than on its rows.
     """
     last: list[tuple[pa.Schema, WritePlan]] = state.derived(
         ("plan", open_table.uri, options.target_file_size_bytes, options.max_records_per_file, options.compression),
@@ -156,6 +107,7 @@ def _job(
     plan: WritePlan | None = None,
 ) -> WriteJob:
     plan = plan or _plan(open_table, options, state, definition)
+    rows_of_version, unseen_versions = _unseen(open_table, state, options)
     intent = WriteIntent(cast(IntentKind, options.mode))
     if options.where is not None:
         plan = replace(plan, rows_where=bind_predicate(options.where, state.schema if state else plan.schema))
@@ -177,7 +129,26 @@ def _job(
         isolation=options.isolation,
         schema_mode=options.schema_mode,
         must_create=options.must_create,
+        rows_of_version=rows_of_version,
+        unseen_versions=unseen_versions,
     )
+
+
+def _unseen(
+    open_table: OpenTable, state: TableState | None, options: WriteOptions
+) -> tuple[int | None, tuple[int, ...]]:
+    """The version that the rows of a selective overwrite were made from, and the versions of others since then."""
+    if state is None or (options.where is None and options.mode != "overwrite_partitions"):
+        return None, ()
+    if options.read_version is not None:
+        if options.read_version > state.version:
+            raise InvalidInputError(f"read_version is {options.read_version}, the newest version is {state.version}")
+        return options.read_version, tuple(range(options.read_version + 1, state.version + 1))
+    last_read = open_table.last_read
+    version = last_read.version_of(state.metadata.id)
+    if version is None:
+        return None, ()
+    return version, tuple(each for each in range(version + 1, state.version + 1) if not last_read.is_own(each))
 
 
 def _metadata(state: TableState | None, definition: Definition | None) -> Metadata:
@@ -197,53 +168,6 @@ def _new_columns(state: TableState, data_schema: pa.Schema) -> Struct:
     )
 
 
-def _check(options: WriteOptions) -> None:
-    check_mode(options.mode)
-    if options.where is not None and options.mode != "overwrite":
-        raise InvalidInputError(
-            f'where says which rows an overwrite replaces: use mode="overwrite", not {options.mode}'
-        )
-    if not isinstance(options.schema_mode, str) or options.schema_mode not in _SCHEMA_MODES:
-        raise InvalidInputError(
-            f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {described(options.schema_mode)}"
-        )
-    if options.schema_mode == "overwrite" and (options.mode != "overwrite" or options.where is not None):
-        raise InvalidInputError(
-            'schema_mode="overwrite" replaces the columns of the whole table, and so needs an overwrite of every row,'
-            ' without where; "merge" adds columns'
-        )
-    check_identity(options.app_id, options.checkpoint_id)
-    check_text("user_metadata", options.user_metadata)
-    check_text("fingerprint", options.fingerprint)
-    if options.fingerprint is not None and options.app_id is None:
-        raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
-    if not isinstance(options.properties, Mapping):
-        raise InvalidInputError(f"properties are a mapping of texts, not {described(options.properties)}")
-
-
-def check_mode(mode: str, modes: tuple[str, ...] = _MODES) -> None:
-    """Raises ``InvalidInputError`` for what is not one of the ``modes`` of a write."""
-    if not isinstance(mode, str) or mode not in modes:
-        raise InvalidInputError(f"mode must be one of {', '.join(modes)}, is {described(mode)}")
-
-
-def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
-    """An application and its checkpoint come together or not at all. Raises ``InvalidInputError``."""
-    if (app_id is None) != (checkpoint_id is None):
-        raise InvalidInputError("app_id and checkpoint_id make a write exactly once together: give both, or neither")
-    if app_id is not None:
-        check_app_id(app_id)
-    if checkpoint_id is not None:
-        whole_number("checkpoint_id", checkpoint_id)
-
-
-def check_app_id(app_id: str) -> None:
-    """Raises ``InvalidInputError`` for what names no application."""
-    if type(app_id) is not str or not app_id:
-        raise InvalidInputError(f"app_id must be a non-empty string, is {described(app_id)}")
-    check_text("app_id", app_id)
-
-
 def _check_partitioning(open_table: OpenTable, state: TableState, options: WriteOptions) -> None:
     if options.mode == "overwrite_partitions" and not state.partition_columns:
         raise InvalidInputError(
@@ -257,8 +181,8 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
     asked = [fold_name(name) for name in options.partition_by]
     if asked != [fold_name(name) for name in state.partition_columns]:
         raise InvalidInputError(
-            f"the table is partitioned by {', '.join(state.partition_columns) or 'nothing'},"
-            f" not by {', '.join(options.partition_by) or 'nothing'}: leave that out, the table keeps its own",
+            f"the table is {partitioning_text(state.partition_columns)}, and partition_by asks for one that is"
+            f" {partitioning_text(options.partition_by)}: leave partition_by out, a table keeps its partitioning",
             table=open_table.uri,
             version=state.version,
         )

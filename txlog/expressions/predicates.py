@@ -342,16 +342,19 @@ def with_paths(predicate: Expression, change: Callable[[Path], Path]) -> Any:
     return predicate
 
 
-def resolve(path: Path, schema: Struct) -> tuple[Path, DataType]:
-    """The path in the schema's spelling, and its type. Raises ``InvalidInputError`` naming what there is instead."""
+def resolve(path: Path, schema: Struct, owner: str = "the table") -> tuple[Path, DataType]:
+    """The path in the schema's spelling, and its type.
+
+    Raises ``InvalidInputError`` naming the columns that ``owner``, to which the schema belongs, has instead.
+    """
     found: list[str] = []
     here: DataType = schema
     for name in path:
         member = here.find(name) if isinstance(here, Struct) else None
         if member is None:
-            known = f"it has {', '.join(here.names)}" if isinstance(here, Struct) else f"it is {type_name(here)}"
-            where = path_text(tuple(found)) if found else "the table"
-            raise InvalidInputError(f"the predicate names column {path_text(path)}: {where} has no {name}, {known}")
+            known = f"has {', '.join(here.names)}" if isinstance(here, Struct) else f"is of type {type_name(here)}"
+            where = path_text(tuple(found)) if found else owner
+            raise InvalidInputError(f"there is no column {path_text(path)}: {where} {known}")
         found.append(member.name)
         here = member.type
     return tuple(found), here
@@ -412,5 +415,5 @@ def _bind_in(path: Path, data_type: DataType, values: tuple[Literal | Ordered, .
 
 def _cannot_compare(path: Path, data_type: DataType, value: object, why: str) -> InvalidInputError:
     return InvalidInputError(
-        f"the predicate compares column {path_text(path)} ({type_name(data_type)}) with {value!r}: {why}"
+        f"column {path_text(path)} ({type_name(data_type)}) cannot be compared with {value!r}: {why}"
     )

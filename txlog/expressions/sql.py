@@ -17,7 +17,8 @@ Backticks quote names. Double quotes are refused: Spark takes them for a string,
 from __future__ import annotations
 
 import datetime
-from typing import Any, cast
+import re
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import sqlglot
 from sqlglot import exp
@@ -29,11 +30,16 @@ from txlog.expressions.build import assigned, literal
 from txlog.expressions.predicates import Column, Predicate, bind
 from txlog.expressions.sql_reader import Reader, Scope
 from txlog.expressions.tree import Expression
-from txlog.protocol.schema import Field, Struct, type_name
+from txlog.expressions.types import is_numeric
+from txlog.protocol.schema import STRING, Field, Struct, type_name
 from txlog.util.arguments import described
 
-__all__ = ["assign", "bind_value", "parse", "parse_predicate"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+__all__ = ["Context", "assign", "bind_value", "parse", "parse_predicate"]
+
+_PLAIN_NUMBER = re.compile(r"\s*[+-]?[\d.]+\s*")
 _OWN_PARSERS = ("CAST", "TRY_CAST", "EXTRACT")
 
 
@@ -55,61 +61,50 @@ class _Dialect(Databricks):
         }
 
 
-def parse(
-    sql_text: str,
-    schema: Struct,
-    *,
-    source: Struct | None = None,
-    target_alias: str | None = None,
-    source_alias: str | None = None,
-    now: datetime.datetime | None = None,
-) -> Expression:
+class Context(TypedDict, total=False):
+    """What an SQL text may name besides the columns of the target.
+
+    Attributes:
+        source: Columns of the source, if rows of two sides meet.
+        target_alias: The name before the dot of a target column; by default none, ``target`` if there is a source.
+        source_alias: The same for the source, by default ``source``.
+        now: The value of ``current_timestamp()`` and ``current_date()`` (in UTC); without it they are refused.
+    """
+
+    source: Struct | None
+    target_alias: str | None
+    source_alias: str | None
+    now: datetime.datetime | None
+
+
+def parse(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Expression:
     """A bound expression from its SQL text.
 
     Args:
         sql_text: A value or a condition, such as ``"amount * 1.1"``.
         schema: Columns of the target, with the names that users know.
-        source: Columns of the source, where rows of two sides meet.
-        target_alias: The name before the dot of a target column; by default none, ``target`` where there is a source.
-        source_alias: The same for the source, ``source`` by default.
-        now: What ``current_timestamp()`` and ``current_date()`` (in UTC) stand for; without it they are refused.
+        context: What else the text may name: see `Context`.
 
     Raises:
         InvalidInputError: With the text, the place, and what to write instead.
     """
-    scope = Scope(schema, source, target_alias, source_alias, now)
+    scope = Scope(schema, **context)
     try:
         return Reader(sql_text, scope).value(_parsed(sql_text))
     except RecursionError:
         raise _too_deep() from None
 
 
-def parse_predicate(
-    sql_text: str,
-    schema: Struct,
-    *,
-    source: Struct | None = None,
-    target_alias: str | None = None,
-    source_alias: str | None = None,
-    now: datetime.datetime | None = None,
-) -> Predicate:
+def parse_predicate(sql_text: str, schema: Struct, **context: Unpack[Context]) -> Predicate:
     """A bound condition from its SQL text; arguments and errors are those of `parse`."""
-    scope = Scope(schema, source, target_alias, source_alias, now)
+    scope = Scope(schema, **context)
     try:
         return Reader(sql_text, scope).condition(_parsed(sql_text))
     except RecursionError:
         raise _too_deep() from None
 
 
-def bind_value(
-    value: Any,
-    schema: Struct,
-    *,
-    source: Struct | None = None,
-    target_alias: str | None = None,
-    source_alias: str | None = None,
-    now: datetime.datetime | None = None,
-) -> Expression:
+def bind_value(value: Any, schema: Struct, **context: Unpack[Context]) -> Expression:
     """A bound expression from what users give for a value.
 
     A string is SQL text, as in the ``updates`` of deltalake and the ``set`` of Delta: one rule, whatever the columns
@@ -118,23 +113,24 @@ def bind_value(
     Args:
         value: SQL text, `col`, a condition, a bound expression, a ``pyarrow.compute.Expression`` as far as SQL
             can say it, or a Python value or ``pyarrow.Scalar``.
-        schema: As for `parse`, as are the other arguments.
+        schema: Columns of the target, with the names that users know.
+        context: What else an SQL text may name: see `Context`.
 
     Raises:
         InvalidInputError: As `parse` does; for a word that is no column, with how to write it as a string.
     """
     if isinstance(value, str):
         try:
-            return parse(value, schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now)
+            return parse(value, schema, **context)
         except InvalidInputError as error:
             if not value.replace(" ", "").isalnum():
                 raise
             quoted = "'" + value + "'"
             raise InvalidInputError(f'{error}. For the string {value}, write "{quoted}"') from None
     if isinstance(value, Column):
-        return Scope(schema, source, target_alias, source_alias, now).find(value.path)
+        return Scope(schema, **context).find(value.path)
     if is_arrow_expression(value):
-        return read_arrow_expression(value, Scope(schema, source, target_alias, source_alias, now).find)
+        return read_arrow_expression(value, Scope(schema, **context).find)
     if isinstance(value, Predicate):
         return bind(value, schema)
     if isinstance(value, Expression):
@@ -145,16 +141,7 @@ def bind_value(
         raise InvalidInputError(f"{described(value)} is no value of a column: {error}") from None
 
 
-def assign(
-    value: Any,
-    column: Field,
-    schema: Struct,
-    *,
-    source: Struct | None = None,
-    target_alias: str | None = None,
-    source_alias: str | None = None,
-    now: datetime.datetime | None = None,
-) -> Expression:
+def assign(value: Any, column: Field, schema: Struct, **context: Unpack[Context]) -> Expression:
     """The value of a column as UPDATE SET and INSERT store it: cast to the column's type, each value checked.
 
     SQL store assignment (Spark's ``ANSI`` policy): numbers go into any numeric type, decimals are rounded to the
@@ -164,18 +151,31 @@ def assign(
     Args:
         value: What `bind_value` takes.
         column: The column that takes the value.
-        schema: As for `parse`, as are the other arguments.
+        schema: Columns of the target, with the names that users know.
+        context: What else an SQL text may name: see `Context`.
 
     Raises:
         InvalidInputError: Also where a value of this type cannot be stored in the column.
     """
-    bound = bind_value(value, schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now)
+    bound = bind_value(value, schema, **context)
+    if isinstance(value, str) and column.type == STRING and is_numeric(bound.type):
+        _refuse_a_sum_of_literals(value, column)
     try:
         return assigned(bound, column.type)
     except ValueError as error:
         raise InvalidInputError(
             f"column {column.name} ({type_name(column.type)}) cannot be set to {bound}: {error}"
         ) from None
+
+
+def _refuse_a_sum_of_literals(sql_text: str, column: Field) -> None:
+    """``2026-11-01`` is 2014 as SQL, which nobody means for a string column."""
+    if not (any(each.isalpha() or each in "'`" for each in sql_text) or _PLAIN_NUMBER.fullmatch(sql_text)):
+        quoted = "'" + sql_text + "'"
+        raise InvalidInputError(
+            f"column {column.name} is a string, and {sql_text} is arithmetic on numbers: for the string {sql_text},"
+            f' write "{quoted}"; for the number as a string, CAST({sql_text} AS STRING)'
+        )
 
 
 def _parsed(sql_text: str) -> exp.Expression:

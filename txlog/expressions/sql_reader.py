@@ -107,7 +107,7 @@ _CAST_TYPES: dict[str, DataType] = {
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The columns that a text may name, and the moment that it may ask for. See ``sql.parse``."""
+    """The columns that a text may name, and the time of ``current_timestamp()``. See ``sql.Context``."""
 
     target: Struct
     source: Struct | None = None
@@ -124,15 +124,25 @@ class Scope:
         if self.source is None:
             return Reference(*resolve(path, self.target))
         if len(path) > 1 and fold_name(path[0]) == fold_name(source_alias):
-            return Reference(*resolve(path[1:], self.source), "source")
+            return Reference(*resolve(path[1:], self.source, "the source"), "source")
         in_target, in_source = self.target.find(path[0]), self.source.find(path[0])
+        if len(path) > 1 and in_target is None and in_source is None:
+            column = path_text(path[1:])
+            raise InvalidInputError(
+                f"{path_text(path)} names no side: write {target_alias}.{column} for the table or"
+                f" {source_alias}.{column} for the source, or name the sides yourself with target_alias=... and"
+                " source_alias=..."
+            )
         if in_target is not None and in_source is not None:
             name = path_text(path)
             raise InvalidInputError(
                 f"both sides have a column {name}: write {target_alias}.{name} or {source_alias}.{name}"
             )
         if in_source is not None:
-            return Reference(*resolve(path, self.source), "source")
+            return Reference(*resolve(path, self.source, "the source"), "source")
+        if in_target is None:
+            columns = f"the table has {', '.join(self.target.names)}, the source {', '.join(self.source.names)}"
+            raise InvalidInputError(f"there is no column {path_text(path)}: {columns}")
         return Reference(*resolve(path, self.target))
 
 
@@ -169,9 +179,9 @@ class Reader:
                 above = self._built(node, lambda: compare(">=", operand, low))
                 return And(above, self._built(node, lambda: compare("<=", operand, high)))
             case exp.In():
-                self._takes(node, "this", "expressions")
                 if not node.expressions:
-                    raise self._refused(node)
+                    raise self._refused(node, "IN without a list of values, such as IN (1, 2),")
+                self._takes(node, "this", "expressions")
                 operand, items = self.value(node.this), [self.value(item) for item in node.expressions]
                 return self._built(node, lambda: member(operand, items))
             case exp.Like():
@@ -313,7 +323,7 @@ class Reader:
             return (*self._path(node.this), str(node.expression.this))
         if isinstance(node, exp.Column) and not isinstance(node.this, exp.Star):
             return tuple(str(part.this) for part in node.parts)
-        raise self._refused(node, "something else than a column")
+        raise self._refused(node, "a member of what is not a column")
 
     # --- literals and casts -----------------------------------------------------------------------------------
 
@@ -349,7 +359,7 @@ class Reader:
                 return Value(fit(moment, wanted).value, wanted, moment)
         made = cast_to(operand, wanted)
         if isinstance(made, Call) and isinstance(operand, Value):
-            raise self._refused(node, "a literal that its type cannot hold")
+            raise ValueError(f"{operand.value!r} is not a value of type {type_name(wanted)}")
         return made
 
     def _type(self, node: exp.Expression) -> DataType:
@@ -374,15 +384,15 @@ class Reader:
     def _refused(self, node: exp.Expression, what: str | None = None) -> InvalidInputError:
         construct = what or _NAMES.get(type(node).__name__, type(node).__name__.upper())
         return InvalidInputError(
-            f"an expression cannot hold {construct}: {_text(node)}{self._place(node)}. There are comparison, AND, OR,"
-            " NOT, IN, BETWEEN, LIKE, IS NULL, arithmetic, CASE, CAST and functions of docs/expressions.md"
+            f"{construct} is not supported in an expression: {_text(node)}{self._place(node)}. Use comparison, AND, OR,"
+            " NOT, IN, BETWEEN, LIKE, IS NULL, arithmetic, CASE, CAST, or a function listed in docs/expressions.md"
         )
 
     def _wrong(self, node: exp.Expression, error: ValueError) -> InvalidInputError:
         if any(re.fullmatch(r"\d{4} - \d\d? - \d\d?", _text(part)) for part in node.find_all(exp.Sub)):
             return InvalidInputError(f"a date without quotes{self._place(node)}: write DATE '2026-11-20'")
         if isinstance(error, InvalidInputError):
-            is_placed = f" in {self._shown}" in str(error)
+            is_placed = f" (in {self._shown}" in str(error)
             return error if is_placed else InvalidInputError(f"{error}{self._place(node)}")
         return InvalidInputError(f"cannot read {_text(node)}{self._place(node)}: {error}")
 
@@ -390,10 +400,10 @@ class Reader:
         """Where it stands, as far as the parser knows; the whole text where it is longer than the part."""
         starts = [part.meta["start"] for part in node.walk() if "start" in part.meta]
         if not starts:
-            return f" in {self._shown}"
+            return f" (in {self._shown})"
         start = min(starts)
         line, column = self.sql_text.count("\n", 0, start) + 1, start - self.sql_text.rfind("\n", 0, start)
-        return f" in {self._shown}, at line {line}, column {column}"
+        return f" (in {self._shown}, at line {line}, column {column})"
 
 
 def _text(node: exp.Expression) -> str:

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import encode_path
 from txlog.protocol.wire import read_int32, read_long, read_size, read_text, read_text_map
+from txlog.result import counted, human_size
 from txlog.writer import sealed_json
 
 if TYPE_CHECKING:
@@ -28,7 +30,7 @@ _TAIL_BYTES = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class FileTail:
-    """What the end of a file must read back as, its footer in it: for a file whose bytes were in memory as a whole."""
+    """The expected end of a file, with its footer: known for a file whose bytes were in memory as a whole."""
 
     start: int
     crc32: int
@@ -83,8 +85,8 @@ class ReplacedFile:
     """A live file that the write takes out of the table, or gives another deletion vector.
 
     ``path`` is the file's name in the log, as the log spells it, and ``vector_id`` the unique id of the deletion vector
-    that it has there (None: it has none): together the key by which the log knows it. ``deletion_vector`` is what
-    it gets, durable; None removes the file.
+    that it has there (None: it has none); together they are its key in the log. ``deletion_vector`` is the new, durable
+    one; None removes the file.
     """
 
     path: str
@@ -94,9 +96,9 @@ class ReplacedFile:
 
 @dataclass(frozen=True, slots=True)
 class ChangeFile:
-    """A finished file of row-level changes that no commit names yet; its fields are as those of `PendingFile`.
+    """A finished file of row-level changes that no commit names yet; its fields are like those of `PendingFile`.
 
-    It lies below ``_change_data/``.
+    It is below ``_change_data/``.
     """
 
     path: str
@@ -109,13 +111,21 @@ class ChangeFile:
         return AddCDCFile(encode_path(self.path), self.partition_values, self.size_bytes, data_change=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Committable:
     """The outcome of one attempt of one task, durable and counted, for one checkpoint of one application.
 
-    ``table_id`` and ``read_version`` say which table the task wrote for, as it stood when the write was planned.
-    ``files`` are new; ``replaced`` are live files that go or get another deletion vector; ``changes`` are files of
-    change data.
+    Args:
+        app_id: The application that writes exactly once; None for a write without one.
+        checkpoint_id: The application's number for this unit of work; None exactly where ``app_id`` is.
+        job_id: The write that the task belongs to.
+        task_id: The task, from 0 on.
+        attempt: How often the task had been started before, from 0 on. Any one attempt of a task may be committed.
+        table_id: The table that the task wrote for, as ``metaData.id`` names it.
+        read_version: The version of the table on which the write was planned.
+        files: New data files.
+        replaced: Live files that the write removes or gives another deletion vector.
+        changes: Files of change data.
     """
 
     app_id: str | None
@@ -144,6 +154,20 @@ class Committable:
         """The size of all its new files."""
         return sum(file.size_bytes for file in self.files)
 
+    def __repr__(self) -> str:
+        owner = "" if self.app_id is None else f"app_id={self.app_id!r}, checkpoint_id={self.checkpoint_id}, "
+        counts = [counted(len(self.files), "file"), counted(self.num_rows, "row"), human_size(self.size_bytes)]
+        if self.replaced:
+            counts.append(f"{counted(len(self.replaced), 'file')} replaced")
+        return f"Committable({owner}task_id={self.task_id}, attempt={self.attempt}, {', '.join(counts)})"
+
+    def named_paths(self) -> set[str]:
+        """The files below the table's root that it names, deletion vectors' too: relative paths, decoded."""
+        vectors = [file.deletion_vector for file in self.files] + [file.deletion_vector for file in self.replaced]
+        found = [vector_path(vector) for vector in vectors if vector is not None]
+        own = {file.path for file in self.files} | {file.path for file in self.changes}
+        return own | {at.path for at in found if at is not None and at.is_relative}
+
     def adds(self, *, data_change: bool = True) -> tuple[AddFile, ...]:
         """Its files as ``add`` actions, as the log will name them."""
         return tuple(file.to_add(data_change=data_change) for file in self.files)
@@ -154,9 +178,9 @@ class Committable:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Committable:
-        """The committable again. Raises InvalidInputError where a byte was changed or lost.
+        """The committable again. Raises InvalidInputError if a byte was changed or lost.
 
-        UnsupportedFeatureError where a newer txlog wrote it.
+        Raises UnsupportedFeatureError if a newer txlog wrote it.
         """
         return sealed_json.from_bytes("committable", data, _committable, if_damaged=": have the task send it again")
 

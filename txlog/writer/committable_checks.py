@@ -1,6 +1,6 @@
-"""The driver's checks of what tasks sent, before it commits. Nothing is repaired; every check must pass.
+"""The driver's checks of committables, before it commits them. Nothing is repaired; every check must pass.
 
-In: committables, the table and job they must belong to and, where sizes and ages matter, the store. Out: nothing, or
+In: committables, the table and job they must belong to and, for checks of sizes and ages, the store. Out: nothing, or
 the error that names the task or file.
 """
 
@@ -40,11 +40,11 @@ def validate_committables(
 ) -> None:
     """Check that committables can become one commit.
 
-    Each committable is for this table, application and checkpoint (where given); no task appears twice and no path
-    twice; paths stay below the table; partition values are values of exactly ``partition_fields`` (by the names that
-    the log has for them); statistics are JSON; only a write of the intent "change_rows" replaces single files. With
-    ``files`` the size of every file is looked up as well, and that it was not modified before ``since_ms`` (in ms since
-    the epoch): a vacuum may take it for an orphan by its age.
+    Each committable is for this table, application and checkpoint (if given). No task and no path appears twice. Paths
+    stay below the table. Partition values are values of exactly ``partition_fields``, by their names in the log.
+    Statistics are JSON. Only a write of the intent "change_rows" replaces single files. With ``files``, the size of
+    every file is checked too, and that it was not modified before ``since_ms`` (in ms since the epoch), since a vacuum
+    may remove older files as orphans.
 
     Raises InvalidInputError; NotFoundError, StorageError from the store.
     """
@@ -91,7 +91,7 @@ def _replacement_problem(replaced: ReplacedFile) -> str | None:
 
 
 def _vector_problem(vector: DeletionVectorDescriptor) -> str | None:
-    """Only vectors in a file below the table are written: not every Delta engine reads those that stand in the log."""
+    """txlog writes vectors only into files below the table: not every Delta engine reads those inside the log."""
     try:
         path = vector_path(vector)
         if path is None or not path.is_relative:

@@ -1,4 +1,4 @@
-"""The strict rule of which data a table accepts: columns by name, lossless conversions, NOT NULL checked on rows.
+"""The strict rules for data that a table accepts: columns by name, lossless conversions, NOT NULL checked on rows.
 
 In: the table's schema, the data's Arrow schema, and record batches. Out: record batches of exactly the table's
 Arrow schema, or SchemaMismatchError listing every column that differs. ``convert`` knows single types.
@@ -38,8 +38,8 @@ def _built(table_schema: Struct, data_schema: pa.Schema, table: str | None) -> C
 class Conformer:
     """Brings batches of one Arrow schema into a table's schema.
 
-    The order and case of the data's columns do not matter, a missing nullable column becomes null, and only
-    conversions without loss are made. Raises SchemaMismatchError when built, listing each column with the table's
+    The order and case of the data's columns do not matter, a missing nullable column becomes null, and all
+    conversions are lossless. Raises SchemaMismatchError when built, listing each column with the table's
     type, the data's type and what to do; ``table`` and ``version`` head its message.
     """
 
@@ -79,7 +79,7 @@ class Conformer:
         """The same rows in the table's schema (its Arrow metadata apart); columns that fit are shared, not copied.
 
         ``first_row`` is the number of rows before this batch, for messages. Raises InvalidInputError naming the
-        column, the row (from 0) and the value where a row holds what the table cannot.
+        column, the row (from 0) and the value, if the table cannot store a value.
         """
         if self._is_identity:
             return batch

@@ -77,9 +77,9 @@ class BadRow(Exception):
 
 
 def conversion(target: DataType, source: pa.DataType, column: str, found: list[Difference]) -> Convert | None:
-    """How arrays of ``source`` become the Arrow type of ``target``; None where they are it already.
+    """How arrays of ``source`` become the Arrow type of ``target``; None if they have it already.
 
-    What does not fit is appended to ``found`` (and the result is then meaningless). ``column`` is the dotted path.
+    Differences are appended to ``found`` (the result is meaningless then). ``column`` is the dotted path.
     """
     if target == STRING and is_uuid(source):
         return uuid_strings
@@ -101,9 +101,9 @@ def conversion(target: DataType, source: pa.DataType, column: str, found: list[D
 def match_fields(
     fields: Sequence[Field], data: Sequence[pa.Field], prefix: str, found: list[Difference]
 ) -> list[int | None]:
-    """For each field of the table the position of its column in the data: by name, in any order, whatever the case.
+    """For each field of the table the position of its column in the data: by name, in any order and case.
 
-    None where the data lacks a nullable one; every other disagreement about names is appended to ``found``.
+    None if the data lacks a nullable column; other differences in names are appended to ``found``.
     """
     by_name: dict[str, list[int]] = {}
     for position, field in enumerate(data):
@@ -132,7 +132,7 @@ def match_fields(
 
 
 def required(array: pa.Array, column: str, parent: pa.Array | None = None) -> pa.Array:
-    """A NOT NULL array, checked on its rows; where ``parent`` is null nothing is required.
+    """A NOT NULL array, checked on its rows, except where ``parent`` is null.
 
     The Parquet writer refuses a required child with nulls even below a null parent, so those lose their null mark.
     """
@@ -209,14 +209,14 @@ def _leaf_conversion(
         found.append(Difference(column, type_name(target), str(source), _advice(target, source)))
         return None
     if isinstance(target, Decimal) and pa.types.is_integer(source):
-        # Arrow asks an integer's whole range of the precision; going through one that has it checks the values.
+        # Arrow wants a precision for the integer type's whole range; a wide type in between checks the values instead.
         wide = pa.decimal256(20 + target.scale, target.scale)
         return _checked_cast(lambda array: array.cast(wide).cast(arrow), column, arrow)
     return _checked_cast(_plain_cast(arrow), column, arrow)
 
 
 def _loses_nothing(target: Primitive | Decimal, source: pa.DataType) -> bool:
-    """Whether each value of ``source`` either has one exact counterpart or is refused by a safe cast."""
+    """Whether a safe cast either converts each value of ``source`` exactly or refuses it."""
     types = pa.types
     if isinstance(target, Decimal):
         if not types.is_decimal(source):
@@ -410,7 +410,7 @@ class _RowsOfLists:
 
 
 def has_required(target: DataType) -> bool:
-    """Whether anything below ``target`` is NOT NULL, so that its rows must be looked at."""
+    """Whether anything below ``target`` is NOT NULL, so that its rows must be checked."""
     match target:
         case Struct(fields):
             return any(not field.nullable or has_required(field.type) for field in fields)

@@ -1,7 +1,8 @@
-"""One Parquet data file: how its columns are encoded, and its way from in-progress to pending.
+"""One Parquet data file: how its columns are encoded, and how it becomes pending.
 
 In: tables of the file's schema, one row group each. Out: a `PendingFile` whose statistics come from the footer that
-was just written, without a second pass. Threads, rolling and names are not known here. PROTOCOL.md, "Data Files".
+was just written, without a second pass. This module knows nothing of threads, rolling and names. PROTOCOL.md, "Data
+Files".
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ from txlog.writer.dictionary import DICTIONARY_PAGE_BYTES
 __all__ = ["DataFileWriter", "FileFormat"]
 
 SMALL_CHUNK_ROWS = 2_048
-"""Encoding chunk by chunk costs more than joining them first where they are smaller than this on average."""
+"""Chunks that are smaller than this on average are joined first, which costs less than encoding each."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """What all files of one task have in common. ``schema`` is without partition columns, ``leaves`` are those of it
-    that get ``statistics``.
+    """The settings that all files of one task share. ``schema`` has no partition columns; ``leaves`` get
+    ``statistics``.
 
-    ``columns`` are the table's names of its columns, which are others where the table maps its columns.
+    ``columns`` are the table's names of its columns, which differ from the file's if the table maps its columns.
     """
 
     schema: pa.Schema
@@ -45,7 +46,7 @@ class FileFormat:
 
 @dataclass(frozen=True, slots=True)
 class _Labelled:
-    """A batch handed over through Arrow's C interface with another schema beside it: equal but for the names."""
+    """A batch passed through Arrow's C interface with another schema, which differs only in names."""
 
     batch: pa.RecordBatch
     schema: pa.Schema
@@ -55,7 +56,7 @@ class _Labelled:
 
 
 class DataFileWriter:
-    """Writes one file. Readers see nothing before `finish`, and nothing ever after `abort`.
+    """Writes one file. Readers see nothing before `finish`, and never anything after `abort`.
 
     ``in_one_piece``: the encoded bytes wait in memory and go to the store at once, so that a small file is a single
     write, and no handle is held meanwhile.
@@ -100,7 +101,7 @@ class DataFileWriter:
 
     @property
     def size_bytes(self) -> int:
-        """Encoded bytes so far; the footer and any unfinished row group are not in it."""
+        """Encoded bytes so far, without the footer and an unfinished row group."""
         return int(self._sink.tell())
 
     def write(self, table: pa.Table) -> None:
@@ -146,10 +147,10 @@ class DataFileWriter:
         )
 
     def abort(self) -> None:
-        """Remove the file, so that nothing readable stays. Never raises."""
+        """Remove the file, so that no readable file stays. Never raises."""
         if self._output is not None:
             self._output.abort()
-        # a writer that is collected while open would write its footer into whatever is left of the sink
+        # a writer that is garbage-collected while open would write its footer into the sink
         self._writer.is_open = False
 
     def _not_stored(self, error: OSError) -> StorageError:

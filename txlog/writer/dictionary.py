@@ -1,8 +1,8 @@
-"""Which columns of a data file are worth a Parquet dictionary, judged by a sample of their rows.
+"""Which columns of a data file get a Parquet dictionary, decided on a sample of their rows.
 
-In: one row group's worth of rows. Out: the Parquet paths of the columns to encode with a dictionary. Where values
-repeat, a dictionary makes numbers less than half as large and quicker to write, and text a third as large at 1.0 to
-1.5 times the time; where they do not, hashing costs up to seven times the time and saves nothing (all measured).
+In: one row group's worth of rows. Out: the Parquet paths of the columns to encode with a dictionary. If values
+repeat, a dictionary makes numbers less than half as large and faster to write, and strings a third as large in 1.0 to
+1.5 times the time. If they do not, hashing takes up to seven times as long and saves nothing (all measured).
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from txlog.writer.convert import as_list_of_entries
 __all__ = ["DICTIONARY_PAGE_BYTES", "SAMPLE_ROWS_MIN", "dictionary_columns"]
 
 DICTIONARY_PAGE_BYTES = 8 << 20
-"""Past this a column chunk falls back to plain encoding. Parquet's usual 1 MiB is too small for large row groups."""
+"""Above this size, a column chunk falls back to plain encoding.
+
+Parquet's usual 1 MiB is too small for large row groups.
+"""
 
 SAMPLE_ROWS_MIN = 1_000
 """A dictionary saves next to nothing on fewer rows."""
@@ -27,11 +30,11 @@ _SLICE_ROWS = 2_500
 
 _TEXT_SHARE = 1 / 4
 _NUMBER_SHARE = 1 / 64
-"""The most distinct values, as a share of the rows, at which a dictionary pays."""
+"""The most distinct values, as a share of the rows, at which a dictionary saves space."""
 
 
 def dictionary_columns(rows: pa.Table) -> tuple[str, ...]:
-    """Parquet paths of the columns of ``rows`` that a dictionary pays for."""
+    """Parquet paths of the columns of ``rows`` that get a dictionary."""
     if rows.num_rows < SAMPLE_ROWS_MIN:
         return ()
     samples = _samples(rows)
@@ -76,7 +79,7 @@ def _pays(slices: list[pa.Array], num_rows: int) -> bool:
     is_text = pa.types.is_string(kind) or pa.types.is_binary(kind)
     overall = pc.count_distinct(pa.chunked_array(slices)).as_py()
     if overall > 0.9 * sampled:
-        return False  # nearly every value is another one: what the slices share is no longer of interest
+        return False  # nearly every value is distinct: shared values of the slices do not matter
     in_slices = sum(pc.count_distinct(values).as_py() for values in slices)
     distinct = _expected_distinct(sampled, in_slices, overall, num_rows)
     width = sum(values.nbytes for values in slices) / sampled
@@ -88,8 +91,8 @@ def _pays(slices: list[pa.Array], num_rows: int) -> bool:
 def _expected_distinct(sampled: int, in_slices: int, overall: int, num_rows: int) -> float:
     """How many distinct values ``num_rows`` rows are likely to have.
 
-    Where the slices share next to no values, each stretch of rows brings its own, and the number grows with the rows.
-    Else values are drawn from a pool whose size explains how many of them the sample met.
+    If the slices share almost no values, each range of rows has its own, and the number grows with the rows. Otherwise
+    values are drawn from a pool, whose size follows from the number of distinct values in the sample.
     """
     if overall > 0.9 * in_slices:
         return num_rows * overall / sampled

@@ -1,7 +1,7 @@
 """The threads that encode and publish data files: how many, in which order, and how much they may hold.
 
-In: jobs of a lane, each with the bytes it keeps alive. Out: the jobs of one lane run one after the other, in order;
-different lanes run at once. The first error stops everything and is raised by the next call.
+In: jobs of a lane, each with the bytes it keeps alive. Out: the jobs of one lane run one after the other, in
+order; different lanes run concurrently. The first error stops all jobs, and the next call raises it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TypeAlias
 __all__ = ["ENCODERS", "EncoderPool", "JobQueue"]
 
 ENCODERS = min(2, os.cpu_count() or 1)
-"""Row groups encoded at once, unless told otherwise: more would starve the thread that routes."""
+"""The default number of row groups encoded at once: more would starve the thread that routes."""
 
 _THREADS = 8
 """More than encoders, since publishing a file is mostly waiting for a disk or for a store."""
@@ -25,7 +25,7 @@ Job: TypeAlias = Callable[[], None]
 
 
 class JobQueue:
-    """The jobs of one lane that have not started, and whether a thread is at work on them."""
+    """The jobs of one lane that have not started, and whether a thread runs them."""
 
     __slots__ = ("is_busy", "jobs")
 

@@ -118,7 +118,7 @@ def _from_pieces(pieces: Iterator[Any]) -> DataStream:
 
 
 def _read(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    """The reader's batches. What its producer raises half-way names no txlog call, so it is told apart here."""
+    """The reader's batches. An exception of its producer names no txlog call, so it is recognized here."""
     while True:
         try:
             batch = reader.read_next_batch()
@@ -147,7 +147,10 @@ def _refuse_what_cannot_stream(data: Any) -> None:
     if type(data).__name__ == "DuckDBPyConnection":
         raise InvalidInputError("data is a duckdb connection: pass the relation that connection.sql(query) gives")
     if type(data).__module__.startswith("pyspark."):
-        raise InvalidInputError('data is a Spark DataFrame: use df.write.format("txlog").mode("append").save(uri)')
+        raise InvalidInputError(
+            'data is a Spark DataFrame: use df.write.format("txlog").mode("append").save(uri),'
+            " or txlog.spark.upsert and txlog.spark.merge, which take it as the source"
+        )
     if isinstance(data, Mapping):
         raise InvalidInputError("data is a dict: pass pyarrow.table(data)")
     if isinstance(data, str | bytes | bytearray | memoryview | os.PathLike):

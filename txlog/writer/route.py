@@ -1,7 +1,7 @@
 """Which partition each row belongs to: rows are grouped with array operations, never one by one.
 
 In: a conformed record batch. Out: for each partition in it one batch of its rows, in their order, without the
-partition columns. Two values are one partition exactly when their text in ``add.partitionValues`` is the same.
+partition columns. Two values belong to one partition exactly if their text in ``add.partitionValues`` is equal.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Router:
     def route(self, batch: pa.RecordBatch, data_columns: list[str]) -> Iterator[tuple[PartitionKey, pa.RecordBatch]]:
         """One (partition, rows) pair for each partition in ``batch``; rows keep their order and own their memory.
 
-        All rows are sorted by one take, then copied partition by partition: a take for each partition costs several
-        times as much where they are many, and mere slices would keep all rows alive. The batch itself is let go
-        before the copies are made. Raises InvalidInputError for a value that has no text.
+        All rows are sorted by one take, then copied partition by partition. A take for each partition would cost
+        several times as much if there are many, and slices without copies would keep all rows in memory. The batch
+        itself is released before the copies are made. Raises InvalidInputError for a value that has no text.
         """
         import numpy as np
 
@@ -63,7 +63,7 @@ class Router:
             yield self._checked(keys[code]), pa.concat_batches([rows.slice(start, counts[code]), nothing])
 
     def _codes(self, batch: pa.RecordBatch) -> tuple[Codes, list[PartitionKey]]:
-        """A code for each row, and the partition each code stands for."""
+        """A code for each row, and the partition of each code."""
         import numpy as np
 
         first, *others = self._columns
@@ -88,7 +88,7 @@ class Router:
 
 
 def _column_codes(values: pa.Array, field: Field) -> tuple[Codes, list[str | None]]:
-    """A code for each row of one column, and the text of each code. The last code stands for null."""
+    """A code for each row of one column, and the text of each code. The last code means null."""
     import numpy as np
 
     by_value = values.dictionary_encode()

@@ -1,7 +1,7 @@
 """`RowGuard`: the rows of a selective overwrite must lie inside the region that it replaces.
 
-In: batches in the table's schema, on their way into files. Out: nothing, or the refusal that names the columns and
-shows a row outside of it: that row would be added to a part of the table that the overwrite does not replace.
+In: batches in the table's schema, before they are written. Out: nothing, or an error that names the columns and shows a
+row outside of the region. Such a row would be added to a part of the table that the overwrite does not replace.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ _SHOWN_CHARACTERS_MAX = 200
 
 
 def false_or_unknown(predicate: Predicate, rows: pa.RecordBatch) -> pa.BooleanArray:
-    """Which rows a bound predicate does not keep: it is false there, or NULL. Raises InvalidInputError."""
+    """The rows for which a bound predicate is false or NULL. Raises InvalidInputError."""
     import pyarrow.compute as pc
 
     return pc.invert(pc.fill_null(predicate.evaluate(rows), False))
 
 
 class RowGuard:
-    """Lets rows pass for which ``predicate``, bound to the table's schema, is true."""
+    """Accepts rows for which ``predicate``, bound to the table's schema, is true."""
 
     def __init__(self, predicate: Predicate, table: str) -> None:
         self._predicate = predicate
         self._table = table
 
     def check(self, rows: pa.RecordBatch, first_row: int) -> None:
-        """Raises InvalidInputError where a row lies outside; ``first_row`` is the number of rows before these."""
+        """Raises InvalidInputError if a row is outside; ``first_row`` is the number of rows before these."""
         with TxlogError.located(self._table):
             outside = false_or_unknown(self._predicate, rows)
         at = outside.index(True).as_py()
@@ -40,8 +40,8 @@ class RowGuard:
         sample = rows.slice(at, 1).to_pylist()[0]
         values = ", ".join(f"{name} = {sample[name]!r}" for name in sorted(self._predicate.columns()))
         raise InvalidInputError(
-            f"the data has rows outside of what it replaces: they do not satisfy {self._predicate}. The first is row"
-            f" {first_row + at}, counting from 0, with {values[:_SHOWN_CHARACTERS_MAX]}. Nothing was written; remove"
-            " such rows from the data, or widen the predicate",
+            f"the data has rows outside of the part that it replaces: they do not satisfy {self._predicate}. The first"
+            f" is row {first_row + at}, counting from 0, with {values[:_SHOWN_CHARACTERS_MAX]}. Nothing was written;"
+            " remove such rows from the data, or widen the predicate",
             table=self._table,
         )

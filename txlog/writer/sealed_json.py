@@ -4,7 +4,7 @@ In: the kind ("committable", "manifest") and a value, or untrusted bytes. Out: t
 that checks every field, since a program that can write such bytes can write their checksum too.
 
 Formats. 1: only added files, and a mode, "append" or "overwrite". 2: also files that are removed or get another
-deletion vector, change data files, and a write intent in place of the mode. Both are read, 2 is written.
+deletion vector, change data files, and a write intent in place of the mode. txlog reads both and writes 2.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def to_bytes(kind: str, value: object) -> bytes:
 
 
 def from_bytes(kind: str, data: bytes, read: Callable[[Any, int], Value], *, if_damaged: str = "") -> Value:
-    """What ``read`` makes of the body and its format version.
+    """The result of ``read`` for the body and its format version.
 
-    Raises InvalidInputError where a byte was changed or lost (``if_damaged`` is what to do then) and
-    UnsupportedFeatureError where a newer txlog wrote it.
+    Raises InvalidInputError if a byte was changed or lost (``if_damaged`` says what to do then) and
+    UnsupportedFeatureError if a newer txlog wrote it.
     """
     if not isinstance(data, bytes | bytearray | memoryview):
         raise InvalidInputError(f"a {kind} must be bytes, not {type(data).__name__}")

@@ -1,7 +1,7 @@
 """The end of a task: its pending files are made durable, verified, and sealed into a `Committable`.
 
-In: what `TaskWriter.close` returned. Out: a committable whose every file is durable under its final name, with a
-footer that has the row count of the writer. The driver makes the commit.
+In: the result of `TaskWriter.close`. Out: a committable. Each of its files is durable under its final name, and its
+footer has the row count of the writer. The driver makes the commit.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class TaskCommitter:
         self._plan = plan
 
     def seal(self, task: TaskIdentity, pending: Sequence[PendingFile]) -> Committable:
-        """Make the names of ``pending`` durable, read every footer back, and put the files under one seal.
+        """Make the names of ``pending`` durable, read every footer back, and seal the files.
 
-        Raises StorageError (also where a footer is torn or counts other rows); nothing was committed by then.
+        Raises StorageError (also if a footer is torn or counts other rows); nothing is committed then.
         """
         if pending:
             self._files.make_durable([file.path for file in pending])

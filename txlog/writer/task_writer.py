@@ -2,12 +2,12 @@
 
     batch -> conform -> (gather, route by partition) -> lanes -> encoder threads -> files -> PendingFiles
 
-Rows wait in lanes, one a partition, until there is enough for a large row group or the budget asks for room; then the
-largest lanes go first. What waits, what is being routed and what the encoders hold never exceeds
-``plan.memory_budget_bytes`` by more than one batch of input; on top come Arrow's working space for the row groups
-being encoded (about their own size) and, for small files, their encoded bytes. Object stores gather parts of 8 MiB:
-where those of all open files come to another ``memory_budget_bytes``, the files unused for longest are finished, and
-what was sent but not yet acknowledged is at most 4 parts a file. Data that fits into one small write starts no thread.
+Rows wait in lanes, one for each partition, until they make a large row group or the budget needs space; then the
+largest lanes are written first. The rows that wait, are being routed or are held by the encoders never exceed
+``plan.memory_budget_bytes`` by more than one batch of input. In addition, Arrow needs working memory for the row groups
+being encoded (about their own size), and small files need their encoded bytes. Object stores gather parts of 8 MiB: if
+those of all open files reach another ``memory_budget_bytes``, the least recently used files are finished. At most 4
+parts of a file are sent and not yet acknowledged. Data that fits into one small write starts no thread.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ MIB = 1 << 20
 ROUTE_ROWS = 262_144
 """Rows sorted by partition at once: few enough for the caches, enough to make the copy of a partition cheap."""
 ROUTE_ROWS_A_PARTITION = 256
-"""Where partitions are many, rows are gathered until each has about as many, as far as the budget goes."""
+"""With many partitions, rows are gathered until each has about this many, if the budget allows it."""
 ROW_GROUP_ROWS = 1 << 20
 INLINE_BYTES = 4 * MIB
 INLINE_LANES = 3
-"""Up to this a task is written where it is called: threads would cost more than they save."""
+"""Up to this size, a task is written on the caller's thread: threads would cost more than they save."""
 
 
 class TaskWriter:
     """Writes the rows of one attempt of one task. Called by one thread; a context manager that aborts on errors.
 
     Nothing is readable in the table before a commit names the files that `close` returns. A killed task leaves
-    in-progress files (hidden, swept by vacuum) and files that were full already (pending, orphans for vacuum).
+    in-progress files (hidden) and full files (pending); both are orphans, which a vacuum removes.
 
     ``encoders``: row groups encoded at once. Without partitions it is also the number of files written in turns, so
-    that a task that has one core to itself writes one file and not two of half the size.
+    that a task with one core writes one file and not two of half the size.
     """
 
     def __init__(self, files: FileStore, plan: WritePlan, task: TaskIdentity, *, encoders: int = ENCODERS) -> None:
@@ -88,13 +88,13 @@ class TaskWriter:
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of rows held now: gathered, waiting in lanes, and in the hands of the encoders."""
+        """Bytes of rows held now: gathered, waiting in lanes, and held by the encoders."""
         return self._unrouted_bytes + self._waiting_bytes + (self._pool.held_bytes if self._pool else 0)
 
     def write(self, data: Any) -> None:
         """Take a record batch, or anything `open_data` takes, of any size.
 
-        Raises SchemaMismatchError, InvalidInputError, StorageError; the task is aborted by then.
+        Raises SchemaMismatchError, InvalidInputError, StorageError; the task is aborted then.
         """
         self._check_open()
         try:
@@ -108,9 +108,10 @@ class TaskWriter:
             raise
 
     def close(self) -> tuple[PendingFile, ...]:
-        """Write what waits and publish every file; the same answer when called again, () where no row came.
+        """Write all waiting rows and publish every file. Returns the same result when called again, () if there was no
+        row.
 
-        Raises StorageError; the task is aborted by then.
+        Raises StorageError; the task is aborted then.
         """
         if self._result is not None:
             return self._result
@@ -126,7 +127,7 @@ class TaskWriter:
         return self._result
 
     def abort(self) -> None:
-        """Remove everything this task wrote. Never raises; not to be called once a committer was given the files."""
+        """Remove everything this task wrote. Never raises. Must not be called after a committer was given the files."""
         self._is_aborted = True
         self._result = None
         if self._pool is not None:
@@ -147,7 +148,7 @@ class TaskWriter:
         elif self._result is None:
             self.abort()
 
-    # --- rows on their way into lanes -------------------------------------------------------------------------
+    # --- rows into lanes -------------------------------------------------------------------------
 
     def _check_open(self) -> None:
         if self._is_aborted or self._result is not None:
@@ -188,7 +189,7 @@ class TaskWriter:
         self.peak_pending_bytes = max(self.peak_pending_bytes, self.pending_bytes)
 
     def _route(self) -> None:
-        """Move what was gathered into the lanes of its partitions."""
+        """Move the gathered rows into the lanes of their partitions."""
         if self._router is None or not self._unrouted:
             return
         self._make_room(self._unrouted_bytes)
@@ -227,7 +228,7 @@ class TaskWriter:
             lane = self._lanes[turn] = PartitionWriter(self._layout, len(self._lanes), "", {})
         return lane
 
-    # --- lanes on their way into files ------------------------------------------------------------------------
+    # --- lanes into files ------------------------------------------------------------------------
 
     def _make_room(self, wanted_bytes: int) -> None:
         """Make ``wanted_bytes`` fit into the budget: flush the largest lanes, then wait for the encoders."""
@@ -244,7 +245,7 @@ class TaskWriter:
             self._pool.wait_below(max(0, budget - wanted_bytes - self._unrouted_bytes - self._waiting_bytes))
 
     def _flush(self, lane: PartitionWriter) -> None:
-        """Hand the rows that wait in ``lane`` to the encoders."""
+        """Pass the waiting rows of ``lane`` to the encoders."""
         pool = self._started_pool()
         self._mark_open(lane, pool)
         size_bytes = lane.waiting_bytes
@@ -254,7 +255,7 @@ class TaskWriter:
         pool.submit(lane.queue, job, size_bytes)
 
     def _mark_open(self, lane: PartitionWriter, pool: EncoderPool) -> None:
-        """``lane`` is about to have an open file. At the bounds, the files unused for longest are finished first."""
+        """``lane`` is about to have an open file. At the limits, the least recently used files are finished first."""
         is_new = lane not in self._open
         self._open.pop(lane, None)
         is_one_too_many = is_new and len(self._open) >= _files_at_once(self._plan.max_open_files)
@@ -312,7 +313,8 @@ class TaskWriter:
         return self._pool
 
     def _dictionary_for(self, table: pa.Table) -> tuple[str, ...]:
-        """Columns to encode with a dictionary: judged once a task, by the first table that is large enough."""
+        """The columns to encode with a dictionary, decided once for each task on the first table that is large
+        enough."""
         if table.num_rows < SAMPLE_ROWS_MIN:
             return ()
         if self._dictionary is None:
@@ -324,7 +326,9 @@ def _layout(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout
     configuration = tuple(sorted(plan.configuration.items()))
     return FileLayout(
         files=files,
-        file_format=_file_format(plan.schema, plan.partition_columns, configuration, plan.compression, plan.table),
+        file_format=_file_format(
+            plan.schema, plan.partition_columns, plan.hidden_columns, configuration, plan.compression, plan.table
+        ),
         target_file_size_bytes=plan.target_file_size_bytes,
         max_records_per_file=plan.max_records_per_file,
         names=FileNames.of(task, plan),
@@ -335,6 +339,7 @@ def _layout(files: FileStore, plan: WritePlan, task: TaskIdentity) -> FileLayout
 def _file_format(
     schema: Struct,
     partition_columns: tuple[str, ...],
+    hidden_columns: tuple[str, ...],
     configuration: tuple[tuple[str, str], ...],
     compression: str,
     table: str,
@@ -344,13 +349,14 @@ def _file_format(
     stored = Struct(tuple(field for field in schema.fields if fold_name(field.name) not in left_out))
     if not stored.fields:
         raise InvalidInputError("the table has only partition columns: add a column to store", table=table)
-    statistics = StatisticsPolicy.of(schema, TableProperties.of(dict(configuration)), partition_columns)
+    properties = TableProperties.of(dict(configuration))
+    statistics = StatisticsPolicy.of(schema, properties, (*partition_columns, *hidden_columns))
     written = file_schema(stored)
     return FileFormat(written, compression, statistics, statistics.leaves_in(written), stored.names, is_mapped(stored))
 
 
 def _files_at_once(wanted: int) -> int:
-    """``wanted`` open files, or fewer where the process may not have that many (a local one takes two handles)."""
+    """``wanted`` open files, or fewer if the process may not have that many (a local file takes two handles)."""
     try:
         import resource
     except ImportError:

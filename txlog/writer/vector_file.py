@@ -1,8 +1,8 @@
 """Files of deletion vectors, written beside the data files: durable before a commit may name them.
 
 In: a table's files and, for each data file, the positions of its deleted rows. Out: the descriptors for their ``add``
-actions. One file for all vectors of an attempt, rolled where it gets large; names are new each time, so that what a
-lost attempt wrote is never read and never overwritten: vacuum removes it.
+actions. One file for all vectors of an attempt, and more if it gets large. Names are new each time, so the files of
+a lost attempt are never read or overwritten; a vacuum removes them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ __all__ = ["write_vectors"]
 def write_vectors(
     files: FileStore, dead: Sequence[NDArray[np.uint64]], *, random_prefix_length: int = 0
 ) -> tuple[list[DeletionVectorDescriptor], int]:
-    """Write one vector for each element of ``dead``; their descriptors in the same order, and the bytes written.
+    """Write one vector for each element of ``dead``; returns their descriptors in the same order, and the bytes
+    written.
 
     ``random_prefix_length`` > 0 puts the files below random directories (``delta.randomizeFilePrefixes``).
     Raises ``StorageError``; nothing names the files by then.

@@ -1,4 +1,4 @@
-"""`WriteIntent`: what a write means for the rows that are in the table before it.
+"""`WriteIntent`: what a write does with the existing rows of the table.
 
 In: the caller's mode and predicate. Out: plain data that travels in a job, a sealed manifest and JSON. The rows that a
 write depends on (its read set) follow from the intent: see ``log/proposal_builder``.
@@ -20,7 +20,7 @@ single rows (delete, update, merge)."""
 class WriteIntent:
     """The kind of a write; ``where`` is the predicate of an "overwrite_where", as SQL.
 
-    Only a write of kind "append" leaves what is in the table alone, and depends on none of it.
+    Only a write of kind "append" leaves existing rows alone, and does not depend on them.
     """
 
     kind: IntentKind
@@ -52,7 +52,7 @@ OVERWRITE_PARTITIONS = WriteIntent("overwrite_partitions")
 
 
 def read_intent(value: Any) -> WriteIntent:
-    """An intent out of its JSON object. Raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
+    """An intent from its JSON object. Raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
     where = value["where"]
     if where is not None and type(where) is not str:
         raise ValueError(f"the predicate of a write intent must be a string, is {where!r}")

@@ -1,8 +1,8 @@
 """One write, planned: plain data that travels from the driver to its tasks and back to the one commit.
 
-In: what `planning.plan_write` found out about the table. Out: the ``WritePlan`` and ``TaskIdentity`` of each
-task, and what the `GlobalCommitter` puts into the commit beside the files. Imports nothing that can reach the log,
-since it is unpickled on executors.
+In: the result of ``write_planning.plan_write``. Out: the ``WritePlan`` and ``TaskIdentity`` of each task, and what the
+`GlobalCommitter` commits beside the files. This module imports nothing that can reach the log, since jobs are unpickled
+on executors.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ __all__ = ["WriteJob"]
 class WriteJob:
     """A planned write of one checkpoint (or of one batch without an application).
 
-    ``intent`` says what becomes of the rows that are in the table. ``read_version`` is the version it was planned on,
-    -1 where it creates the table; ``base_metadata`` and ``base_protocol`` are that version's. ``new_metadata`` and
-    ``new_protocol`` are set by the same commit where the write creates the table or changes its schema, as
-    ``schema_mode`` ("strict", "merge", "overwrite") allows; with ``must_create`` a table that exists by then is an
-    error.
+    ``intent`` says what happens to existing rows. ``read_version`` is the version on which it was planned, -1 if it
+    creates the table; ``base_metadata`` and ``base_protocol`` are those of that version. ``new_metadata`` and
+    ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
+    ("strict", "merge", "overwrite") allows. With ``must_create``, a table that exists by then is an error.
+    ``rows_of_version`` is the version from which the caller made the rows of a selective overwrite, if known, and
+    ``unseen_versions`` are the versions of others after it, up to ``read_version``.
     """
 
     job_id: str
@@ -42,6 +43,8 @@ class WriteJob:
     isolation: str | None = None
     schema_mode: str = "strict"
     must_create: bool = False
+    rows_of_version: int | None = None
+    unseen_versions: tuple[int, ...] = ()
 
     @property
     def creates_table(self) -> bool:

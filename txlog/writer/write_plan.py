@@ -1,7 +1,7 @@
 """The instructions of a task: `WritePlan` and `TaskIdentity`, plain data that pickles to an executor.
 
 In: the table's metadata and the caller's options. Out: every decision about data files that does not depend on the
-rows. Sizes are bytes; file names are made here, so that the files of one task can be told apart by listing.
+rows. Sizes are bytes; file names are made here, so that a listing shows which files belong to one task.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class TaskIdentity:
     """Which attempt of which task of which job writes, and for which checkpoint of which application.
 
     ``job_id`` is a string that identifies the job (a uuid); it becomes part of the file names. ``app_id`` and
-    ``checkpoint_id`` travel to the committable only: two applications never share a name by sharing an id.
+    ``checkpoint_id`` are only for the committable: file names do not contain them.
     """
 
     job_id: str
@@ -42,10 +42,10 @@ class TaskIdentity:
     app_id: str | None = None
     checkpoint_id: int | None = None
 
-    def file_name_prefix(self) -> str:
-        """What the names of all files of this attempt begin with."""
+    def file_name_prefix(self, kind: str = "part") -> str:
+        """The prefix of the names of all files of this attempt."""
         job = _NOT_IN_NAMES.sub("-", self.job_id)[:48].strip("-") or "job"
-        return f"part-{self.task_id:05d}-{job}-{self.attempt}"
+        return f"{kind}-{self.task_id:05d}-{job}-{self.attempt}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +55,21 @@ class FileNames:
     prefix: str
     suffix: str
     random_prefix_length: int = 0
+    folder: str = ""
 
     @classmethod
     def of(cls, task: TaskIdentity, plan: WritePlan) -> FileNames:
         suffix = {"none": "", "gzip": ".gz"}.get(plan.compression, f".{plan.compression}")
         unique = ambient.uuid4().replace("-", "")[:16]
-        return cls(f"{task.file_name_prefix()}-{unique}", f"{suffix}.parquet", plan.random_prefix_length)
+        prefix = task.file_name_prefix("cdc" if plan.folder else "part")
+        return cls(f"{prefix}-{unique}", f"{suffix}.parquet", plan.random_prefix_length, plan.folder)
 
     def path(self, directory: str, ordinal: int, number: int) -> str:
         """The ``number``-th file of the ``ordinal``-th partition, whose directory is given."""
         if self.random_prefix_length:
             directory = ambient.uuid4().replace("-", "")[: self.random_prefix_length]
         name = f"{self.prefix}-{ordinal:05d}-{number:03d}{self.suffix}"
-        return f"{directory}/{name}" if directory else name
+        return "/".join(part for part in (self.folder, directory, name) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +77,10 @@ class WritePlan:
     """How the tasks of one write lay out their files.
 
     ``memory_budget_bytes`` bounds the rows a task holds (see ``task_writer``), ``max_open_files`` the data files it
-    has open at once. ``random_prefix_length`` > 0 puts files below random directories in place of partition ones.
-    ``rows_where``, bound to the schema, must be true for every row; None takes any row.
+    has open at once. ``random_prefix_length`` > 0 puts files below random directories instead of partition directories.
+    ``rows_where``, bound to the schema, must be true for every row; None takes any row. ``hidden_columns`` are columns
+    of ``schema`` that the table does not have: files have them, statistics do not. ``folder`` is the one
+    that change files are below; data files have none.
     """
 
     table: str
@@ -92,6 +96,8 @@ class WritePlan:
     max_open_files: int = MAX_OPEN_FILES
     random_prefix_length: int = 0
     rows_where: Predicate | None = None
+    hidden_columns: tuple[str, ...] = ()
+    folder: str = ""
 
     @classmethod
     def of(
@@ -107,9 +113,9 @@ class WritePlan:
         memory_budget_bytes: int | None = None,
         max_open_files: int | None = None,
     ) -> WritePlan:
-        """The plan for a table with this metadata; what is None is taken from its properties, else a default.
+        """The plan for a table with this metadata; options that are None come from its properties, or have a default.
 
-        ``schema`` is the parsed ``metadata.schema_string``, where the caller has it. Zero ``max_records_per_file``
+        ``schema`` is the parsed ``metadata.schema_string``, if the caller has it. Zero ``max_records_per_file``
         means no bound, as in Spark. Raises InvalidInputError, UnsupportedFeatureError.
         """
         properties = TableProperties.of(metadata.configuration)
@@ -131,7 +137,7 @@ class WritePlan:
         )
 
     def at(self, read_version: int) -> WritePlan:
-        """The same plan for another version of the table; `dataclasses.replace` takes four times as long over it."""
+        """The same plan for another version of the table; `dataclasses.replace` would take four times as long."""
         return WritePlan(
             self.table,
             self.table_id,
@@ -146,11 +152,13 @@ class WritePlan:
             self.max_open_files,
             self.random_prefix_length,
             self.rows_where,
+            self.hidden_columns,
+            self.folder,
         )
 
     @property
     def physical_partition_columns(self) -> tuple[str, ...]:
-        """The partition columns by the names that ``add.partitionValues`` has for them."""
+        """The partition columns, by their names in ``add.partitionValues``."""
         return physical_names(self.schema, self.partition_columns)
 
     @property
@@ -173,7 +181,7 @@ _CODECS = {
 
 
 def _codec_of_table(properties: TableProperties, configuration: Mapping[str, str]) -> str:
-    """PROTOCOL.md recommends zstd where the table names none; Spark writes snappy then, which is faster to write."""
+    """The default codec. PROTOCOL.md recommends zstd, but Spark uses snappy, which is faster to write."""
     key = "delta.parquet.compression.codec"
     is_set = key in configuration and key not in properties.unreadable
     return properties.parquet_compression_codec if is_set else "snappy"
@@ -187,13 +195,13 @@ def _codec(name: str) -> str:
 
 
 def _target_file_size(asked_bytes: int | None, properties: TableProperties) -> int:
-    """What the caller asked for, else the table's property, else the default."""
+    """The caller's option, else the table's property, else the default."""
     asked = _at_least_one("target_file_size_bytes", asked_bytes)
     return asked or properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES
 
 
 def _random_prefix_length(properties: TableProperties, schema: Struct) -> int:
-    """Where columns are mapped a directory would be called by a name that means nothing; Spark has random ones too."""
+    """Mapped columns have meaningless names, so files go into random directories, as in Spark."""
     return properties.random_prefix_length if properties.randomize_file_prefixes or is_mapped(schema) else 0
 
 

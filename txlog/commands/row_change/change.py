@@ -13,17 +13,22 @@ holds for the ``add`` that carries them, not for its path: statistics beside a v
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from txlog.commands.row_change.change_files import ChangeFiles, RowChanges
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, RowOperation, Touched
+from txlog.commands.row_change.operation import Hits, RemembersFiles, RowOperation, Touched
 from txlog.commands.row_change.options import RowOptions
+from txlog.commands.row_change.positions import are_among
 from txlog.commands.row_change.rewrite import FileRewriter
+from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
+from txlog.commit.outcome import raise_conflict
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.log.files import add_files_of
+from txlog.errors import ConflictReason
+from txlog.log.files import add_files_of, live_rows
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -33,17 +38,19 @@ from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
 from txlog.util import ambient
 from txlog.util.parallel import parallel_map
+from txlog.writer.committable import PendingFile
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["RowChange"]
+__all__ = ["RowChange", "file_keys"]
 
 _LOOK_UPS_AT_ONCE = 2
 _BYTES_PER_S = 200e6  # a first guess of how fast files are looked into
 _FILE_S = 0.002  # what a touched file costs besides: its vector read and written
+_VECTOR_S = 0.0005  # what reading a vector costs that took the place of a known one
 _CLOSE_S = 0.005  # what every execution costs
 
 
@@ -59,7 +66,11 @@ class _Rate:
 
 
 class RowChange:
-    """A `Plan`. ``with_vectors``: rows go by deletion vectors, else their files are written again."""
+    """A `Plan`. ``with_vectors``: rows go by deletion vectors, else their files are written again.
+
+    ``definition`` is what the change makes of the table besides, for which ``operation`` is bound: more columns.
+    ``change_files`` is told what happens to rows, where the table's change data feed is on.
+    """
 
     def __init__(
         self,
@@ -70,11 +81,18 @@ class RowChange:
         unsent: UnsentFiles,
         *,
         with_vectors: bool,
+        definition: Definition | None = None,
+        change_files: ChangeFiles | None = None,
     ) -> None:
         self._open_table = open_table
+        self._change_files = change_files
         self._operation = operation
         self._options = options
         self._txn_id = ambient.uuid4()
+        self._planned_on = self._bound_to = state.metadata
+        self._definition = definition
+        if definition is not None:
+            state = state.defined_as(definition.metadata, definition.protocol)
         self._rows = FileRows(open_table.store, state)
         self._with_vectors = with_vectors
         self._rewriter = FileRewriter(open_table, state, operation, self._rows, unsent, with_vectors=with_vectors)
@@ -85,6 +103,13 @@ class RowChange:
         self._num_rows: dict[str, int] = {}
         self._rate = _Rate()
         self._metrics = WriteMetrics()
+        self._live_keys: set[FileKey] = set()
+        self.removed: list[AddFile] = []
+        """The live files that `apply` took out last, those that were copied in part among them."""
+        self.new_files: list[PendingFile] = []
+        """The files that `apply` added last."""
+        self.dead_fractions: Mapping[str, float] = {}
+        """The part of the rows of each file that `apply` marked last that is dead, by path."""
         self._live_files: pa.Table | None = None  # held, so that a newer version's list costs only what is new
 
     @property
@@ -98,7 +123,12 @@ class RowChange:
         if options.app_id is not None and options.checkpoint_id is not None:
             builder.set_transaction(options.app_id, options.checkpoint_id)
         files = self._files_of(state)
+        self._follow(state, builder)
+        if self._change_files is not None:
+            self._change_files.begin()
         self._metrics = self.apply(state, builder, files)
+        if self._change_files is not None:
+            self._metrics = replace(self._metrics, change_files=self._change_files.finish(builder))
         is_serial = options.is_reexecuted or options.read_version is not None
         if options.is_reexecuted:
             builder.read_table()
@@ -114,7 +144,20 @@ class RowChange:
             user_metadata=options.user_metadata,
             fingerprint=options.fingerprint,
             is_reexecutable=options.is_reexecuted,
+            is_tied_to_version=options.read_version is not None,
         )
+
+    def _follow(self, state: TableState, builder: ProposalBuilder) -> None:
+        """Write by this version's properties; a change that brings a definition with it knows those it was made on."""
+        if self._definition is not None:
+            if state.metadata != self._planned_on:
+                detail = "or an earlier commit changed the table's schema, partitioning or properties"
+                reason = ConflictReason("MetadataChangedError", state.version, "unknown", detail)
+                raise_conflict((reason,), self._open_table.uri)
+            builder.define(self._definition.metadata, self._definition.protocol)
+        elif state.metadata is not self._bound_to:
+            self._rewriter.bind(state)
+            self._bound_to = state.metadata
 
     def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:
         """Put the change of these live files into ``builder``; what it does."""
@@ -126,7 +169,14 @@ class RowChange:
             changed = self._rewriter.change(touched, is_written)
         finally:
             self._rewriter.join_source()
-        builder.remove(*whole, *changed.removed)
+        if self._change_files is not None:
+            going = [each for each in touched if len(each.replaced)]
+            marked = [(add, vector) for add, vector, _ in changed.marked]
+            done = RowChanges(self._operation, self._rows, going, is_written, marked, changed.new_files)
+            self._change_files.collect(done, builder)
+        self.removed, self.new_files = [*whole, *changed.removed], changed.new_files
+        self.dead_fractions = changed.dead_fractions
+        builder.remove(*self.removed)
         for add, vector, stats in changed.marked:
             builder.replace_vector(add, vector, stats=stats)
         builder.add(*(file.to_add() for file in changed.new_files))
@@ -135,18 +185,21 @@ class RowChange:
             rows=inserted + updated,
             files=len(changed.new_files),
             bytes=sum(file.size_bytes for file in changed.new_files) + changed.vector_bytes,
-            files_removed=len(whole) + len(changed.removed),
+            files_removed=len(self.removed),
             rows_inserted=inserted,
             rows_updated=updated,
-            rows_deleted=deleted + sum(map(_live_rows, whole)),
+            rows_deleted=deleted + sum(map(live_rows, whole)),
             rows_copied=changed.rows_copied,
             vectors=len(changed.marked),
-            dead_fraction=changed.dead_fraction,
+            dead_fraction=max(changed.dead_fractions.values(), default=0.0),
         )
 
-    def would_do(self, state: TableState) -> WriteMetrics:
-        """What `execute` would do to the rows and files of this version, found out without writing anything."""
-        whole, touched = self._matches(state, self._files_of(state))
+    def would_do(self, state: TableState, files: pa.Table | None = None) -> WriteMetrics:
+        """What `apply` would do to the rows and files of this version, found out without writing anything.
+
+        ``files`` are all live files that may hold a match; None: every live file.
+        """
+        whole, touched = self._matches(state, self._files_of(state) if files is None else files)
         inserted, updated, deleted = self._operation.counts(touched, self._operation.inserted(touched))
         changed = [each for each in touched if len(each.replaced)]
         left = [each.num_rows - len(each.dead) - len(each.replaced) for each in changed]
@@ -156,26 +209,35 @@ class RowChange:
             files_removed=len(whole) + len(changed) - marked,
             rows_inserted=inserted,
             rows_updated=updated,
-            rows_deleted=deleted + sum(map(_live_rows, whole)),
+            rows_deleted=deleted + sum(map(live_rows, whole)),
             rows_copied=0 if self._with_vectors else sum(left),
             vectors=marked,
         )
 
     def declare_reads(self, builder: ProposalBuilder, files: pa.Table) -> None:
         """After `apply`: say what of these files the change depends on, for one that is not executed again."""
-        self._operation.declare_reads(builder, [key[0] for key in _keys(files) if key not in self._excluded])
+        self._operation.declare_reads(builder, [key[0] for key in file_keys(files) if key not in self._excluded])
 
     def remaining_work_s(self, state: TableState) -> float:
-        new = self._new_files(self._files_of(state))
+        files = self._files_of(state)
+        new = self._new_files(files)
         sizes = sum(add.size for add in new if add.path not in self._hits)
-        return _CLOSE_S + self._rate.seconds_for(sizes) + _FILE_S * len(new) + self._rewriter.repeated_work_s
+        changed = sum(self._has_unread_vector(key) for key in file_keys(files))
+        repeated_s = self._rewriter.repeated_work_s + (self._change_files.seconds if self._change_files else 0.0)
+        known_s = _FILE_S * len(new) + _VECTOR_S * changed + repeated_s
+        return _CLOSE_S + self._rate.seconds_for(sizes) + known_s
+
+    def _has_unread_vector(self, key: FileKey) -> bool:
+        """Whether a file that was looked into got another vector since, and has rows that match."""
+        hits = None if key[1] is None or key in self._dead else self._hits.get(key[0])
+        return hits is not None and len(hits.positions) > 0
 
     # --- which rows -----------------------------------------------------------------------------------------
 
     def _matches(self, state: TableState, files: pa.Table) -> tuple[list[AddFile], list[Touched]]:
         """Of the live files those that go as they are, and those with live rows that match."""
         self._look_into(self._new_files(files))
-        keys = _keys(files)
+        keys = file_keys(files)
         found = [
             row
             for row, key in enumerate(keys)
@@ -196,7 +258,7 @@ class RowChange:
         """Files that may hold a match and were not judged yet; those that cannot are remembered as excluded."""
         import numpy as np
 
-        keys = _keys(files)
+        keys = file_keys(files)
         unknown = [
             row
             for row, key in enumerate(keys)
@@ -205,10 +267,37 @@ class RowChange:
         if not unknown:
             return []
         rows = files.take(unknown) if len(unknown) < files.num_rows else files
+        recalled = self._recalled(rows, are_all_live=rows is files and self._options.read_version is None)
+        if recalled:
+            unknown = [row for row in unknown if keys[row][0] not in recalled]
+            if not unknown:
+                return []
+            rows = files.take(unknown)
         is_candidate = self._operation.candidates(rows)
         self._excluded.update(keys[unknown[at]] for at in np.flatnonzero(~is_candidate).tolist())
         wanted = np.flatnonzero(is_candidate)
         return add_files_of(rows.take(wanted)) if len(wanted) else []
+
+    def _recalled(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
+        """The hits in files that are known, now also ours."""
+        if not isinstance(self._operation, RemembersFiles):
+            return {}
+        found = self._operation.recall(files, are_all_live=are_all_live)
+        self._hits.update(found)
+        return found
+
+    def remember(self) -> None:
+        """Let later changes of the handle know what this one, which is committed, has found out and written."""
+        if not isinstance(self._operation, RemembersFiles) or self._live_files is None:
+            return
+        if self._rewriter.source_files is not None:
+            is_written, files = self._rewriter.source_files
+            self._operation.keep_written(files, is_written)
+        cache, written = self._open_table.key_cache, self._rewriter.vectors
+        found = {**cache.vectors, **self._dead}
+        vectors = {key: found[key] for key in found.keys() & self._live_keys if key not in written}
+        vectors |= {(key[0], descriptor.unique_id): dead for key, (dead, descriptor) in written.items()}
+        cache.hold(self._live_files, vectors)
 
     def _look_into(self, adds: Sequence[AddFile]) -> None:
         to_read = []
@@ -227,6 +316,8 @@ class RowChange:
             self._hits[add.path] = hits
             if self._options.on_progress is not None:
                 self._options.on_progress(done, len(to_read))
+        if isinstance(self._operation, RemembersFiles):
+            self._operation.keep()
         self._rate.size_bytes += sum(add.size for add in to_read)
         self._rate.seconds += ambient.monotonic_s() - started_s
 
@@ -234,11 +325,9 @@ class RowChange:
         return add, self._operation.look_up(self._rows, add)
 
     def _touched(self, add: AddFile, vectors: DeletionVectorReader) -> Touched:
-        import numpy as np
-
         hits, num_rows = self._hits[add.path], self._count(add)
         dead = self._dead_rows(add, num_rows, vectors)
-        live = ~np.isin(hits.positions, dead, assume_unique=True)
+        live = ~are_among(hits.positions, dead)
         replaced = hits.positions[live if hits.is_replaced is None else live & hits.is_replaced]
         is_doubtful = len(hits.positions) > 0 and hits.positions[-1] >= num_rows
         if is_doubtful or len(dead) + len(replaced) >= num_rows:
@@ -253,7 +342,10 @@ class RowChange:
             return np.empty(0, np.uint64)
         found = self._dead.get(add.key)
         if found is None:
-            found = self._dead[add.key] = vectors.dead_rows(add.deletion_vector, num_rows)
+            found = self._open_table.key_cache.vectors.get(add.key)
+            if found is None:
+                found = vectors.dead_rows(add.deletion_vector, num_rows)
+            self._dead[add.key] = found
         return found
 
     def _count(self, add: AddFile) -> int:
@@ -266,6 +358,7 @@ class RowChange:
 
     def _forget(self, live: set[FileKey]) -> None:
         """What tells of vectors that are no longer live; a file may come back (RESTORE), and is looked at again."""
+        self._live_keys = live
         self._dead = {key: dead for key, dead in self._dead.items() if key in live}
         paths = {path for path, _ in live}
         self._hits = {path: hits for path, hits in self._hits.items() if path in paths}
@@ -273,7 +366,8 @@ class RowChange:
         self._whole &= live
 
 
-def _keys(files: pa.Table) -> list[FileKey]:
+def file_keys(files: pa.Table) -> list[FileKey]:
+    """The keys of live files, as the log knows them: path and unique id of the deletion vector."""
     vectors = files.column("deletionVector")
     paths = files.column("path").to_pylist()
     if vectors.null_count == len(vectors):
@@ -286,9 +380,3 @@ def _vector_id(vector: dict[str, object] | None) -> str | None:
         return None
     base = f"{vector['storageType']}{vector['pathOrInlineDv']}"
     return base if vector["offset"] is None else f"{base}@{vector['offset']}"
-
-
-def _live_rows(add: AddFile) -> int:
-    """How many rows go with a file, as far as the log counts them."""
-    dead = add.deletion_vector.cardinality if add.deletion_vector else 0
-    return max(0, (num_records(add.stats) or 0) - dead)

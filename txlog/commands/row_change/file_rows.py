@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.commands.row_change.row_ids import RowIds
 from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.paths import path_below, resolve_data_path
-from txlog.protocol.schema import Field
+from txlog.protocol.schema import Field, to_arrow
 from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableStore
 
@@ -53,7 +54,9 @@ class FileRows:
     def __init__(self, store: TableStore, state: TableState) -> None:
         self._store = store
         self._state = state
-        self._everything = self.reader(state.schema.fields)
+        self.ids = RowIds.of(state)
+        """Where files keep the ids of rows; None where the table does not promise stable ones."""
+        self._everything = self.reader((*state.schema.fields, *(self.ids.fields if self.ids is not None else ())))
 
     def reader(self, fields: tuple[Field, ...], predicate: Predicate | None = None) -> FileReader:
         """Reads these columns, of the rows for which ``predicate`` is true."""
@@ -74,8 +77,25 @@ class FileRows:
         return FileReader(self._store, selection)
 
     def live(self, add: AddFile) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """All columns of the rows that are not dead."""
-        return self._everything.batches(add, with_dead_rows=False)
+        """All columns of the rows that are not dead; where the table tracks rows, their ids and commit versions too, as
+        a file has them that takes the rows over."""
+        for positions, batch in self._everything.batches(add, with_dead_rows=False):
+            yield positions, batch if self.ids is None else self.ids.taken_over(add, positions, batch)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns of `live`."""
+        schema = to_arrow(self._state.schema)
+        return schema if self.ids is None else self.ids.schema(schema)
+
+    def ids_at(self, add: AddFile, positions: NDArray[np.uint64]) -> pa.Array:
+        """The ids of the rows at ``positions``, which ascend, of a table that tracks rows."""
+        assert self.ids is not None
+        found = [
+            self.ids.ids(add, here.astype("int64"), batch.column(0))
+            for here, batch in self.at(add, positions, self.ids.fields[:1])
+        ]
+        return pa.concat_arrays(found) if found else pa.array([], pa.int64())
 
     def at(
         self, add: AddFile, positions: NDArray[np.uint64], fields: tuple[Field, ...]
@@ -95,21 +115,28 @@ class FileRows:
 
     def row_group_sizes(self, add: AddFile) -> list[int]:
         """How many rows each row group has, by the file's footer. Raises as `FileReader.batches`."""
+        metadata = self._footer(add)
+        return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+
+    def arrow_schema(self, add: AddFile) -> pa.Schema:
+        """The columns that a file has, by its footer. Raises as `FileReader.batches`."""
+        return self._footer(add).schema.to_arrow_schema()
+
+    def count(self, add: AddFile) -> int:
+        """All rows of a file, dead ones included."""
+        return sum(self.row_group_sizes(add))
+
+    def _footer(self, add: AddFile) -> Any:
         import pyarrow.parquet as pq
 
         at: dict[str, Any] = {"table": self._store.uri, "version": self._state.version, "path": add.path}
         try:
             with self._store.files.open(_below_root(self._store.uri, add.path)) as source:
-                metadata = pq.read_metadata(source)
-                return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+                return pq.read_metadata(source)
         except (FileNotFoundError, NotFoundError) as error:
             raise NotFoundError("the log names a data file that is gone: vacuumed, or removed by hand", **at) from error
         except (pa.ArrowException, OSError) as error:
             raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
-
-    def count(self, add: AddFile) -> int:
-        """All rows of a file, dead ones included."""
-        return sum(self.row_group_sizes(add))
 
 
 def _below_root(uri: str, log_path: str) -> str:

@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import AddFile
 from txlog.protocol.schema import Field
 from txlog.result import WriteMetrics
+from txlog.writer.committable import PendingFile
 
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["Hits", "RowOperation", "Touched"]
+__all__ = ["Hits", "RemembersFiles", "RowOperation", "Touched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,11 @@ class RowOperation(Protocol):
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
         """The matching rows of one file."""
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
         """The new versions of these rows, which are replaced, in the table's columns; none of a row that is deleted.
 
-        ``rows`` has `image_fields`, and is None where that is empty.
+        With them the places in ``hits`` of the rows that they are versions of; None where they are those of all, in
+        order. ``rows`` has `image_fields`, and is None where that is empty.
         """
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
@@ -116,8 +118,29 @@ class RowOperation(Protocol):
     def writes_every_source_row(self) -> bool:
         """Whether each row of the source is written whatever it matches, so that nobody need wait for the look-up."""
 
+    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+        """For the change data feed: which of the ``replaced`` rows of each file come back changed, and which rows of
+        the source these are then. The other rows are deleted, or inserted."""
+
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Those rows of the source, in the table's columns."""
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         """How many rows that inserts, updates and deletes; what goes with whole files is counted apart."""
+
+
+@runtime_checkable
+class RemembersFiles(Protocol):
+    """A `RowOperation` that knows files which earlier changes of the same handle looked into or wrote."""
+
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
+        """The matching rows of those of ``files`` that are known, by path, found without reading anything.
+
+        ``are_all_live``: no other file is live on the newest version.
+        """
+
+    def keep(self) -> None:
+        """Let later changes know the files that were looked into since the last call."""
+
+    def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
+        """Let later changes know these files, which have the rows of the source that are marked, in order."""

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from txlog.commands.write_planning import check_identity
-from txlog.errors import InvalidInputError, UnsupportedFeatureError
+from txlog.commands.write_options import check_identity
+from txlog.errors import InvalidInputError
 from txlog.log.proposal import check_text
 from txlog.log.state import TableState
 from txlog.util.arguments import described, whole_number
@@ -66,19 +66,12 @@ class RowOptions:
 
 
 def check_changeable(state: TableState, what: str) -> None:
-    """Raises ``InvalidInputError`` for an append-only table, ``UnsupportedFeatureError`` for one whose rows this
-    release does not change."""
+    """Raises ``InvalidInputError`` for an append-only table."""
     properties = state.properties
     if properties.append_only:
         raise InvalidInputError(
             f"the table is append-only (delta.appendOnly): {what} would change rows. Append to it, or unset the"
             ' property first, by table.unset_properties(["delta.appendOnly"])'
-        )
-    if properties.enable_change_data_feed:
-        raise UnsupportedFeatureError(
-            f"the table has its change data feed on (delta.enableChangeDataFeed), and this release does not write the"
-            f" changes of {what}: unset the property, or use Spark's Delta in turns with other writers",
-            features=("changeDataFeed",),
         )
 
 
@@ -95,14 +88,3 @@ def uses_vectors(state: TableState, options: RowOptions) -> bool:
             ' table.set_properties({"delta.enableDeletionVectors": "true"}), or leave mode out'
         )
     return is_enabled and options.mode != "copy-on-write"
-
-
-def check_keeps_row_ids(state: TableState, what: str, *, with_vectors: bool, replaces_rows: bool) -> None:
-    """Raises ``UnsupportedFeatureError`` where rows that are written again would lose the ids the table promises."""
-    if state.properties.enable_row_tracking and (replaces_rows or not with_vectors):
-        raise UnsupportedFeatureError(
-            f"the table tracks rows (delta.enableRowTracking), and this release does not keep the row ids of rows that"
-            f" {what} writes again"
-            + ("" if replaces_rows or with_vectors else "; with delta.enableDeletionVectors none are written again"),
-            features=("rowTracking",),
-        )

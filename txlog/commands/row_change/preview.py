@@ -58,7 +58,7 @@ def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str 
 
     def bound(state: TableState) -> RowOperation:
         now = ambient.now()
-        return UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now), state)
+        return UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now=now), state)
 
     return _preview(open_table, "an update", bound)
 

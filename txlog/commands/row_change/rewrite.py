@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import RowOperation, Touched
+from txlog.commands.row_change.positions import union
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey
 from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.schema import to_arrow
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.util import ambient
 from txlog.writer.committable import PendingFile
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Changed", "FileRewriter"]
 
 _ONE_FILE_BYTES = 1 << 62
+_NO_ID = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ class Changed:
     new_files: list[PendingFile]
     vector_bytes: int = 0
     rows_copied: int = 0
-    dead_fraction: float = 0.0
+    dead_fractions: Mapping[str, float] = field(default_factory=dict)
+    """The part of the rows of each marked file that is dead, by path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class _Written:
     vectors: dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]] = field(default_factory=dict)
     copies: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
     images: list[_Images] = field(default_factory=list)
-    source: tuple[NDArray[np.bool_], tuple[PendingFile, ...]] | None = None
+    source: tuple[NDArray[np.bool_], NDArray[np.int64] | None, tuple[PendingFile, ...]] | None = None
     seconds: float = 0.0
 
 
@@ -93,12 +95,29 @@ class FileRewriter:
         self._operation = operation
         self._rows = rows
         self._with_vectors = with_vectors
-        self._schema = to_arrow(state.schema)
-        self._plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
+        self._schema = rows.schema
+        self._table = open_table.uri
+        self.bind(state)
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
         self._written = _Written()
         self._source_on_its_way: Future[tuple[PendingFile, ...]] | None = None
+
+    @property
+    def source_files(self) -> tuple[NDArray[np.bool_], tuple[PendingFile, ...]] | None:
+        """The rows of the source that were written last, and their files, in order; None before there are any."""
+        found = self._written.source
+        return None if found is None else (found[0], found[2])
+
+    @property
+    def vectors(self) -> dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]]:
+        """The vectors that were written last, by the file and vector that each takes the place of."""
+        return self._written.vectors
+
+    def bind(self, state: TableState) -> None:
+        """Write by the properties of this version from now on, whose schema is the same."""
+        plan = WritePlan.of(state.metadata, table=self._table, read_version=state.version, schema=state.schema)
+        self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
 
     @property
     def repeated_work_s(self) -> float:
@@ -108,15 +127,16 @@ class FileRewriter:
     def begin_source(self, num_rows: int) -> None:
         """Begin to write every row of the source while files are looked into, unless that was done before.
 
+        Where the table tracks rows, nothing is begun: rows that take the place of others get the ids of those.
         `join_source` or `change` has to follow, whatever is raised meanwhile.
         """
-        if self._written.source is not None or self._source_on_its_way is not None:
+        if self._written.source is not None or self._source_on_its_way is not None or self._rows.ids is not None:
             return
         import numpy as np
 
         pool = ThreadPoolExecutor(1, thread_name_prefix="txlog-source")
         context = contextvars.copy_context()
-        self._source_on_its_way = pool.submit(context.run, self._source, np.ones(num_rows, dtype=bool))
+        self._source_on_its_way = pool.submit(context.run, self._source, np.ones(num_rows, dtype=bool), None)
         pool.shutdown(wait=False)
 
     def join_source(self) -> None:
@@ -139,7 +159,7 @@ class FileRewriter:
         self._written.seconds = ambient.monotonic_s() - started_s
         self.join_source()
         if is_written is not None:
-            new += self._source(is_written)
+            new += self._source(is_written, self._source_ids(touched, len(is_written)))
         return dataclasses.replace(changed, new_files=[*changed.new_files, *new])
 
     # --- vectors --------------------------------------------------------------------------------------------
@@ -152,7 +172,7 @@ class FileRewriter:
         known: dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]] = {}
         new: list[tuple[FileKey, NDArray[np.uint64]]] = []
         for each in touched:
-            dead = np.union1d(each.dead, each.replaced) if len(each.dead) else each.replaced
+            dead = union(each.replaced, each.dead)
             if len(dead) >= each.num_rows:
                 continue
             left.append((each, dead))
@@ -177,13 +197,13 @@ class FileRewriter:
         ]
         stays = {add.key for add, _, _ in marked}
         removed = [each.add for each in touched if each.add.key not in stays]
-        fraction = max((len(dead) / each.num_rows for each, dead in left), default=0.0)
-        return Changed(marked, removed, [], vector_bytes, dead_fraction=fraction)
+        fractions = {each.add.path: len(dead) / each.num_rows for each, dead in left}
+        return Changed(marked, removed, [], vector_bytes, dead_fractions=fractions)
 
     # --- images ---------------------------------------------------------------------------------------------
 
     def _images(self, touched: Sequence[Touched]) -> list[_Images]:
-        """New versions of the rows that go: those written before whose rows all still go, and the rest anew."""
+        """New versions of the rows that go: those written before whose rows all still go, and new ones for the rest."""
         import numpy as np
 
         going = {each.add.path: each.replaced for each in touched}
@@ -211,11 +231,22 @@ class FileRewriter:
         import numpy as np
 
         hits = each.hits.at(np.searchsorted(each.hits.positions, positions))
+        ids = None if self._rows.ids is None else self._rows.ids_at(each.add, positions)
         if not self._operation.image_fields:
-            yield self._operation.images(None, hits)
+            yield self._with_ids(*self._operation.images(None, hits), ids)
             return
         for here, rows in self._rows.at(each.add, positions, self._operation.image_fields):
-            yield self._operation.images(rows, hits.at(np.searchsorted(positions, here)))
+            at = np.searchsorted(positions, here)
+            images, places = self._operation.images(rows, hits.at(at))
+            yield self._with_ids(images, places, None if ids is None else ids.take(pa.array(at)))
+
+    def _with_ids(
+        self, images: pa.RecordBatch, places: NDArray[np.int64] | None, ids: pa.Array | None
+    ) -> pa.RecordBatch:
+        """``ids`` are those of all rows that the images may be versions of, ``places`` where among them they stand."""
+        if self._rows.ids is None or ids is None:
+            return images
+        return self._rows.ids.changed(images, ids if places is None else ids.take(pa.array(places)))
 
     # --- copies ---------------------------------------------------------------------------------------------
 
@@ -251,15 +282,44 @@ class FileRewriter:
 
     # --- rows of the source ---------------------------------------------------------------------------------
 
-    def _source(self, is_written: NDArray[np.bool_]) -> tuple[PendingFile, ...]:
-        """Files of these rows of the source; those of the execution before where they are the same rows."""
+    def _source(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> tuple[PendingFile, ...]:
+        """Files of these rows of the source; those of the execution before where they are the same rows and ids."""
         import numpy as np
 
         found = self._written.source
-        if found is None or not np.array_equal(found[0], is_written):
-            files = self._write(self._operation.source_batches(is_written)) if is_written.any() else ()
-            found = self._written.source = (is_written, files)
-        return found[1]
+        if found is None or not np.array_equal(found[0], is_written) or not _are_equal(found[1], ids):
+            files = self._write(self._source_rows(is_written, ids)) if is_written.any() else ()
+            found = self._written.source = (is_written, ids, files)
+        return found[2]
+
+    def _source_rows(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> Iterator[pa.RecordBatch]:
+        batches = self._operation.source_batches(is_written)
+        if self._rows.ids is None:
+            yield from batches
+            return
+        taken = None if ids is None else ids[is_written]
+        first = 0
+        for batch in batches:
+            here = pa.nulls(batch.num_rows, pa.int64())
+            if taken is not None:
+                part = taken[first : first + batch.num_rows]
+                here = pa.array(part, pa.int64(), mask=part == _NO_ID)
+                first += batch.num_rows
+            yield self._rows.ids.changed(batch, here)
+
+    def _source_ids(self, touched: Sequence[Touched], num_rows: int) -> NDArray[np.int64] | None:
+        """The id of the row whose place each row of the source takes, of several the lowest; None if none does."""
+        import numpy as np
+
+        if self._rows.ids is None or self._operation.makes_images or not self._operation.replaces_rows:
+            return None
+        found = np.full(num_rows, _NO_ID, dtype=np.int64)
+        for each in touched:
+            assert each.hits.source_rows is not None
+            at = np.searchsorted(each.hits.positions, each.replaced)
+            ids = self._rows.ids_at(each.add, each.replaced).fill_null(_NO_ID).to_numpy(zero_copy_only=False)
+            np.minimum.at(found, each.hits.source_rows[at], ids)
+        return found
 
     def _write(self, batches: Iterable[pa.RecordBatch], *, in_one_file: bool = False) -> tuple[PendingFile, ...]:
         """Durable files of these rows, by the rules of every write: partitions, NOT NULL, statistics, footers read."""
@@ -269,3 +329,9 @@ class FileRewriter:
         files = write_task(self._files, plan, task, DataStream(self._schema, named)).files
         self._unsent.own(file.path for file in files)
         return files
+
+
+def _are_equal(left: NDArray[np.int64] | None, right: NDArray[np.int64] | None) -> bool:
+    import numpy as np
+
+    return left is right if left is None or right is None else np.array_equal(left, right)

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from txlog.commands.row_change.change import RowChange
+from txlog.commands.row_change.change_files import ChangeFiles
+from txlog.commands.row_change.dead_rows import warn_of_dead_rows
 from txlog.commands.row_change.operation import RowOperation
-from txlog.commands.row_change.options import RowOptions, check_changeable, check_keeps_row_ids, uses_vectors
+from txlog.commands.row_change.options import RowOptions, check_changeable, uses_vectors
+from txlog.commands.table_definition import Definition
 from txlog.commit.open_table import OpenTable
+from txlog.commit.plan import Plan
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.result import WriteMetrics, WriteResult
 from txlog.util import ambient
-from txlog.util.logs import logger
 
-__all__ = ["apply_in_transaction", "replayed", "run_prepared", "run_row_change", "state_to_change"]
-
-
-DEAD_FRACTION_MAX = 0.5
-"""Above this part of a file's rows marked as deleted, a change warns."""
+__all__ = ["apply_in_transaction", "commit_row_plan", "replayed", "run_prepared", "run_row_change", "state_to_change"]
 
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
@@ -66,34 +65,49 @@ def run_row_change(
         return found
     with TxlogError.located(open_table.uri, state.version):
         operation = operation_for(state)
-    return run_prepared(open_table, state, options, what, operation)
+    return run_prepared(open_table, state, options, operation)
 
 
 def run_prepared(
-    open_table: OpenTable, state: TableState, options: RowOptions, what: str, operation: RowOperation
+    open_table: OpenTable,
+    state: TableState,
+    options: RowOptions,
+    operation: RowOperation,
+    definition: Definition | None = None,
 ) -> WriteResult:
-    """The same for an operation that is bound to ``state`` already. Raises as `run_row_change`."""
-    with_vectors = _uses_vectors(open_table, state, options, what, operation)
+    """The same for an operation that is bound already: to ``state``, as ``definition`` defines it where that is given,
+    which the change then brings with it. Raises as `run_row_change`."""
+    with TxlogError.located(open_table.uri, state.version):
+        with_vectors = uses_vectors(state, options)
     with UnsentFiles(open_table.store.files) as unsent:
-        change = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors)
-        if options.is_reexecuted:
-            return _warned(open_table, open_table.commit_plan(change, state, unsent=unsent))
-        # By Delta's rules: a commit that touches what was read, or the same files, is a conflict.
-        proposal = change.execute(state)
-        if not proposal.actions:
-            return WriteResult(state.version, "committed", 0, "")
-        return _warned(open_table, open_table.commit(proposal, state, change.metrics, unsent=unsent))
-
-
-def _warned(open_table: OpenTable, result: WriteResult) -> WriteResult:
-    """Vectors save the rewriting of a file, not the reading of its dead rows."""
-    if result.metrics.dead_fraction > DEAD_FRACTION_MAX:
-        logger.warning(
-            "%s: v%s marks %.0f %% of a file's rows as deleted; readers still read the file: write such files again,"
-            ' by mode="copy-on-write" or by another engine\'s OPTIMIZE',
-            *(open_table.uri, result.version, 100 * result.metrics.dead_fraction),
+        new_metadata = None if definition is None else definition.metadata
+        change = RowChange(
+            open_table,
+            state,
+            operation,
+            options,
+            unsent,
+            with_vectors=with_vectors,
+            definition=definition,
+            change_files=ChangeFiles.of(open_table, state, unsent, new_metadata),
         )
-    return result
+        result = commit_row_plan(open_table, state, options, change, unsent)
+        change.remember()
+        warn_of_dead_rows(open_table, result.version, change.dead_fractions)
+        return result
+
+
+def commit_row_plan(
+    open_table: OpenTable, state: TableState, options: RowOptions, plan: Plan, unsent: UnsentFiles
+) -> WriteResult:
+    """Execute a change of rows on ``state`` and commit it. Raises as `run_row_change`."""
+    if options.is_reexecuted:
+        return open_table.commit_plan(plan, state, unsent=unsent)
+    # By Delta's rules: a commit that touches what was read, or the same files, is a conflict.
+    proposal = plan.execute(state)
+    if not proposal.actions:
+        return WriteResult(state.version, "committed", 0, "")
+    return open_table.commit(proposal, state, plan.metrics, unsent=unsent)
 
 
 def apply_in_transaction(
@@ -103,26 +117,22 @@ def apply_in_transaction(
     unsent: UnsentFiles,
     what: str,
     operation: RowOperation,
+    change_files: ChangeFiles | None,
 ) -> WriteMetrics:
     """Put the change into a transaction that ``builder`` collects, whose own files count as being in the table.
 
-    It is judged by Delta's rules with the rest of the transaction, and not executed again.
+    It is judged by Delta's rules with the rest of the transaction, and not executed again. ``change_files`` are the
+    transaction's, where its table has a change data feed.
     """
     options = RowOptions(on_conflict="fail")
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, what)
-    with_vectors = _uses_vectors(open_table, state, options, what, operation)
-    change = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors)
+    with TxlogError.located(open_table.uri, state.version):
+        with_vectors = uses_vectors(state, options)
+    change = RowChange(
+        open_table, state, operation, options, unsent, with_vectors=with_vectors, change_files=change_files
+    )
     files = builder.live(open_table.log.files(state))
     done = change.apply(state, builder, files)
     change.declare_reads(builder, files)
     return done
-
-
-def _uses_vectors(
-    open_table: OpenTable, state: TableState, options: RowOptions, what: str, operation: RowOperation
-) -> bool:
-    with TxlogError.located(open_table.uri, state.version):
-        with_vectors = uses_vectors(state, options)
-        check_keeps_row_ids(state, what, with_vectors=with_vectors, replaces_rows=operation.replaces_rows)
-    return with_vectors

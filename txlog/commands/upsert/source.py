@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["OnDuplicate", "Source", "read_source"]
+__all__ = ["OnDuplicate", "Source", "read_source", "require_columns"]
 
 OnDuplicate: TypeAlias = Literal["error", "last"]
 """What two rows of the source with one key mean: an error, or that the last one counts."""
@@ -75,7 +75,7 @@ def read_source(
     if not stream.schema.names:
         stream = DataStream(to_arrow(schema), stream.batches)
     stream = _without(stream, {fold_name(name) for name in left_out})
-    _require_all(schema, stream.schema, table)
+    require_columns(schema, stream.schema, table)
     try:
         rows = held(_conformed(stream, schema, table), to_arrow(schema), memory_max_bytes=memory_max_bytes)
     except OSError as error:
@@ -115,8 +115,8 @@ def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterato
         yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
 
 
-def _require_all(schema: Struct, found: pa.Schema, table: str | None) -> None:
-    """A column that the source lacks would become null where the table has a value."""
+def require_columns(schema: Struct, found: pa.Schema, table: str | None) -> None:
+    """Raises ``SchemaMismatchError`` for a column that the source lacks: it would put nulls over values."""
     there = {fold_name(name) for name in found.names}
     absent = [name for name in schema.names if fold_name(name) not in there]
     if absent:

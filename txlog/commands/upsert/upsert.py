@@ -7,18 +7,22 @@ files at each execution, both ways: another writer may have deleted a key, or ad
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.file_rows import FileReader, FileRows
 from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
+from txlog.commands.table_definition import check_adds_columns, with_new_columns
 from txlog.commands.upsert.keys import KeyColumn, key_columns
+from txlog.commands.upsert.known_keys import KnownKeys, KnownPart
 from txlog.commands.upsert.source import OnDuplicate, Source, read_source
+from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.proposal import operation_parameters
@@ -29,12 +33,22 @@ from txlog.protocol.schema import Struct, fold_name
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, key_range
 from txlog.util.arguments import described
+from txlog.writer.committable import PendingFile
+from txlog.writer.input import open_data
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["UpsertOptions", "UpsertRows", "WhenMatched", "WhenNotMatched", "bound_upsert", "upsert_rows"]
+__all__ = [
+    "UpsertOptions",
+    "UpsertRows",
+    "WhenMatched",
+    "WhenNotMatched",
+    "bound_upsert",
+    "source_columns",
+    "upsert_rows",
+]
 
 WhenMatched: TypeAlias = Literal["update", "ignore"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
@@ -52,8 +66,10 @@ class UpsertOptions:
     update_columns: Sequence[str] | None = None
     on_duplicate: OnDuplicate = "error"
     sequence_by: str | None = None
+    schema_mode: SchemaMode = "strict"
 
     def __post_init__(self) -> None:
+        check_adds_columns(self.schema_mode)
         for name, choices in (
             ("when_matched", get_args(WhenMatched)),
             ("when_not_matched", get_args(WhenNotMatched)),
@@ -76,18 +92,22 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
     found = replayed(open_table, state, options)
     if found is not None:
         return found
-    operation = bound_upsert(open_table, state, data, upsert)
-    if operation.is_empty and options.app_id is None:
+    stream = open_data(data)
+    definition = None
+    if upsert.schema_mode == "merge":
+        with TxlogError.located(open_table.uri, state.version):
+            definition = with_new_columns(state, stream.schema)
+    bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
+    operation = bound_upsert(open_table, bound_to, stream, upsert)
+    if operation.is_empty and options.app_id is None and definition is None:
         return WriteResult(state.version, "committed", 0, "")
-    return run_prepared(open_table, state, options, "an upsert", operation)
+    return run_prepared(open_table, state, options, operation, definition)
 
 
 def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions) -> UpsertRows:
     """Take the source and bind its upsert to a version. Raises as `read_source`."""
     with TxlogError.located(open_table.uri, state.version):
-        keys = key_columns(upsert.keys, state.schema)
-        updated = _updated_columns(upsert, keys, state.schema)
-        schema = _source_schema(upsert, keys, updated, state.schema)
+        keys, updated, schema = source_columns(upsert, state.schema)
         source = read_source(
             data,
             schema,
@@ -97,7 +117,21 @@ def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: Up
             table=open_table.uri,
             left_out={*state.schema.names} - {*schema.names},
         )
-    return UpsertRows(source, upsert, updated, state)
+    cache = open_table.key_cache
+    known = KnownKeys(cache, source.index, state) if cache.size_bytes_max and source.rows.num_rows else None
+    return UpsertRows(source, upsert, updated, state, known)
+
+
+def source_columns(
+    upsert: UpsertOptions, schema: Struct
+) -> tuple[tuple[KeyColumn, ...], tuple[str, ...] | None, Struct]:
+    """The key columns, the columns that matched rows get (None: all), and the columns that the source must have.
+
+    Raises ``InvalidInputError`` for names that are no columns, and for types that no key may have.
+    """
+    keys = key_columns(upsert.keys, schema)
+    updated = _updated_columns(upsert, keys, schema)
+    return keys, updated, _source_schema(upsert, keys, updated, schema)
 
 
 def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: Struct) -> tuple[str, ...] | None:
@@ -138,9 +172,15 @@ class UpsertRows:
     name = "MERGE"
 
     def __init__(
-        self, source: Source, upsert: UpsertOptions, updated: tuple[str, ...] | None, state: TableState
+        self,
+        source: Source,
+        upsert: UpsertOptions,
+        updated: tuple[str, ...] | None,
+        state: TableState,
+        known: KnownKeys | None,
     ) -> None:
         self._source = source
+        self._known = known
         self.num_source_rows: int = source.rows.num_rows
         self._upsert = upsert
         self._updated = updated
@@ -190,6 +230,7 @@ class UpsertRows:
             "numTargetFilesAdded": done.files,
             "numTargetFilesRemoved": done.files_removed,
             "numTargetDeletionVectorsAdded": done.vectors,
+            "numTargetChangeFilesAdded": done.change_files,
             "numTargetBytesAdded": done.bytes,
         }
         return {name: str(count) for name, count in counts.items()}
@@ -197,11 +238,7 @@ class UpsertRows:
     # --- look-up --------------------------------------------------------------------------------------------
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        import numpy as np
-
-        values, stats = files.column("partitionValues").to_pylist(), files.column("stats").to_pylist()
-        may_hold = (self._pruner.may_hold(dict(each), text) for each, text in zip(values, stats, strict=True))
-        return np.fromiter(may_hold, dtype=bool, count=files.num_rows)
+        return self._pruner.mask_of_table(files)
 
     def matches_whole_file(self, add: AddFile) -> bool:
         return False
@@ -209,42 +246,65 @@ class UpsertRows:
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
         import numpy as np
 
-        in_range = self._range if self._pruner.holds_others(add.partition_values, add.stats) else None
+        parts: list[KnownPart] | None = [] if self._known is not None and self._known.is_wanted(add) else None
+        is_narrow = parts is None and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
         positions, source_rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        waiting: list[tuple[Any, pa.RecordBatch]] = []
-        for each in rows.reader(self._fields, in_range).batches(add, with_dead_rows=True):
-            waiting.append(each)
-            if sum(len(numbers) for numbers, _ in waiting) >= _PROBE_ROWS:
-                self._probe(waiting, positions, source_rows)
-                waiting = []
-        self._probe(waiting, positions, source_rows)
-        is_replaced = None
-        found = np.concatenate(positions).astype(np.uint64)
-        if self._upsert.when_matched == "ignore":
-            is_replaced = np.zeros(len(found), dtype=bool)
-        return Hits(found, np.concatenate(source_rows), is_replaced)
+        for numbers, columns in self._keys_in(rows.reader(self._fields, self._range if is_narrow else None), add):
+            matched = self._index.source_rows(columns)
+            at = np.flatnonzero(matched >= 0)
+            positions.append(numbers[at])
+            source_rows.append(matched[at])
+            if parts is not None and self._known is not None:
+                parts.append(self._known.part_of(columns, numbers))
+        if parts is not None and self._known is not None:
+            self._known.offer(add, parts)
+        return self._hits(np.concatenate(positions).astype(np.uint64), np.concatenate(source_rows))
 
-    def _probe(self, waiting: Sequence[tuple[Any, pa.RecordBatch]], positions: list[Any], found: list[Any]) -> None:
+    def _keys_in(self, reader: FileReader, add: AddFile) -> Iterator[tuple[NDArray[np.int64], list[pa.Array]]]:
+        """The positions and key columns of a file, many rows at a time."""
         import numpy as np
 
-        if not waiting:
-            return
-        table = pa.Table.from_batches([batch for _, batch in waiting])
-        source_rows = self._index.source_rows([key.of(table) for key in self._index.keys])
-        at = np.flatnonzero(source_rows >= 0)
-        positions.append(np.concatenate([numbers for numbers, _ in waiting])[at])
-        found.append(source_rows[at])
+        batches = reader.batches(add, with_dead_rows=True)
+        waiting: list[tuple[NDArray[np.int64], pa.RecordBatch]] = []
+        for each in itertools.chain(batches, [None]):
+            if each is not None:
+                waiting.append(each)
+            if waiting and (each is None or sum(len(numbers) for numbers, _ in waiting) >= _PROBE_ROWS):
+                table = pa.Table.from_batches([batch for _, batch in waiting])
+                numbers = np.concatenate([numbers for numbers, _ in waiting])
+                waiting = []
+                yield numbers, [key.of(table) for key in self._index.keys]
+
+    def _hits(self, positions: NDArray[np.uint64], source_rows: NDArray[np.int64]) -> Hits:
+        import numpy as np
+
+        stays = np.zeros(len(positions), dtype=bool) if self._upsert.when_matched == "ignore" else None
+        return Hits(positions, source_rows, stays)
+
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
+        if self._known is None:
+            return {}
+        found = self._known.recall(files, are_all_live=are_all_live)
+        return {path: self._hits(each.positions, each.keys) for path, each in found.items()}
+
+    def keep(self) -> None:
+        if self._known is not None:
+            self._known.keep()
+
+    def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
+        if self._known is not None:
+            self._known.keep_written(files, is_written)
 
     # --- rows -----------------------------------------------------------------------------------------------
 
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
         assert self._updated is not None
         assert rows is not None
         taken = self._source.rows.select(list(self._updated)).take(pa.array(hits.source_rows))
         columns = [
             taken.column(name).combine_chunks() if name in self._updated else rows.column(name) for name in self._names
         ]
-        return pa.RecordBatch.from_arrays(columns, names=self._names)
+        return pa.RecordBatch.from_arrays(columns, names=self._names), None
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         import numpy as np
@@ -256,6 +316,24 @@ class UpsertRows:
         if self._upsert.when_matched == "update" and not self.makes_images:
             is_written |= is_matched
         return is_written
+
+    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+        """Of several rows with one key the first comes back as the row of the source, unless each is updated."""
+        import numpy as np
+
+        comes_back = np.zeros(self.num_source_rows, dtype=bool)
+        found = []
+        for each in touched:
+            if self.makes_images:
+                found.append(np.ones(len(each.replaced), bool))
+                continue
+            hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
+            assert hits.source_rows is not None
+            is_first = np.zeros(len(hits.source_rows), dtype=bool)
+            is_first[np.unique(hits.source_rows, return_index=True)[1]] = True
+            found.append(is_first & ~comes_back[hits.source_rows])
+            comes_back[hits.source_rows] = True
+        return found, comes_back
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         return self._source.batches(is_written)

@@ -1,0 +1,247 @@
+"""`Table.changes`: what each version inserted and deleted, from change files or from added and removed files."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import orjson
+import polars
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import txlog
+from txlog.errors import InvalidInputError, NotFoundError
+from txlog.log.files import add_files_of
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": ids, "day": ["even" if id % 2 == 0 else "odd" for id in ids]}, SCHEMA)
+
+
+def made(path: Path, properties: dict[str, str], *batches: pa.Table) -> txlog.Table:
+    table = txlog.Table.create(str(path), SCHEMA, ["day"], properties)
+    for batch in batches:
+        table.append(batch)
+    return table
+
+
+def as_another_writer(table: txlog.Table) -> txlog.Table:
+    """The table as a writer leaves it that had the feed on from the start, and needed no change files."""
+    log = Path(table.uri) / "_delta_log"
+    lines = [orjson.loads(line) for line in (log / f"{0:020}.json").read_bytes().splitlines()]
+    for line in lines:
+        if "metaData" in line:
+            line["metaData"]["configuration"] |= FEED
+    (log / f"{0:020}.json").write_bytes(b"\n".join(map(orjson.dumps, lines)) + b"\n")
+    for name in log.glob("*.crc"):
+        name.unlink()
+    return txlog.Table.open(table.uri)
+
+
+def told(table: txlog.Table, first: int = 0, last: int | None = None, **more: Any) -> list[tuple[int, str, int]]:
+    """(version, change, id), sorted within a version."""
+    found = table.changes(first, last, **more).read_all()
+    names = ("_commit_version", "_change_type", "id")
+    listed = list(zip(*(found.column(name).to_pylist() for name in names), strict=True))
+    assert [version for version, _, _ in listed] == sorted(version for version, _, _ in listed)
+    return sorted(listed)
+
+
+def test_added_and_removed_files_tell_what_was_inserted_and_deleted(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1, 2), rows(3))
+    table.overwrite_partitions(rows(5))
+    assert told(table) == [
+        (1, "insert", 1),
+        (1, "insert", 2),
+        (2, "insert", 3),
+        *[(3, "delete", 1), (3, "delete", 3), (3, "insert", 5)],
+    ]
+    assert told(table, 2, 2) == [(2, "insert", 3)]
+
+
+def test_a_file_with_another_vector_tells_by_the_rows_in_which_the_vectors_differ(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", VECTORS, rows(0, 2, 4, 6), rows(8))
+    table.delete("id = 2")
+    table.delete("id in (4, 8)")
+    live = next(file for file in add_files_of(table.snapshot().files()) if file.deletion_vector is not None)
+    with table.transaction() as txn:  # as RESTORE does: the file comes back without dead rows
+        txn._builder.replace_vector(live, None)
+    table = as_another_writer(table)
+    gone = [(3, "delete", 2), (4, "delete", 4), (4, "delete", 8)]
+    assert told(table, 3) == [*gone, (5, "insert", 2), (5, "insert", 4)]
+
+
+def test_the_columns_come_in_the_types_of_the_last_version_with_those_of_the_feed(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1))
+    table.add_columns(pa.schema([("note", pa.string())]))
+    table.append(pa.table({"id": [2], "day": ["even"], "note": ["new"]}))
+    found = table.changes(0).read_all()
+    assert found.schema.names == ["id", "day", "note", "_change_type", "_commit_version", "_commit_timestamp"]
+    assert found.schema.types[-3:] == [pa.string(), pa.int64(), pa.timestamp("us", "UTC")]
+    assert found.select(["id", "note"]).to_pylist() == [{"id": 1, "note": None}, {"id": 2, "note": "new"}]
+    assert table.changes(0, 1).schema.names[:2] == ["id", "day"]
+    assert "note" not in table.changes(0, 1).schema.names
+
+
+def test_the_time_is_that_of_the_history(tmp_path: Path) -> None:
+    for name, properties in (("a", {}), ("b", {"delta.enableInCommitTimestamps": "true"})):
+        table = made(tmp_path / name, {**FEED, **properties}, rows(1), rows(2))
+        times = {entry["version"]: entry["timestamp"] for entry in table.history()}
+        for row in table.changes(0).read_all().to_pylist():
+            expected = datetime.datetime.fromtimestamp(times[row["_commit_version"]] / 1000, datetime.timezone.utc)
+            assert row["_commit_timestamp"] == expected
+
+
+def test_columns_and_conditions_may_name_those_of_the_feed(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1, 2, 3))
+    table.overwrite_partitions(rows(7))
+    feed = ["_change_type", "_commit_version", "_commit_timestamp"]
+    assert table.changes(0, columns=["DAY", "_change_type"]).schema.names == ["day", *feed]
+    assert table.changes(0, columns=[]).read_all().num_rows == 6
+    assert told(table, where="_change_type = 'delete' and id > 1") == [(2, "delete", 3)]
+    assert told(table, where="id = 7") == [(2, "insert", 7)]
+    only = table.changes(0, columns=["day"], where="id = 2").read_all()
+    assert only.column("day").to_pylist() == ["even"]
+    assert told(table, where=txlog.col("_commit_version") == 2, columns=["id"])[0] == (2, "delete", 1)
+
+
+def test_the_stream_is_read_by_other_libraries(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1, 2))
+    assert sorted(polars.DataFrame(table.changes(0))["id"]) == [1, 2]
+
+
+def test_the_version_to_come_has_no_changes_yet(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1))
+    follower = txlog.Table.open(table.uri)
+    assert told(follower, 2) == []
+    table.append(rows(2))
+    assert told(follower, 2) == [(2, "insert", 2)]
+
+
+def test_versions_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1))
+    for arguments in ((3,), (2, 2), (0, 2)):
+        with pytest.raises(NotFoundError, match="does not exist yet"):
+            table.changes(*arguments)
+    with pytest.raises(InvalidInputError, match="after to_version"):
+        table.changes(1, 0)
+    with pytest.raises(InvalidInputError, match="from_version must be a whole number from 0"):
+        table.changes(-1)
+    with pytest.raises(InvalidInputError, match="no column 'z'"):
+        table.changes(0, columns=["z"])
+    with pytest.raises(InvalidInputError, match="list of names"):
+        table.changes(0, columns="id")
+
+
+def test_versions_at_which_the_feed_was_off_are_refused_by_number(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", {}, rows(1))
+    with pytest.raises(InvalidInputError, match="off at version 0"):
+        table.changes(0)
+    with pytest.raises(InvalidInputError, match="off at version 1"):
+        table.changes(2)
+    table.set_properties(FEED)
+    table.append(rows(2))
+    assert told(table, 2) == [(3, "insert", 2)]
+    table.unset_properties(["delta.enableChangeDataFeed"])
+    assert told(table, 2, 3) == [(3, "insert", 2)]
+    with pytest.raises(InvalidInputError, match="off at version 4") as refused:
+        table.changes(2)
+    assert refused.value.version == 4
+
+
+def test_a_schema_that_the_last_one_cannot_read_is_refused_unless_its_columns_are_left_out(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1))
+    text = pa.table({"id": ["x"], "day": ["odd"]})
+    table.overwrite(text, schema_mode="overwrite")
+    with pytest.raises(InvalidInputError, match=r"changes of version 0 .* column id changed from bigint"):
+        table.changes(0)
+    assert table.changes(0, columns=["day"]).read_all().num_rows == 3
+    with pytest.raises(InvalidInputError, match="column id"):
+        table.changes(0, columns=["day"], where="id = 'x'")
+    assert told(table, 0, 1) == [(1, "insert", 1)]
+
+
+def test_versions_that_were_cleaned_up_are_refused(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(1), rows(2), rows(3))
+    table.create_checkpoint()
+    (Path(table.uri) / "_delta_log" / f"{1:020}.json").unlink()
+    table = txlog.Table.open(table.uri)
+    with pytest.raises(NotFoundError, match="commit of version 1 was cleaned up"):
+        table.changes(1)
+    assert told(table, 3) == [(3, "insert", 3)]
+
+
+def test_files_that_were_vacuumed_are_refused_with_the_version_that_needs_them(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", FEED, rows(2), rows(4))
+    first = {file["path"] for file in table.snapshot(1).files().to_pylist()}
+    table.overwrite(rows(6))
+    for path in first:
+        (Path(table.uri) / path).unlink()
+    with pytest.raises(NotFoundError, match=r"version 1 need .* a vacuum deleted it") as refused:
+        table.changes(0).read_all()
+    assert refused.value.version == 1
+    assert told(table, 2, 2) == [(2, "insert", 4)]
+
+
+def test_vectors_that_were_vacuumed_are_refused_alike(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", VECTORS, rows(2, 4))
+    table.delete("id = 2")
+    table = as_another_writer(table)
+    for path in Path(table.uri).glob("**/*.bin"):
+        path.unlink()
+    with pytest.raises(NotFoundError, match=r"version 2 need .*deletion_vector"):
+        table.changes(2).read_all()
+
+
+@pytest.mark.parametrize("partition_by", [None, ["day"]])
+def test_change_files_of_another_writer_are_read(tmp_path: Path, partition_by: list[str] | None) -> None:
+    path = str(tmp_path / "t")
+    deltalake.write_deltalake(path, rows(1, 2, 3, 4), partition_by=partition_by, configuration=FEED)
+    theirs = deltalake.DeltaTable(path)
+    theirs.update(predicate="id = 2", new_values={"day": "two"})
+    theirs.delete("id = 3")
+    table = txlog.Table.open(path)
+    assert told(table, 1) == [(1, "update_postimage", 2), (1, "update_preimage", 2), (2, "delete", 3)]
+    assert table.changes(1, 1, where="_change_type = 'update_postimage'").read_all()["day"].to_pylist() == ["two"]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["append", "delete", "update", "optimize"]), st.integers(0, 9)), max_size=8))
+@settings(max_examples=10)
+def test_the_changes_from_any_version_lead_from_its_rows_to_those_of_any_later_one(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int]]
+) -> None:
+    table = made(tmp_path_factory.mktemp("feed") / "t", VECTORS, rows(*range(10)))
+    for kind, number in steps:
+        if kind == "append":
+            table.append(rows(number, number + 100))
+        elif kind == "delete":
+            table.delete(f"id % 10 = {number}")
+        elif kind == "update":
+            table.update({"id": "id + 1"}, f"id % 10 = {number}")
+        else:
+            with table.transaction(data_change=False) as txn:
+                live = txn.snapshot.files()["path"]
+                txn.append(txn.snapshot.to_arrow())
+                txn.remove(live)
+    table = as_another_writer(table)
+    newest = table.version
+    states = [Counter(map(str, table.snapshot(v).to_arrow().to_pylist())) for v in range(newest + 1)]
+    names = table.schema.names
+    for first in range(newest + 1):
+        held = Counter(states[first])
+        for version in range(first + 1, newest + 1):
+            found = table.changes(version, version).read_all()
+            kinds = found.column("_change_type").to_pylist()
+            for kind, row in zip(kinds, map(str, found.select(names).to_pylist()), strict=True):
+                held[row] += 1 if kind in ("insert", "update_postimage") else -1
+            assert {row: count for row, count in held.items() if count} == states[version]

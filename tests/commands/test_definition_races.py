@@ -1,0 +1,96 @@
+"""Row changes that lose a race to a change of the table's definition: they go on where it means the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import txlog
+from txlog.table import Table
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+VECTORS = {"delta.enableDeletionVectors": "true"}
+CHANGES: dict[str, Callable[[Table], Any]] = {
+    "delete": lambda t: t.delete("k = 1"),
+    "update": lambda t: t.update({"v": "-1"}, "k = 1"),
+    "upsert": lambda t: t.upsert(pa.table({"k": [1, 9], "v": [-1, -1]}), ["k"]),
+    "merge": lambda t: t.merge(pa.table({"k": [1], "v": [-1]}), ["k"]).when_matched_update_all().execute(),
+    "optimize": lambda t: t.optimize(),
+}
+
+
+def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
+    """Another handle whose first put comes after what the rival does."""
+    ours = Table.open(table.uri)
+    log = ours._open_table.store.log
+    real, overtaken = log.put_if_absent, []
+
+    def put(name: str, body: bytes) -> Any:
+        if not overtaken:
+            overtaken.append(name)
+            rival(Table.open(table.uri))
+        return real(name, body)
+
+    log.put_if_absent = put  # type: ignore[method-assign]
+    return ours
+
+
+def made(path: Path, properties: dict[str, str]) -> Table:
+    table = Table.create(path / "t", SCHEMA, (), properties)
+    for k in (0, 2):
+        table.append(pa.table({"k": [k, k + 1], "v": [k, k + 1]}))
+    return table
+
+
+@pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_property_of_upkeep_does_not_stop_a_change(tmp_path: Path, change: str, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties)
+    ours = losing_to(
+        table, lambda t: t.set_properties({"delta.logRetentionDuration": "interval 9 days", "my.key": "1"})
+    )
+    result = CHANGES[change](ours)
+    assert (getattr(result, "version", None) or ours.version) == 4
+    assert ours.snapshot().properties["my.key"] == "1"
+    expected = {0: 0, 2: 2, 3: 3} | ({} if change == "delete" else {1: 1 if change == "optimize" else -1})
+    expected |= {9: -1} if change == "upsert" else {}
+    rows = Table.open(table.uri).snapshot().to_arrow().to_pylist()
+    assert {row["k"]: row["v"] for row in rows} == expected
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize(
+    "rival",
+    [
+        lambda t: t.set_properties({"delta.appendOnly": "true"}),
+        lambda t: t.set_properties({"delta.enableChangeDataFeed": "true"}),
+        lambda t: t.add_columns(pa.schema([("n", pa.int8())])),
+    ],
+    ids=["append-only", "change data feed", "columns"],
+)
+def test_a_new_rule_of_writing_does(tmp_path: Path, change: str, rival: Callable[[Table], Any]) -> None:
+    table = made(tmp_path, VECTORS)
+    with pytest.raises((txlog.MetadataChangedError, txlog.ProtocolChangedError)):
+        CHANGES[change](losing_to(table, rival))
+    assert table.version == 3
+
+
+def test_files_that_are_written_after_it_follow_the_new_property(tmp_path: Path) -> None:
+    table = made(tmp_path, {})
+
+    def rival(other: Table) -> None:
+        other.set_properties({"delta.parquet.compression.codec": "zstd"})
+        other.append(pa.table({"k": [1], "v": [50]}))
+
+    losing_to(table, rival).update({"v": "-1"}, "k = 1")
+    newest = {
+        pq.ParquetFile(Path(table.uri, row["path"])).metadata.row_group(0).column(0).compression
+        for row in table.snapshot().files().to_pylist()
+    }
+    assert "ZSTD" in newest
+    assert [row["v"] for row in table.snapshot().to_arrow(where="k = 1").to_pylist()] == [-1, -1]

@@ -1,0 +1,137 @@
+"""`Table.follow`: what commits added, each row once, from any position on."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlog
+
+SCHEMA = pa.schema({"id": pa.int64(), "p": pa.string()})
+
+
+def rows_of(*ids: int) -> pa.Table:
+    return pa.table({"id": list(ids), "p": [f"p{each % 2}" for each in ids]}, schema=SCHEMA)
+
+
+def followed(table: txlog.Table, *position: int, **how: Any) -> list[tuple[int, int, list[int]]]:
+    return [(each.version, each.file, each.rows["id"].to_pylist()) for each in table.follow(*position, **how)]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> txlog.Table:
+    """Versions 1 and 2 add ids 0 to 3 and 4 to 5, in two partitions each; version 3 sets a property."""
+    table = txlog.Table.create(tmp_path / "t", SCHEMA, ["p"], {"delta.enableDeletionVectors": "true"})
+    table.append(rows_of(0, 1, 2, 3))
+    table.append(rows_of(4, 5))
+    table.set_properties({"team": "x"})
+    return table
+
+
+def test_each_file_of_each_commit_comes_once_in_order(table: txlog.Table) -> None:
+    found = followed(table, 0)
+    assert [(version, file) for version, file, _ in found] == [(1, 0), (1, 1), (2, 0), (2, 1)]
+    assert sorted(each for _, _, ids in found for each in ids) == [*range(6)]
+    assert followed(table, 2) == found[2:]
+    assert followed(table, 1, 1) == found[1:]
+    assert followed(table, 3) == followed(table, 4) == []
+    table.append(rows_of(9))
+    assert followed(table, 4) == [(4, 0, [9])]
+
+
+def test_a_job_that_stops_anywhere_goes_on_behind_the_last_file_that_it_finished(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema({"id": pa.int64()}))
+    table.append(pa.table({"id": range(300_000)}))
+    table.append(pa.table({"id": range(300_000, 300_010)}))
+    seen: list[int] = []
+    position = (0, 0)
+    for stop_after in (1, 2, 3, 9):
+        pending: list[int] = []
+        for number, batch in enumerate(pickle.loads(pickle.dumps(table)).follow(*position), 1):
+            pending += batch.rows["id"].to_pylist()
+            if batch.is_last_of_file:
+                seen += pending
+                pending, position = [], (batch.version, batch.file + 1)
+            if number == stop_after:
+                break
+    assert seen == [*range(300_010)]
+
+
+def test_columns_and_a_condition_choose_what_comes(table: txlog.Table) -> None:
+    found = list(table.follow(0, columns=["p"], where="id in (1, 4)"))
+    assert [(each.version, each.is_last_of_file, each.rows.to_pydict()) for each in found] == [
+        (1, True, {"p": ["p1"]}),
+        (2, True, {"p": ["p0"]}),
+    ]
+
+
+def test_files_that_only_moved_rows_are_no_news(table: txlog.Table) -> None:
+    before = followed(table, 0)
+    with table.transaction(operation="OPTIMIZE", data_change=False) as transaction:
+        rows = table.to_arrow()
+        transaction.overwrite(rows)
+    assert followed(table, 0) == before
+
+
+@pytest.mark.parametrize("change", ["delete", "update", "overwrite"])
+def test_a_version_that_changed_rows_stops_unless_told_what_to_do(change: str, table: txlog.Table) -> None:
+    if change == "delete":
+        table.delete("id = 2")
+    elif change == "update":
+        table.update({"id": 20}, "id = 2")
+    else:
+        table.overwrite(rows_of(20), where="p = 'p0'")
+    table.append(rows_of(30))
+    with pytest.raises(txlog.InvalidInputError, match="version 4 changed or deleted rows") as caught:
+        followed(table, 3)
+    assert caught.value.version == 4
+    assert followed(table, 3, on_change="skip") == [(5, 0, [30])]
+    added = {each for version, _, ids in followed(table, 3, on_change="added") for each in ids if version == 4}
+    assert (20 in added) == (change != "delete")
+
+
+def test_what_cannot_be_followed_is_refused_with_its_reason(table: txlog.Table) -> None:
+    with pytest.raises(txlog.NotFoundError, match="version 5 does not exist yet: the newest is 3"):
+        table.follow(5)
+    with pytest.raises(txlog.InvalidInputError, match="on_change must be one of fail, skip, added"):
+        table.follow(0, on_change="ignore")  # type: ignore[arg-type]
+    with pytest.raises(txlog.InvalidInputError, match="from_version"):
+        table.follow(-1)
+    (Path(table.uri) / "_delta_log" / f"{1:020}.json").unlink()
+    with pytest.raises(txlog.TxlogError, match="version 1|" + f"{1:020}"):
+        followed(txlog.Table.open(table.uri), 1)
+
+
+def test_rows_of_an_older_schema_come_in_the_newest_one_if_it_can_read_them(table: txlog.Table) -> None:
+    table.add_columns(pa.schema({"note": pa.string()}))
+    assert next(table.follow(1)).rows.schema.names == ["id", "p", "note"]
+    table.overwrite(pa.table({"id": ["x"], "p": ["y"]}), schema_mode="overwrite")
+    with pytest.raises(txlog.InvalidInputError, match="version 1 cannot be read with the schema of version 5"):
+        list(table.follow(1))
+
+
+@given(st.lists(st.lists(st.integers(0, 99), min_size=1, max_size=5), min_size=1, max_size=5), st.data())
+def test_two_followers_that_meet_anywhere_see_every_row_once(commits: list[list[int]], data: st.DataObject) -> None:
+    from txlog.testing.memory_store import memory_table_store
+
+    with pytest.MonkeyPatch.context() as patch:
+        store = memory_table_store()
+        patch.setattr("txlog.table.open_store", lambda *_given: store)
+        table = txlog.Table.create("memory", SCHEMA, ["p"])
+        for ids in commits:
+            table.append(rows_of(*ids))
+        every = list(table.follow(0))
+        cut = data.draw(st.sampled_from(every))
+        rest = list(table.follow(cut.version, cut.file + 1))
+        assert [(each.version, each.file) for each in rest] == [
+            (each.version, each.file) for each in every if (each.version, each.file) > (cut.version, cut.file)
+        ]
+        assert sorted(each for batch in every for each in batch.rows["id"].to_pylist()) == sorted(
+            each for ids in commits for each in ids
+        )

@@ -1,0 +1,228 @@
+"""Upserts of one handle after the other: what it knows of keys saves reading, and never changes a row."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlog
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.log.files import add_files_of
+from txlog.protocol.actions import AddFile
+from txlog.protocol.log_names import commit_name
+from txlog.store.base import TableStore
+from txlog.testing.faults import FaultyFileStore
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("v", pa.int64())])
+KEYS = pytest.mark.parametrize("keys", [["id"], ["name"], ["id", "name"]], ids=lambda keys: "+".join(keys))
+
+
+class Watched:
+    """A table in memory, and two handles on it: what the first reads and writes of its files is noted."""
+
+    def __init__(self, *, key_cache_size: int | None = None, partition_by: list[str] | None = None) -> None:
+        log, files = MemoryLogStore(), MemoryFileStore()
+        self.files = FaultyFileStore(files)
+        self.others = txlog.Table(OpenTable(TableStore("memory://table", log, files)))
+        watched = OpenTable(TableStore("memory://table", log, self.files), key_cache_size_bytes=key_cache_size)
+        definition = Definition(*new_table(SCHEMA, partition_by or [], VECTORS))
+        commit_definition(watched, None, definition, "CREATE TABLE", {})
+        self.log = log
+        self.open_table = watched
+        self.table = txlog.Table(watched)
+
+    def read_by(self, work: Any) -> set[str]:
+        """The data files and files of vectors that ``work`` reads, those apart that it wrote itself."""
+        self.files.calls.clear()
+        work()
+        written = {name for operation, name in self.files.calls if operation == "create"}
+        return {name for operation, name in self.files.calls if operation == "open"} - written
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return sorted((tuple(row.values()) for row in self.others.snapshot().to_arrow().to_pylist()), key=repr)
+
+    def adds(self) -> list[AddFile]:
+        return add_files_of(self.open_table.log.files(self.open_table.log.newest_state()))
+
+
+def rows(*ids: int, v: int = 0) -> pa.Table:
+    return pa.Table.from_pylist([{"id": each, "name": f"name {each}", "v": v} for each in ids], SCHEMA)
+
+
+def values(watched: Watched) -> dict[int, int]:
+    found = watched.rows()
+    assert len({row[0] for row in found}) == len(found), "each key once"
+    return {row[0]: row[2] for row in found}
+
+
+@KEYS
+def test_from_its_third_upsert_on_a_handle_reads_no_file_of_the_table(keys: list[str]) -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(0, 50)))
+    watched.others.append(rows(*range(50, 100)))
+    upsert = watched.table.upsert
+    assert len(watched.read_by(lambda: upsert(rows(1, 51, 200, v=1), keys))) == 2
+    assert len(watched.read_by(lambda: upsert(rows(2, 52, 200, v=2), keys))) == 4, "all data files, and their vectors"
+    assert len(watched.read_by(lambda: upsert(rows(3, 53, 200, v=3), keys))) == 1, "what the first wrote"
+    for number in range(4, 9):
+        assert not watched.read_by(
+            lambda number=number: upsert(rows(number, 50 + number, 200 + number, v=number), keys)
+        )
+    expected = dict.fromkeys(range(100), 0) | {200: 3}
+    expected |= {each: each for each in range(1, 9)} | {each + 50: each for each in range(1, 9)}
+    expected |= {each + 200: each for each in range(4, 9)}
+    assert values(watched) == expected
+
+
+@KEYS
+def test_rows_with_a_null_key_are_passed_over_and_the_others_stay_where_they_are(keys: list[str]) -> None:
+    watched = Watched()
+    nulls = [{"id": None, "name": None, "v": 7}]
+    given = [*nulls, *rows(1, 2).to_pylist(), *nulls, *rows(3).to_pylist()]
+    watched.others.append(pa.Table.from_pylist(given, SCHEMA))
+    for number in range(3):
+        watched.table.upsert(rows(1, v=number), keys)
+    assert not watched.read_by(lambda: watched.table.upsert(rows(2, 3, v=5), keys)), "all is known"
+    expected = [(1, "name 1", 2), (2, "name 2", 5), (3, "name 3", 5), (None, None, 7), (None, None, 7)]
+    assert watched.rows() == sorted(expected, key=repr)
+
+
+def test_what_others_write_is_looked_into_and_what_they_delete_is_inserted_again() -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(100)))
+    for number in range(3):
+        watched.table.upsert(rows(number, v=1), ["id"])
+    watched.others.append(rows(500, 501))
+    watched.others.delete("id in (7, 500)")
+    watched.others.upsert(rows(8, 600, v=5), ["id"])
+    did = watched.table.upsert(rows(7, 8, 500, 501, 600, v=9), ["id"]).metrics
+    assert (did.rows_inserted, did.rows_updated) == (2, 3)
+    assert {each: v for each, v in values(watched).items() if v == 9} == dict.fromkeys((7, 8, 500, 501, 600), 9)
+
+
+def test_rows_that_a_foreign_writer_moves_to_another_file_are_found_there() -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(100)))
+    for number in range(3):
+        watched.table.upsert(rows(number, v=1), ["id"])
+    everything = watched.others.snapshot().to_arrow().sort_by([("id", "descending")])
+    watched.others.overwrite(everything)
+    watched.table.upsert(rows(1, 5, v=9), ["id"])
+    assert values(watched) == {each: 9 if each in (1, 5) else int(each < 3) for each in range(100)}
+    assert watched.open_table.key_cache.size_bytes < 16 * 100, "the old files are dropped"
+
+
+def test_only_positions_are_kept_the_rest_of_a_file_comes_from_its_live_action() -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(10)))
+    for number in range(3):
+        watched.table.upsert(rows(number, v=1), ["id"])
+    live = {file.path: file for file in watched.adds()}
+    path = next(path for path, file in live.items() if file.deletion_vector is not None and file.size > 0)
+    tagged = dataclasses.replace(live[path], tags={"note": "given by another engine"}, data_change=False)
+    lines = [{"commitInfo": {"operation": "BACKFILL"}}, {"add": tagged.to_json()}]
+    version = watched.others.version + 1
+    watched.log.put_if_absent(commit_name(version), b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    assert not watched.read_by(lambda: watched.table.upsert(rows(5, v=2), ["id"]))
+    now = {file.path: file for file in watched.adds()}[path]
+    assert now.tags == tagged.tags
+    assert now.key != tagged.key, "the upsert gave it another vector"
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_a_cache_that_is_off_or_too_small_costs_reading_and_nothing_else(size: int) -> None:
+    watched = Watched(key_cache_size=size)
+    watched.others.append(rows(*range(100)))
+    for number in range(5):
+        assert watched.read_by(lambda number=number: watched.table.upsert(rows(number, v=1), ["id"]))
+    assert values(watched) == {each: int(each < 5) for each in range(100)}
+    assert watched.open_table.key_cache.size_bytes <= size
+
+
+def test_the_size_of_the_cache_is_an_option_of_the_handle_that_goes_with_it(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, key_cache_size=12_345)
+    for each in (table, pickle.loads(pickle.dumps(table))):
+        assert each._open_table.key_cache.size_bytes_max == 12_345
+    assert txlog.Table.open(str(tmp_path / "t"))._open_table.key_cache.size_bytes_max == 256 << 20
+    with pytest.raises(txlog.InvalidInputError, match="key_cache_size must be a whole number"):
+        txlog.Table.open(str(tmp_path / "t"), key_cache_size=-1)
+
+
+@KEYS
+@pytest.mark.parametrize("partition_by", [[], ["name"]], ids=["", "by name"])
+def test_own_rows_are_known_by_the_positions_they_have(keys: list[str], partition_by: list[str]) -> None:
+    """Also where an insert that is ignored leaves gaps in the source, and where files are rolled."""
+    watched = Watched(partition_by=partition_by)
+    watched.others.append(rows(*range(4)))
+    for _ in range(3):
+        watched.table.upsert(rows(0, 1), keys)
+    watched.table.upsert(rows(*range(20), v=1), keys, when_matched="ignore")
+    watched.table.upsert(rows(3, 17, 4, v=2), keys)
+    watched.table.upsert(rows(17, 19, v=3), keys)
+    expected = dict.fromkeys(range(20), 1) | {0: 0, 1: 0, 2: 0, 3: 2, 4: 2, 17: 3, 19: 3}
+    assert values(watched) == expected
+
+
+def test_rows_of_an_upsert_that_writes_several_row_groups_are_found_where_they_are() -> None:
+    """Row groups go to several files in turns, so a file then has rows from here and there of the source."""
+    watched = Watched()
+    watched.others.set_properties({"delta.targetFileSize": "1mb"})
+    watched.others.append(rows(*range(4)))
+    for _ in range(3):
+        watched.table.upsert(rows(0, 1), ["id"])
+    many = pa.array(range(10, 300_010))
+    once = pa.table({"id": many, "name": pa.nulls(len(many), pa.string()), "v": pa.repeat(1, len(many))})
+    watched.table.upsert(once, ["id"])
+    again = range(10, 300_010, 1000)
+    watched.table.upsert(rows(*again, v=2), ["id"])
+    found = watched.others.snapshot().to_arrow(["id", "v"]).sort_by("id")
+    assert found["id"].to_pylist() == [*range(4), *range(10, 300_010)]
+    assert found.filter(pc.equal(found["v"], 2))["id"].to_pylist() == [*again]
+
+
+OPERATION = st.tuples(
+    st.sampled_from(("upsert", "insert", "update", "their upsert", "their append", "their delete", "rewrite")),
+    st.lists(st.integers(0, 7), min_size=1, max_size=5, unique=True),
+)
+
+
+@KEYS
+@given(st.lists(OPERATION, max_size=8))
+def test_every_history_is_the_same_as_without_a_cache(keys: list[str], history: list[tuple[str, list[int]]]) -> None:
+    watched, expected = Watched(), dict.fromkeys(range(0, 8, 2), 0)
+    watched.others.append(rows(*expected))
+    for _ in range(3):
+        watched.table.upsert(rows(0), keys)
+    for number, (what, ids) in enumerate(history, start=1):
+        data = rows(*ids, v=number)
+        if what in ("upsert", "their upsert"):
+            (watched.table if what == "upsert" else watched.others).upsert(data, keys)
+            expected |= dict.fromkeys(ids, number)
+        elif what == "insert":
+            watched.table.upsert(data, keys, when_matched="ignore")
+            expected = dict.fromkeys(ids, number) | expected
+        elif what == "update":
+            watched.table.upsert(data, keys, update_columns=["v"], when_not_matched="ignore")
+            expected |= dict.fromkeys(expected.keys() & set(ids), number)
+        elif what == "their append":
+            new = [each for each in ids if each not in expected]
+            watched.others.append(rows(*new, v=number))
+            expected |= dict.fromkeys(new, number)
+        elif what == "their delete":
+            watched.others.delete(f"id in ({', '.join(map(str, ids))})")
+            expected = {each: v for each, v in expected.items() if each not in ids}
+        else:
+            watched.others.overwrite(watched.others.snapshot().to_arrow())
+        assert values(watched) == expected, (number, what, ids)

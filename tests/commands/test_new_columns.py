@@ -1,0 +1,137 @@
+"""Merges and upserts that bring new columns with them: in one version, in the log and in the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.table import Table
+from txlog.verify.verify import verify_table
+
+SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
+MORE = pa.table({"k": [1, 9], "v": [-1, -9], "note": ["one", "nine"], "other": [1.0, 9.0]})
+TABLES = pytest.mark.parametrize(
+    "properties",
+    [
+        {"delta.enableDeletionVectors": "true"},
+        {},
+        {"delta.columnMapping.mode": "name"},
+        {"delta.columnMapping.mode": "id", "delta.enableRowTracking": "true"},
+    ],
+    ids=["vectors", "copies", "by name", "by id, tracked"],
+)
+Change = Callable[..., Any]
+
+
+def made(path: Path, properties: dict[str, str]) -> Table:
+    table = Table.create(path / "t", SCHEMA, (), properties)
+    table.append(pa.table({"k": [1, 2, 3], "v": [10, 20, 30]}))
+    return table
+
+
+def merged(table: Table, source: pa.Table = MORE) -> Any:
+    builder = table.merge(source, ["k"], schema_mode="merge")
+    return builder.when_matched_update_all().when_not_matched_insert_all().execute()
+
+
+def upserted(table: Table, source: pa.Table = MORE) -> Any:
+    return table.upsert(source, ["k"], schema_mode="merge")
+
+
+def rows(table: Table) -> list[dict[str, Any]]:
+    return sorted(Table.open(table.uri).snapshot().to_arrow().to_pylist(), key=lambda row: row["k"])
+
+
+def losing_to(table: Table, rival: Callable[[Table], Any]) -> Table:
+    ours = Table.open(table.uri)
+    log = ours._open_table.store.log
+    real, overtaken = log.put_if_absent, []
+
+    def put(name: str, body: bytes) -> Any:
+        if not overtaken:
+            overtaken.append(name)
+            rival(Table.open(table.uri))
+        return real(name, body)
+
+    log.put_if_absent = put  # type: ignore[method-assign]
+    return ours
+
+
+@TABLES
+@pytest.mark.parametrize("change", [merged, upserted])
+def test_all_new_columns_come_with_the_rows(tmp_path: Path, properties: dict[str, str], change: Change) -> None:
+    table = made(tmp_path, properties)
+    assert change(table).version == 2
+    assert table.schema.names == ["k", "v", "note", "other"]
+    assert rows(table) == [
+        {"k": 1, "v": -1, "note": "one", "other": 1.0},
+        {"k": 2, "v": 20, "note": None, "other": None},
+        {"k": 3, "v": 30, "note": None, "other": None},
+        {"k": 9, "v": -9, "note": "nine", "other": 9.0},
+    ]
+    assert verify_table(table._open_table.store).is_sound
+    assert change(table).version == 3, "nothing to add any more"
+    if not properties:
+        assert deltalake.DeltaTable(table.uri).to_pyarrow_table().num_rows == 4
+
+
+@pytest.mark.parametrize("change", [merged, upserted])
+def test_other_rows_that_come_first_do_not_stop_it(tmp_path: Path, change: Change) -> None:
+    table = made(tmp_path, {"delta.columnMapping.mode": "name"})
+    ours = losing_to(table, lambda t: t.append(pa.table({"k": [9, 10], "v": [90, 100]})))
+    assert change(ours).version == 3
+    assert [(row["k"], row["v"], row["note"]) for row in rows(table)] == [
+        (1, -1, "one"),
+        (2, 20, None),
+        (3, 30, None),
+        (9, -9, "nine"),
+        (10, 100, None),
+    ]
+
+
+@pytest.mark.parametrize("change", [merged, upserted])
+@pytest.mark.parametrize(
+    "rival",
+    [lambda t: t.add_columns(pa.schema([("note", pa.string())])), lambda t: t.set_properties({"my.key": "1"})],
+)
+def test_another_definition_that_comes_first_conflicts_also_a_property_which_it_would_undo(
+    tmp_path: Path, change: Change, rival: Callable[[Table], Any]
+) -> None:
+    table = made(tmp_path, {})
+    with pytest.raises(txlog.MetadataChangedError):
+        change(losing_to(table, rival))
+    assert table.version == 2
+
+
+def test_clauses_that_name_columns_add_those_alone(tmp_path: Path) -> None:
+    table = made(tmp_path, {})
+    builder = table.merge(MORE, "target.k = source.k", schema_mode="merge")
+    builder.when_matched_update({"note": "upper(source.note)"}).execute()
+    assert table.schema.names == ["k", "v", "note"]
+    assert [row["note"] for row in rows(table)] == ["ONE", None, None]
+    assert [row["v"] for row in rows(table)] == [10, 20, 30]
+
+
+def test_columns_that_the_source_of_a_merge_lacks_are_kept_by_updates_and_null_where_it_inserts(tmp_path: Path) -> None:
+    table = made(tmp_path, {})
+    merged(table, pa.table({"k": [1, 9], "note": ["one", "nine"]}))
+    assert [(row["v"], row["note"]) for row in rows(table)] == [(10, "one"), (20, None), (30, None), (None, "nine")]
+
+
+@pytest.mark.parametrize("change", [merged, upserted])
+def test_columns_are_not_added_where_nobody_asks_for_it(tmp_path: Path, change: Change) -> None:
+    table = made(tmp_path, {})
+    with pytest.raises(txlog.SchemaMismatchError):
+        table.upsert(MORE, ["k"])
+    table.merge(MORE, ["k"]).when_matched_update_all().execute()
+    assert table.schema.names == SCHEMA.names
+    with pytest.raises(txlog.InvalidInputError, match="schema_mode"):
+        table.upsert(MORE, ["k"], schema_mode="overwrite")
+    with pytest.raises(txlog.InvalidInputError, match="schema_mode"):
+        table.merge(MORE, ["k"], schema_mode="all")  # type: ignore[arg-type]

@@ -1,0 +1,133 @@
+"""Following a table: the rows that its commits added, version by version and file by file.
+
+In: an open table and a position. Out: `CommittedBatch`es up to the newest version. Whoever keeps the position of the
+last file that it finished goes on behind it, in another process too. PROTOCOL.md, "Add File and Remove File".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import pyarrow as pa
+
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.expressions.predicates import Predicate, bind_predicate
+from txlog.log.changes import incompatible_change
+from txlog.log.files import adds_to_batch
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile, Metadata, RemoveFile
+from txlog.protocol.commit_file import Commit
+from txlog.read.scan_plan import ScanPlan, select
+from txlog.read.scan_task import Selection, TaskReader
+from txlog.util import ambient
+from txlog.util.arguments import described, whole_number
+
+__all__ = ["CommittedBatch", "OnChange", "follow_table"]
+
+OnChange = Literal["fail", "skip", "added"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedBatch:
+    """Rows that one commit added.
+
+    Attributes:
+        version: The version that added them.
+        file: Which of the version's added files they are of, from 0 in the order of the commit.
+        is_last_of_file: Whether the file has no more rows. Then (``version``, ``file`` + 1) is where to go on.
+        rows: The rows.
+    """
+
+    version: int
+    file: int
+    is_last_of_file: bool
+    rows: pa.RecordBatch
+
+
+def follow_table(
+    open_table: OpenTable,
+    from_version: Any,
+    from_file: Any,
+    columns: Sequence[str] | None,
+    where: str | Predicate | None,
+    on_change: Any,
+) -> Iterator[CommittedBatch]:
+    """What the commits from a position up to the newest version added; see `Table.follow`."""
+    log, uri = open_table.log, open_table.uri
+    if on_change not in get_args(OnChange):
+        raise InvalidInputError(f"on_change must be one of {', '.join(get_args(OnChange))}, not {described(on_change)}")
+    first, skipped = whole_number("from_version", from_version), whole_number("from_file", from_file)
+    newest = log.newest_state()
+    if first > newest.version + 1:
+        raise NotFoundError(
+            f"version {first} does not exist yet: the newest is {newest.version}", table=uri, version=first
+        )
+    with TxlogError.located(uri, newest.version):
+        predicate = None if where is None else bind_predicate(where, newest.schema, now=ambient.now())
+    selection = select(uri, newest, columns, predicate)
+    return _batches(open_table, newest, selection, first, skipped, on_change)
+
+
+def _batches(
+    open_table: OpenTable, newest: TableState, selection: Selection, first: int, skipped: int, on_change: OnChange
+) -> Iterator[CommittedBatch]:
+    reader = TaskReader(open_table.store, selection)
+    read = frozenset(each.name for each in selection.needed())
+    for version in range(first, newest.version + 1):
+        commit = _commit(open_table, version)
+        if version == first or any(isinstance(action, Metadata) for action in commit.actions):
+            _check_schema(open_table, newest, version, read)
+        files = ScanPlan(selection, pa.Table.from_batches([adds_to_batch(_added(open_table.uri, commit, on_change))]))
+        for number, task in enumerate(files.tasks()):
+            if version == first and number < skipped:
+                continue
+            held: pa.RecordBatch | None = None
+            for batch in reader.batches(task):
+                if held is not None:
+                    yield CommittedBatch(version, number, False, held)
+                held = batch
+            if held is not None:
+                yield CommittedBatch(version, number, True, held)
+
+
+def _commit(open_table: OpenTable, version: int) -> Commit:
+    try:
+        return open_table.log.read_commit(version)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"what version {version} added cannot be told: its commit was cleaned up (delta.logRetentionDuration)."
+            " Read the table as of a version that table.history() lists, and follow it from the version after that",
+            table=open_table.uri,
+            version=version,
+        ) from error
+
+
+def _added(uri: str, commit: Commit, on_change: OnChange) -> list[AddFile]:
+    """The files whose rows a commit added; files that only moved rows are none."""
+    added = [action for action in commit.actions if isinstance(action, AddFile) and action.data_change]
+    if on_change == "added" or not any(isinstance(a, RemoveFile) and a.data_change for a in commit.actions):
+        return added
+    if on_change == "skip":
+        return []
+    raise InvalidInputError(
+        f"version {commit.version} changed or deleted rows, which following does not show. on_change='skip' leaves such"
+        " versions out; on_change='added' gives the files that they added, in which rows come again that stayed the"
+        " same; table.changes() tells rows that were inserted, updated and deleted",
+        table=uri,
+        version=commit.version,
+    )
+
+
+def _check_schema(open_table: OpenTable, newest: TableState, version: int, read: frozenset[str]) -> None:
+    state = newest if version == newest.version else open_table.log.state_at(version)
+    problem = incompatible_change(state.schema, newest.schema, read)
+    if problem is not None:
+        raise InvalidInputError(
+            f"the rows of version {version} cannot be read with the schema of version {newest.version}: {problem}. Read"
+            " only columns that stayed the same, or the table as it is now",
+            table=open_table.uri,
+            version=version,
+        )

@@ -1,0 +1,89 @@
+"""Row ids that outlive a rewrite: the columns in which data files keep the ids and commit versions of their rows.
+
+In: a table that tracks rows, and rows with their positions in a file. Out: the id and the commit version of each, and
+the two columns that a file needs that takes such rows over. A row's id is what its file's column says, else the file's
+first id plus the row's position. PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking".
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.errors import CorruptLogError
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile
+from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow
+from txlog.writer.write_plan import WritePlan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["RowIds"]
+
+_ID_KEY = "delta.rowTracking.materializedRowIdColumnName"
+_VERSION_KEY = "delta.rowTracking.materializedRowCommitVersionColumnName"
+
+
+@dataclass(frozen=True, slots=True)
+class RowIds:
+    """The two columns of one table: ``fields`` are the row id and the row commit version, null where they are fresh."""
+
+    fields: tuple[Field, Field]
+
+    @classmethod
+    def of(cls, state: TableState) -> RowIds | None:
+        """None where the table does not promise stable ids.
+
+        Raises ``CorruptLogError`` where it does, and does not say in which columns files keep them.
+        """
+        if not state.properties.enable_row_tracking:
+            return None
+        configuration = state.metadata.configuration
+        names = [configuration.get(key, "") for key in (_ID_KEY, _VERSION_KEY)]
+        taken = {fold_name(name) for name in state.schema.names}
+        if not all(names) or any(fold_name(name) in taken for name in names):
+            raise CorruptLogError(
+                f"the table tracks rows (delta.enableRowTracking), but {_ID_KEY} and {_VERSION_KEY} name no two columns"
+                f" for it: they are {names[0]!r} and {names[1]!r}"
+            )
+        return cls((Field(names[0], LONG), Field(names[1], LONG)))
+
+    def plan(self, plan: WritePlan) -> WritePlan:
+        """The same plan for files with these columns."""
+        return dataclasses.replace(
+            plan,
+            schema=Struct((*plan.schema.fields, *self.fields)),
+            hidden_columns=tuple(field.name for field in self.fields),
+        )
+
+    def schema(self, schema: pa.Schema) -> pa.Schema:
+        """The Arrow schema of rows with these columns."""
+        return pa.schema([*schema, *to_arrow(Struct(self.fields))])
+
+    def ids(self, add: AddFile, positions: NDArray[np.int64], stored: pa.Array) -> pa.Array:
+        """The ids of rows of ``add``: those ``stored`` in the file, else fresh ones; null where it has no first id."""
+        if stored.null_count == 0 or add.base_row_id is None:
+            return stored
+        return pc.coalesce(stored, pa.array(positions + add.base_row_id, pa.int64()))
+
+    def taken_over(self, add: AddFile, positions: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Rows of ``add``, the last two columns as they are stored there, as a file has them that takes them over."""
+        at = batch.num_columns - 2
+        ids = self.ids(add, positions, batch.column(at))
+        versions = batch.column(at + 1)
+        if add.default_row_commit_version is not None:
+            versions = versions.fill_null(add.default_row_commit_version)
+        columns = [*batch.columns[:at], ids, versions]
+        return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+    def changed(self, batch: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
+        """New versions of the rows with these ids (null: of none), which this commit changes."""
+        versions = pa.nulls(batch.num_rows, pa.int64())
+        names = [*batch.schema.names, *(field.name for field in self.fields)]
+        return pa.RecordBatch.from_arrays([*batch.columns, ids, versions], names=names)

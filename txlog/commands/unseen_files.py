@@ -1,0 +1,82 @@
+"""Protection of selective overwrites from lost updates: what others changed since the caller last read the table.
+
+In: a planned overwrite and the files it would replace. Out: those files without the ones that others appended
+meanwhile, which count as having come later; or the ``ConflictError`` where something else was changed. The rules are
+those of ``log/lost_updates``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NoReturn
+
+import pyarrow as pa
+
+from txlog.commands.partitions import files_in_partitions
+from txlog.commit.open_table import OpenTable
+from txlog.commit.outcome import READ_AGAIN, raise_conflict
+from txlog.errors import ConflictError, ConflictReason, NotFoundError
+from txlog.log.proposal import Isolation
+from txlog.log.state import TableState
+from txlog.protocol.paths import canonical_path
+from txlog.writer.write_job import WriteJob
+
+__all__ = ["without_unseen"]
+
+
+def without_unseen(
+    open_table: OpenTable,
+    state: TableState,
+    job: WriteJob,
+    files: pa.Table,
+    partitions: Collection[tuple[str | None, ...]] | None = None,
+) -> pa.Table:
+    """Those of the live ``files`` that the caller of ``job`` had read. ``partitions`` None: the rows of its predicate.
+
+    Raises ``ConflictError`` where one of ``job.unseen_versions`` changed what is replaced, or was cleaned up.
+    """
+    unseen = [version for version in job.unseen_versions if version <= state.version]
+    if job.rows_of_version is None or not unseen:
+        return files
+    versions = range(job.rows_of_version + 1, unseen[-1] + 1)
+    from txlog.log.lost_updates import Region, unseen_changes
+    from txlog.skipping.proof import without_nan_doubts
+
+    predicate = None
+    if partitions is None:
+        assert job.plan.rows_where is not None
+        predicate = without_nan_doubts(job.plan.rows_where, state.schema)
+    try:
+        commits = [open_table.log.read_commit(version) for version in versions]
+        then = open_table.log.state_at(job.rows_of_version)
+        before = open_table.log.files(then) if predicate is None else open_table.log.matching_files(then, predicate)
+        paths = before.column("path").to_pylist()
+        if partitions is not None:
+            paths = [add.path for add in files_in_partitions(before, then, partitions)]
+    except NotFoundError:
+        detail = f"and v{job.rows_of_version}, which the rows were made from, can no longer be looked at"
+        _conflict(open_table, (ConflictReason("ConcurrentDeleteReadError", unseen[0], "or a later one", detail),))
+    region = Region(
+        state.schema,
+        state.partition_columns,
+        predicate,
+        None if partitions is None else frozenset(partitions),
+        frozenset(map(canonical_path, paths)),
+    )
+    asked = Isolation(job.isolation) if job.isolation else None
+    found = unseen_changes(region, commits, {*versions} - {*unseen}, open_table.isolation(state, asked))
+    if found.reasons:
+        _conflict(open_table, found.reasons)
+    if not found.later:
+        return files
+    return files.filter(
+        pa.array([canonical_path(path) not in found.later for path in files.column("path").to_pylist()])
+    )
+
+
+def _conflict(open_table: OpenTable, reasons: tuple[ConflictReason, ...]) -> NoReturn:
+    try:
+        raise_conflict(reasons, open_table.uri, READ_AGAIN)
+    except ConflictError as error:
+        open_table.tell_conflict(error)
+        raise

@@ -1,0 +1,97 @@
+"""What a handle knows of the keys of data files: used by an upsert instead of reading them, and added to by it.
+
+In: the keys of a source, and files of the table. Out: the rows of known files that have one of the keys. What an upsert
+reads of a file, or writes itself, is known to the ones after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.commands.upsert.keys import KeyIndex
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile
+from txlog.protocol.column_mapping import physical_path
+from txlog.protocol.paths import canonical_path
+from txlog.protocol.schema import type_name, type_to_arrow
+from txlog.protocol.statistics_read import num_records
+from txlog.read.key_cache import FileKeys, KeyCache, Places
+from txlog.read.key_values import KeyValues
+from txlog.writer.committable import PendingFile
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["KnownKeys", "KnownPart"]
+
+KnownPart = tuple[KeyValues, "NDArray[np.int64]"]
+"""The keys of some rows of a file, as numbers, and the positions of the rows."""
+
+
+class KnownKeys:
+    """The keys of one source beside those of a table's files. `is_wanted`, `part_of` and `offer` are thread-safe."""
+
+    def __init__(self, cache: KeyCache, index: KeyIndex, state: TableState) -> None:
+        types = [type_to_arrow(key.type) for key in index.keys]
+        paths = tuple(physical_path(state.schema, key.path) for key in index.keys)
+        # A table that was made anew at the place, or a column of another type, is another matter.
+        identity = (state.metadata.id, paths, tuple(type_name(key.type) for key in index.keys))
+        self._cached = cache.of(identity, types)
+        self._is_partitioned = bool(state.partition_columns)
+        self._wanted = self._cached.numbers.of(index.columns)[0]
+        self._offered: list[FileKeys] = []
+
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Places]:
+        """The rows with keys of the source in each of ``files`` that is known, by path.
+
+        ``are_all_live``: these are all live files of the newest version, so that others need not be known any more.
+        """
+        paths = files.column("path").to_pylist()
+        ids = list(zip(paths, files.column("size").to_pylist(), strict=True))
+        found = self._cached.find(self._wanted, ids)
+        if are_all_live:
+            self._cached.drop_others(ids)
+        return {path: places for (path, _), places in found.items()}
+
+    def is_wanted(self, add: AddFile) -> bool:
+        """Whether to read all keys of a file that is looked into, and `offer` them."""
+        return self._cached.is_wanted((add.path, add.size), num_records(add.stats))
+
+    def part_of(self, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
+        """The keys of some rows of a file."""
+        values, rows = self._cached.numbers.of(columns)
+        return values, positions if rows is None else positions[rows]
+
+    def offer(self, add: AddFile, parts: Sequence[KnownPart]) -> None:
+        """All keys of a file, which `keep` makes known."""
+        import numpy as np
+
+        if not parts:
+            return
+        second = [values.second for values, _ in parts if values.second is not None]
+        values = KeyValues(
+            np.concatenate([values.numbers for values, _ in parts]), np.concatenate(second) if second else None
+        )
+        positions = np.concatenate([positions for _, positions in parts])
+        self._offered.append(FileKeys.of((add.path, add.size), values, positions))
+
+    def keep(self) -> None:
+        """Make known what was offered."""
+        offered, self._offered = self._offered, []
+        self._cached.add(offered)
+
+    def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[Any]) -> None:
+        """Make known the file of the rows of the source that were written, where it is certain which row is where: in
+        a table without partitions, one file has them in the order of the source. Of several files each has row groups
+        from here and there. Does nothing before files are known."""
+        import numpy as np
+
+        rows = np.flatnonzero(is_written)
+        if self._is_partitioned or self._cached.is_empty or [file.num_rows for file in files] != [len(rows)]:
+            return
+        file = canonical_path(files[0].to_add().path), files[0].size_bytes
+        self._cached.add([FileKeys.of(file, self._wanted.at(rows), np.arange(len(rows)))])
