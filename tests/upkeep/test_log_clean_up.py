@@ -419,7 +419,7 @@ def test_a_table_on_disk_is_cleaned_up_and_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_a_checkpoint_after_a_commit_takes_the_expired_log_along_unless_told_not_to(
+def test_a_checkpoint_after_a_commit_cleans_up_the_expired_log_unless_the_table_forbids_it(
     tmp_path: Path, enabled: bool
 ) -> None:
     properties = {"delta.checkpointInterval": "5", "delta.enableExpiredLogCleanup": str(enabled)}

@@ -224,8 +224,8 @@ def _said(body: bytes) -> dict[str, Any]:
             dv = (action.get("deletionVector") or {}).get("pathOrInlineDv", "")
             what = "file" if kind in ("add", "remove") else kind
             key = f"{what} {action.get('path', '')} {dv} {action.get('appId', '')} {action.get('domain', '')}"
-            told = {name: value for name, value in action.items() if value is not None and name != "dataChange"}
-            found.setdefault(key, (kind, told))
+            reported = {name: value for name, value in action.items() if value is not None and name != "dataChange"}
+            found.setdefault(key, (kind, reported))
     return found
 
 

@@ -78,11 +78,11 @@ def test_a_commit_is_followed_by_a_checksum_file_of_all_but_the_files(tmp_path: 
     with ambient.use(SecondsLater()):
         result = txlog.Table(open_table).append(rows(1, 2), app_id="a", checkpoint_id=7)
         open_table.post_commit.drain()
-    said = orjson.loads((log_of(table) / checksum_name(1)).read_bytes())
+    reported = orjson.loads((log_of(table) / checksum_name(1)).read_bytes())
     files = table.snapshot().files()
     commit = [orjson.loads(line) for line in (log_of(table) / commit_name(1)).read_bytes().splitlines()]
     first = [orjson.loads(line) for line in (log_of(table) / commit_name(0)).read_bytes().splitlines()]
-    assert said == {
+    assert reported == {
         "txnId": result.txn_id,
         "tableSizeBytes": sum(files["size"].to_pylist()),
         "numFiles": 1,
@@ -141,9 +141,9 @@ def test_totals_are_those_of_the_files_or_absent(tmp_path_factory: pytest.TempPa
         for path in log_of(table).glob("*.crc"):
             version = int(path.stem)
             then = table.snapshot(version).files()
-            said = parse_checksum(path.read_bytes(), version)
-            assert said is not None
-            assert said.totals == Totals(then.num_rows, sum(then["size"].to_pylist()))
+            reported = parse_checksum(path.read_bytes(), version)
+            assert reported is not None
+            assert reported.totals == Totals(then.num_rows, sum(then["size"].to_pylist()))
 
 
 def take(table: txlog.Table, step: str, number: int) -> None:
@@ -176,21 +176,21 @@ def test_too_many_applications_are_left_out_as_unknown(tmp_path: Path) -> None:
     state = new_table(tmp_path)._open_table.log.newest_state()
     for count in (1000, 1001):
         found = {f"app-{number}": SetTransaction(f"app-{number}", number, 1) for number in range(count)}
-        said = parse_checksum(
+        reported = parse_checksum(
             checksum_bytes(dataclasses.replace(state, transactions=found), Totals(0, 0)), state.version
         )
-        assert said is not None
-        assert said.is_whole is (count == 1000)
-        assert said.transactions == (tuple(found.values()) if said.is_whole else None)
+        assert reported is not None
+        assert reported.is_whole is (count == 1000)
+        assert reported.transactions == (tuple(found.values()) if reported.is_whole else None)
 
 
 def test_applications_that_may_expire_are_left_out_and_found_in_the_log(tmp_path: Path) -> None:
     table = new_table(tmp_path, **{"delta.setTransactionRetentionDuration": "interval 30 days"})
     table.append(rows(1), app_id="a", checkpoint_id=7)
     forget_checksums(table)
-    said = orjson.loads(write_now(table).read_bytes())
-    assert "setTransactions" not in said
-    assert said["numFiles"] == 1
+    reported = orjson.loads(write_now(table).read_bytes())
+    assert "setTransactions" not in reported
+    assert reported["numFiles"] == 1
     assert reopened(table).transaction_version("a") == 7
 
 
@@ -225,8 +225,8 @@ def reopened(table: txlog.Table) -> txlog.Snapshot:
 
 def spoil(table: txlog.Table, **changes: Any) -> None:
     path = log_of(table) / checksum_name(5)
-    said = orjson.loads(path.read_bytes())
-    path.write_bytes(orjson.dumps({key: value for key, value in {**said, **changes}.items() if value is not None}))
+    reported = orjson.loads(path.read_bytes())
+    path.write_bytes(orjson.dumps({key: value for key, value in {**reported, **changes}.items() if value is not None}))
 
 
 def test_a_table_opens_from_its_checksum_file_without_the_checkpoint(
@@ -285,8 +285,8 @@ def test_a_checksum_file_that_cannot_be_right_is_passed_over(
 def test_a_checksum_file_that_would_make_a_table_unreadable_is_passed_over(
     table: txlog.Table, what: str, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = orjson.loads((log_of(table) / checksum_name(5)).read_bytes())
-    spoil(table, **{what: {**said[what], **changes}})
+    reported = orjson.loads((log_of(table) / checksum_name(5)).read_bytes())
+    spoil(table, **{what: {**reported[what], **changes}})
     assert reopened(table).to_arrow().num_rows == 5
     assert "ignored" in caplog.text
 

@@ -61,11 +61,11 @@ def test_a_table_of_which_only_the_checkpoint_is_left_is_sound(table: Path) -> N
     assert verification.data_files == 8
 
 
-def test_progress_is_told_for_commits_and_for_data_files(table: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-    verify(table, on_progress=lambda what, done, total: told.append((what, done, total)))
-    assert ("commits", 6, 6) in told
-    assert ("data files", 4, 4) in told
+def test_progress_is_reported_for_commits_and_for_data_files(table: Path) -> None:
+    reported: list[tuple[str, int, int]] = []
+    verify(table, on_progress=lambda what, done, total: reported.append((what, done, total)))
+    assert ("commits", 6, 6) in reported
+    assert ("data files", 4, 4) in reported
 
 
 def test_a_missing_table_is_an_error_and_not_a_finding(tmp_path: Path) -> None:

@@ -47,11 +47,11 @@ def verified(table: txlog.Table, **options: Any) -> list[Finding]:
 
 
 def test_each_step_reports_its_progress(table: txlog.Table) -> None:
-    told: dict[str, list[tuple[int, int]]] = {}
-    verified(table, on_progress=lambda what, done, total: told.setdefault(what, []).append((done, total)))
-    assert told.keys() == {"commits", "checkpoint 1", "data files"}
-    assert told["commits"] == [(1, 2), (2, 2)]
-    assert told["checkpoint 1"][-1] == told["data files"][-1] == (FILES, FILES)
+    reported: dict[str, list[tuple[int, int]]] = {}
+    verified(table, on_progress=lambda what, done, total: reported.setdefault(what, []).append((done, total)))
+    assert reported.keys() == {"commits", "checkpoint 1", "data files"}
+    assert reported["commits"] == [(1, 2), (2, 2)]
+    assert reported["checkpoint 1"][-1] == reported["data files"][-1] == (FILES, FILES)
 
 
 def test_of_many_data_files_that_are_gone_some_are_named_and_all_are_counted(table: txlog.Table) -> None:
@@ -79,7 +79,7 @@ def test_a_broken_line_of_a_file_is_named_in_a_large_commit(table: txlog.Table) 
     assert (finding.rule, finding.where) == ("corrupt-commit", f"{2:020}.json:322")
 
 
-def test_a_checkpoint_that_lacks_or_repeats_files_is_told_from_the_log(table: txlog.Table) -> None:
+def test_a_checkpoint_that_lacks_or_repeats_files_is_found(table: txlog.Table) -> None:
     Path(table.uri, "_delta_log", f"{1:020}.crc").unlink()  # it would tell of that, too
     commit(table, 1, [{"commitInfo": {}}, *(add(number) for number in range(FILES + 30)), add(0, path="%66%30x")])
     findings = verified(table, data_files=False)

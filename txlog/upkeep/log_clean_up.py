@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError
 from txlog.log import clean_up
-from txlog.log.checkpoint.hint import parse_last_checkpoint
 from txlog.log.segment import CheckpointFiles
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import CheckpointReader, sidecar_name
 from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.hint import drop_hint_below
 from txlog.protocol.actions import Metadata, Protocol, Sidecar
 from txlog.protocol.features import check_can_write
-from txlog.protocol.log_names import LAST_CHECKPOINT, SIDECARS, LogFileKind, parse_log_name
+from txlog.protocol.log_names import SIDECARS, LogFileKind, parse_log_name
 from txlog.result import LogCleanUp
 from txlog.store.base import LogStore, ObjectMeta
 from txlog.util import ambient
@@ -70,7 +70,7 @@ class _CleanUp:
         if doomed and not dry_run:
             if plan is not None:
                 self._make_durable(plan.checkpoint)
-                self._drop_hint_below(first_version)
+                drop_hint_below(self._store, self._log.uri, first_version)
             for count, file in enumerate(doomed, 1):
                 self._store.delete(file.name)
                 if on_progress is not None:
@@ -119,14 +119,6 @@ class _CleanUp:
     def _make_durable(self, checkpoint: CheckpointFiles) -> None:
         for name in (*checkpoint.names, *self._sidecars_of(checkpoint)):
             self._store.make_durable(name)
-
-    def _drop_hint_below(self, first_version: int) -> None:
-        try:
-            hint = parse_last_checkpoint(self._store.read(LAST_CHECKPOINT))
-        except NotFoundError:
-            return
-        if hint is not None and hint.version < first_version:
-            self._store.delete(LAST_CHECKPOINT)
 
     # --- sidecars ------------------------------------------------------------------------------------------
 

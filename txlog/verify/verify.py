@@ -296,9 +296,9 @@ class _Verifier:
             yield f"it lacks {missing.path}"
 
     def _small_differences(self, held: LogState) -> Iterator[str]:
-        told = self.state.definition()
+        expected = self.state.definition()
         for what, value in held.definition().items():
-            if value != told[what]:
+            if value != expected[what]:
                 yield f"its {what} is not that of the log"
         for app_id, version in held.transactions.items():
             if self.state.transactions.get(app_id) != version:

@@ -1,0 +1,91 @@
+"""Compaction that follows commits: when it begins, what it leaves alone, and that no commit waits for it or fails."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.errors import InvalidInputError
+from txlog.maintenance import auto_compaction, optimize
+from txlog.maintenance.auto_compaction import AutoCompaction
+
+AUTO = {"delta.autoOptimize.autoCompact": "true"}
+MakeTable = Callable[..., txlog.Table]
+
+
+@pytest.fixture(autouse=True)
+def few_files_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(auto_compaction, "SMALL_FILES_MIN", 5)
+
+
+def append(table: txlog.Table, count: int, day: str = "a") -> None:
+    for number in range(count):
+        table.append(pa.table({"id": [number], "day": [day]}))
+
+
+def drain(table: txlog.Table) -> None:
+    follow: Any = table._open_table.after_commit
+    compaction: AutoCompaction = follow.__self__
+    compaction.drain()
+
+
+def operations(table: txlog.Table) -> list[str]:
+    return [commit["operation"] for commit in table.history()]
+
+
+def test_the_tenth_version_compacts_the_partitions_with_many_small_files(make_table: MakeTable) -> None:
+    table = make_table(schema="id bigint, day string", partition_by=["day"], properties=AUTO)
+    append(table, 3, "few")
+    append(table, 6, "many")
+    drain(table)
+    assert "OPTIMIZE" not in operations(table)
+    append(table, 1, "many")
+    drain(table)
+    compaction = table.history(1)[0]
+    assert (compaction["operation"], compaction["operationParameters"]["auto"]) == ("OPTIMIZE", "true")
+    assert compaction["operationMetrics"]["numRemovedFiles"] == "7"
+    assert table.snapshot().files().num_rows == 3 + 1
+    assert table.snapshot().to_arrow().num_rows == 10
+
+
+@pytest.mark.parametrize("properties", [{}, {"delta.autoOptimize.autoCompact": "false"}])
+def test_a_table_that_does_not_ask_for_it_is_left_alone(make_table: MakeTable, properties: dict[str, str]) -> None:
+    table = make_table(schema="id bigint, day string", properties=properties)
+    append(table, 11)
+    drain(table)
+    assert "OPTIMIZE" not in operations(table)
+
+
+def test_a_handle_that_was_pickled_compacts_too(make_table: MakeTable) -> None:
+    table = make_table(schema="id bigint, day string", properties=AUTO)
+    other: txlog.Table = pickle.loads(pickle.dumps(table))
+    append(other, 10)
+    drain(other)
+    assert operations(other)[0] == "OPTIMIZE"
+
+
+def test_a_compaction_that_fails_is_logged_and_the_commit_stands(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: Any, **__: Any) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(optimize, "optimize", fails)
+    table = make_table(schema="id bigint, day string", properties=AUTO)
+    with caplog.at_level(logging.WARNING, "txlog"):
+        append(table, 10)
+        drain(table)
+    assert "the compaction in the background failed: no room" in caplog.text
+    assert table.snapshot().to_arrow().num_rows == 10
+
+
+@pytest.mark.parametrize("text", ["yes", "1", ""])
+def test_the_property_takes_known_words_only(make_table: MakeTable, text: str) -> None:
+    with pytest.raises(InvalidInputError):
+        make_table(schema="id bigint", properties={"delta.autoOptimize.autoCompact": text})

@@ -1,0 +1,94 @@
+"""Which files a compaction puts together, as decisions over the list of files."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txlog.log.files import FILES_SCHEMA, adds_to_batch
+from txlog.maintenance.bins import Bin, bins_of, bins_to_purge, cheapest_first, grouped
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
+from txlog.protocol.schema import STRING, Field
+
+DAY = {"day": Field("day", STRING)}
+
+
+def file(
+    path: str, size: int, *, day: str | None = None, modified: int = 0, rows: int | None = 100, dead: int = 0
+) -> AddFile:
+    vector = DeletionVectorDescriptor("u", "ab^-aqEH.-t@S}K{vb[*", 4, 40, dead) if dead else None
+    stats = None if rows is None else f'{{"numRecords":{rows}}}'
+    values = {} if day is None else {"day": day}
+    return AddFile(path, values, size, modified, True, stats=stats, deletion_vector=vector)
+
+
+def table_of(*adds: AddFile) -> pa.Table:
+    return pa.Table.from_batches([adds_to_batch(adds)], FILES_SCHEMA)
+
+
+def paths(bins: list[Bin]) -> list[list[str]]:
+    return [[add.path for add in each.files] for each in bins]
+
+
+def test_small_files_go_together_in_the_order_they_were_written_up_to_the_target() -> None:
+    adds = [file("c", 40, modified=1), file("b", 40, modified=2), file("a", 40, modified=3), file("d", 40, modified=4)]
+    assert paths(bins_of(table_of(*reversed(adds)), {}, 100)) == [["c", "b"], ["a", "d"]]
+
+
+def test_files_of_the_target_size_and_lone_small_files_stay() -> None:
+    assert bins_of(table_of(file("large", 100), file("small", 10)), {}, 100) == []
+
+
+def test_partitions_are_not_mixed_and_a_value_counts_however_it_is_spelled() -> None:
+    adds = [file("a", 10, day="x"), file("b", 10, day="y"), file("c", 10, day="x"), file("d", 10, day="")]
+    assert paths(bins_of(table_of(*adds, file("e", 10, day="")), DAY, 100)) == [["a", "c"], ["d", "e"]]
+
+
+def test_a_file_of_any_size_with_many_dead_rows_is_rewritten_alone_and_one_with_few_is_not() -> None:
+    many, few = file("many", 500, dead=6), file("few", 500, dead=5)
+    assert paths(bins_of(table_of(many, few), {}, 100)) == [["many"]]
+
+
+def test_dead_rows_need_no_room() -> None:
+    adds = [file("a", 90, dead=60), file("b", 90, dead=60)]
+    assert paths(bins_of(table_of(*adds), {}, 100)) == [["a", "b"]]
+
+
+def test_a_file_with_a_vector_and_no_count_of_rows_is_rewritten() -> None:
+    assert paths(bins_of(table_of(file("a", 500, rows=None, dead=1)), {}, 100)) == [["a"]]
+
+
+def test_a_purge_takes_each_file_with_dead_rows_and_each_named_one_alone() -> None:
+    adds = [file("a", 10), file("b", 900, dead=1), file("c", 10)]
+    assert paths(bins_to_purge(table_of(*adds), also=["c"])) == [["b"], ["c"]]
+
+
+def test_a_budget_goes_to_what_gains_most_for_its_size() -> None:
+    few = Bin((file("a", 50), file("b", 50)))
+    many = Bin(tuple(file(str(number), 10) for number in range(10)))
+    assert cheapest_first([few, many], 120) == [many]
+    assert cheapest_first([few, many], 250) == [many, few]
+    assert cheapest_first([few, many], 50) == []
+    assert cheapest_first([few, many], None) == [few, many]
+
+
+def test_bins_are_committed_in_groups_bounded_by_bytes_and_files() -> None:
+    bins = [Bin((file("a", 60), file("b", 60))) for _ in range(3)]
+    assert [len(group) for group in grouped(bins, 240, 100)] == [2, 1]
+    assert [len(group) for group in grouped(bins, 10_000, 4)] == [2, 1]
+    assert [len(group) for group in grouped(bins, 10, 1)] == [1, 1, 1]
+
+
+@given(st.lists(st.tuples(st.integers(1, 120), st.sampled_from("xy"), st.integers(0, 100)), max_size=30))
+def test_no_file_is_in_two_bins_and_none_is_larger_than_the_target(given: list[tuple[int, str, int]]) -> None:
+    adds = [file(str(n), size, day=day, modified=n, dead=dead) for n, (size, day, dead) in enumerate(given)]
+    bins = bins_of(table_of(*adds), DAY, 100)
+    taken = [add.path for each in bins for add in each.files]
+    assert len(taken) == len(set(taken))
+    for each in bins:
+        assert len({add.partition_values["day"] for add in each.files}) == 1
+        live = sum(
+            add.size * (1 - (add.deletion_vector.cardinality / 100 if add.deletion_vector else 0)) for add in each.files
+        )
+        assert live <= 100 or len(each.files) == 1

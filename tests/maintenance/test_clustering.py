@@ -1,0 +1,139 @@
+"""`Table.optimize(cluster_by=...)`: rows that are near each other come into one file, and none is lost on the way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.errors import InvalidInputError
+from txlog.maintenance import clustering
+from txlog.maintenance.compaction import Compaction
+from txlog.verify.verify import verify_table
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+MakeTable = Callable[..., txlog.Table]
+ROWS = 20_000
+
+
+def points(seed: int = 0, count: int = ROWS) -> pa.Table:
+    chance = np.random.default_rng(seed)
+    x, y = chance.integers(0, 1000, count), chance.random(count) * 1e-6
+    return pa.table({"id": np.arange(count) + seed * count, "x": x, "y": y, "s": [f"name-{n:04}" for n in x]})
+
+
+def filled(make_table: MakeTable, files: int = 4, **more: Any) -> txlog.Table:
+    table = make_table(schema=points(count=1).schema, **more)
+    for seed in range(files):
+        table.append(points(seed))
+    return table
+
+
+def by_id(table: txlog.Table) -> pa.Table:
+    return table.snapshot().to_arrow().sort_by("id")
+
+
+def touched(table: txlog.Table, where: str) -> float:
+    """The share of the files that a filter looks into."""
+    return table.snapshot().files(where=where).num_rows / table.snapshot().files().num_rows
+
+
+@pytest.mark.parametrize("part_bytes", [1 << 40, 100_000], ids=["in memory", "spilled"])
+def test_filters_on_either_column_then_skip_most_files_and_every_row_is_there(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch, part_bytes: int
+) -> None:
+    monkeypatch.setattr(clustering, "_PART_BYTES", part_bytes)
+    table = filled(make_table, properties=VECTORS)
+    table.delete("id % 100 = 3")
+    before = by_id(table)
+    size = sum(table.snapshot().files().column("size").to_pylist())
+    boxes = ["x between 100 and 199", "y between 5e-7 and 6e-7", "s between 'name-0500' and 'name-0590'"]
+    assert [touched(table, where) for where in boxes] == [1.0, 1.0, 1.0]
+    result = table.optimize(cluster_by=["x", "y"], target_file_size=size // 16)
+    assert result.files_removed == 4
+    assert 14 <= result.files_added <= 18
+    assert by_id(table).equals(before)
+    assert max(touched(table, where) for where in boxes) <= 0.5
+    assert verify_table(table._open_table.store).is_sound
+
+
+def test_a_second_clustering_by_the_same_columns_has_nothing_to_do_until_rows_are_added(make_table: MakeTable) -> None:
+    table = filled(make_table, 2)
+    table.optimize(cluster_by="x,y")
+    assert table.optimize(cluster_by=["x", "y"]).versions == ()
+    assert table.optimize(cluster_by=["y"]).files_removed == 1
+    table.append(points(2))
+    assert table.optimize(cluster_by=["y"]).files_removed == 2
+
+
+def test_history_and_the_tags_of_files_name_the_columns(make_table: MakeTable) -> None:
+    table = filled(make_table, 1)
+    table.optimize(cluster_by=["x", "s"])
+    assert table.history(1)[0]["operationParameters"]["zOrderBy"] == '["x","s"]'
+    (tags,) = table.snapshot().files().column("tags").to_pylist()
+    assert json.loads(dict(tags)["txlog.clusteredBy"]) == ["x", "s"]
+
+
+def test_rows_that_are_deleted_meanwhile_are_dead_in_the_new_files(
+    make_table: MakeTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = filled(make_table, 2, properties=VECTORS)
+    table.delete("id % 50 = 1")
+    other = txlog.Table.open(table.uri)
+    execute, left = Compaction.execute, iter(["id % 50 = 2", "x < 3"])
+
+    def beside_a_delete(self: Compaction, state: Any) -> Any:
+        where = next(left, None)
+        if where is not None:
+            other.delete(where)
+        return execute(self, state)
+
+    monkeypatch.setattr(Compaction, "execute", beside_a_delete)
+    kept = [row["id"] for row in by_id(table).to_pylist() if row["x"] >= 3 and row["id"] % 50 != 2]
+    result = table.optimize(cluster_by=["x", "y"], target_file_size=100_000)
+    assert result.vectors_moved > 1
+    assert result.bins_given_up == 0
+    assert by_id(table)["id"].to_pylist() == kept
+    assert verify_table(table._open_table.store).is_sound
+
+
+def test_members_of_structs_nulls_and_partitions(make_table: MakeTable) -> None:
+    rows = pa.table({"day": ["a", "b"] * 50, "s": [None if n % 5 == 0 else {"n": n} for n in range(100)]})
+    table = make_table(rows, partition_by=["day"])
+    assert table.optimize(cluster_by="s.n").files_added == 2
+    key = [("day", "ascending")]
+    found = table.snapshot().to_arrow().sort_by(key)
+    assert sorted(map(repr, found.to_pylist())) == sorted(map(repr, rows.to_pylist()))
+
+
+def test_tracked_rows_keep_their_ids(make_table: MakeTable) -> None:
+    table = filled(make_table, 2, properties={"delta.enableRowTracking": "true"})
+    table.optimize(cluster_by=["x", "y"])
+    assert by_id(table).num_rows == 2 * ROWS
+    assert verify_table(table._open_table.store).is_sound
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ("nope", "nope"),
+        ("day", "partition column"),
+        ("l", "has no order"),
+        ("x,x", "twice"),
+        ([], "1 to 8 columns"),
+        ([f"c{n}" for n in range(9)], "1 to 8 columns"),
+        (7, "list of names"),
+    ],
+)
+def test_columns_that_nothing_can_be_clustered_by_are_refused(
+    make_table: MakeTable, columns: Any, message: str
+) -> None:
+    table = make_table(pa.table({"x": [1], "day": ["a"], "l": [[1]]}), partition_by=["day"])
+    with pytest.raises(InvalidInputError, match=message):
+        table.optimize(cluster_by=columns)
+    assert table.version == 0

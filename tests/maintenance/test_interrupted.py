@@ -1,0 +1,166 @@
+"""A vacuum or a restore that dies at any call to the store, or meets another actor there, costs no row."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.testing.faults import Crashed, Fault, FaultyFileStore, FaultyLogStore, StoreCall
+from txlog.testing.memory_store import memory_table_store
+from txlog.util import ambient
+
+HOUR_MS = 3_600_000
+Operation = Callable[[txlog.Table], object]
+
+
+class Clock(ambient.Ambient):
+    def __init__(self) -> None:
+        self.moment_ms = 1_790_000_000_000
+
+    def now_ms(self) -> int:
+        return self.moment_ms
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "day": ["a"] * len(ids)})
+
+
+class World:
+    """Files of versions 1 and 2 have expired, those of 3 and 4 have not; a sink has sealed a checkpoint."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.store = memory_table_store()
+        properties = {"delta.enableDeletionVectors": "true", "delta.deletedFileRetentionDuration": "interval 48 hours"}
+        definition = Definition(*new_table("id bigint, day string", ("day",), properties))
+        commit_definition(OpenTable(self.store), None, definition, "CREATE TABLE", {})
+        table = self.open()
+        table.append(rows(1, 2, 3))
+        table.delete("id = 2")
+        self.store.files.publish("day=a/orphan.parquet", b"x")
+        clock.moment_ms += HOUR_MS
+        table.overwrite(rows(4))
+        clock.moment_ms += 60 * HOUR_MS
+        table.append(rows(5, 6))
+        with (sink := txlog.Sink(table, "app")).task(1) as task:
+            task.write(rows(7))
+        sink.stage(task.committable)
+        sink.prepare(1, [0])
+        clock.moment_ms += HOUR_MS
+        self.kept = {version: ids(table, version) for version in (3, 4)}
+
+    def open(self, decide: Callable[[StoreCall], Any] | None = None) -> txlog.Table:
+        if decide is None:
+            return txlog.Table(OpenTable(self.store))
+        log, files = FaultyLogStore(self.store.log, decide), FaultyFileStore(self.store.files, decide)
+        return txlog.Table(OpenTable(replace(self.store, log=log, files=files)))
+
+    def check(self) -> txlog.Table:
+        """Every version inside of the retention reads as before, and so does the newest one."""
+        table = self.open()
+        for version, found in self.kept.items():
+            assert ids(table, version) == found
+        ids(table)
+        return table
+
+
+def ids(table: txlog.Table, version: int | None = None) -> list[int]:
+    found: list[int] = sorted(table.snapshot(version).to_arrow()["id"].to_pylist())
+    return found
+
+
+def vacuum(table: txlog.Table) -> object:
+    return table.vacuum()
+
+
+def restore(table: txlog.Table) -> object:
+    return table.restore(3)
+
+
+def calls_of(operation: Operation) -> int:
+    with ambient.use(Clock()) as clock:
+        assert isinstance(clock, Clock)
+        world, seen = World(clock), []
+        operation(world.open(lambda call: seen.append(call)))
+        return len(seen)
+
+
+@pytest.mark.parametrize("fault", ["crash_before", "crash_after"])
+@pytest.mark.parametrize("operation", [vacuum, restore])
+def test_a_process_that_dies_at_any_call_leaves_a_whole_table(operation: Operation, fault: str) -> None:
+    total = calls_of(operation)
+    assert total > 5
+    for step in range(1, total + 1):
+        with ambient.use(Clock()) as clock:
+            assert isinstance(clock, Clock)
+            world, seen = World(clock), []
+
+            def decide(call: StoreCall, seen: list[StoreCall] = seen, step: int = step) -> Fault | None:
+                seen.append(call)
+                return Fault(fault) if len(seen) == step else None
+
+            with contextlib.suppress(Crashed):  # the last call may be one of the thread that follows a commit
+                operation(world.open(decide))
+            assert len(seen) >= step
+            table = world.check()
+            assert txlog.Sink(table, "app").recover().results[1].outcome == "committed"
+            operation(table)
+            world.check()
+            assert table.vacuum().paths == () or operation is restore
+            assert "day=a/orphan.parquet" not in world.store.files.objects
+
+
+def append(table: txlog.Table) -> None:
+    table.append(rows(8))
+
+
+def recover(table: txlog.Table) -> None:
+    txlog.Sink(table, "app").recover()
+    assert table.snapshot().transaction_version("app") == 1
+
+
+def restore_old(table: txlog.Table) -> None:
+    """Back to a version whose files have expired: refused, or they are gone."""
+    with pytest.raises((txlog.InvalidInputError, txlog.NotFoundError)):
+        table.restore(2)
+
+
+def tag(table: txlog.Table) -> None:
+    table.tag("kept", 3)
+
+
+@pytest.mark.parametrize(
+    ("operation", "other"),
+    [
+        *((vacuum, other) for other in (append, recover, restore, restore_old, tag, vacuum)),
+        *((restore, other) for other in (append, vacuum)),
+    ],
+)
+def test_another_actor_at_any_call_costs_nothing(operation: Operation, other: Operation) -> None:
+    for step in range(1, calls_of(operation) + 1, 2):
+        with ambient.use(Clock()) as clock:
+            assert isinstance(clock, Clock)
+            world, seen = World(clock), []
+
+            def decide(call: StoreCall, world: World = world, seen: list[StoreCall] = seen, step: int = step) -> None:
+                seen.append(call)
+                if len(seen) == step:
+                    other(world.open())
+
+            try:
+                operation(world.open(decide))
+            except txlog.ConflictError:
+                assert operation is restore
+            table = world.check()
+            if other is tag:
+                assert ids(table) is not None
+                assert sorted(table.snapshot(tag="kept").to_arrow()["id"].to_pylist()) == [4]
+            recover(table)
+            world.check()

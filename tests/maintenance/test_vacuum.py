@@ -1,0 +1,575 @@
+"""Vacuum: what it deletes, what it must never delete, and what it says of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import orjson
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.commit.open_table import OpenTable
+from txlog.maintenance import vacuum as vacuum_module
+from txlog.maintenance.last_vacuum import read_last_vacuum
+from txlog.result import VacuumResult
+from txlog.store.open import open_store
+from txlog.testing.faults import FaultyFileStore, FaultyLogStore
+from txlog.testing.memory_store import memory_table_store
+from txlog.util import ambient
+
+DAY_S = 86_400
+HOUR_MS = 3_600_000
+NOW_MS = 1_790_000_000_000
+
+
+class Clock(ambient.Ambient):
+    """Wall time moves only when told."""
+
+    def __init__(self) -> None:
+        self.moment_ms = NOW_MS
+
+    def now_ms(self) -> int:
+        return self.moment_ms
+
+    def pass_hours(self, hours: float) -> None:
+        self.moment_ms += round(hours * HOUR_MS)
+
+
+class Later(ambient.Ambient):
+    """A minute later than it is, so that all that was written and removed before is older than now."""
+
+    def now_ms(self) -> int:
+        return super().now_ms() + 60_000
+
+
+def vacuum_all(table: txlog.Table) -> VacuumResult:
+    with ambient.use(Later()):
+        return table.vacuum(0, force=True)
+
+
+@pytest.fixture
+def time() -> Any:
+    with ambient.use(Clock()) as clock:
+        yield clock
+
+
+def rows(*ids: int, day: str = "a") -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64()), "day": [day] * len(ids)})
+
+
+def make(tmp_path: Path, **properties: str) -> txlog.Table:
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    return txlog.Table.create(tmp_path / "t", "id bigint, day string", ["day"], named)
+
+
+def in_memory(**properties: str) -> tuple[txlog.Table, Any]:
+    """A table on a store in memory, whose files have the times of the ambient clock."""
+    from txlog.commands.table_definition import Definition, commit_definition, new_table
+
+    store = memory_table_store()
+    named = {key.replace("_", "."): value for key, value in properties.items()}
+    opened = OpenTable(store)
+    commit_definition(
+        opened, None, Definition(*new_table("id bigint, day string", ("day",), named)), "CREATE TABLE", {}
+    )
+    return txlog.Table(opened), store
+
+
+def age(root: str | Path, days: float = 9) -> None:
+    """Make every file below ``root`` that many days older."""
+    for path in Path(root).rglob("*"):
+        if path.is_file():
+            status = path.stat()
+            os.utime(path, (status.st_mtime - days * DAY_S,) * 2)
+
+
+def files_of(root: str | Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in Path(root).rglob("*") if path.is_file()}
+
+
+def put(root: str, name: str, days: float = 9) -> str:
+    path = Path(root, name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"x")
+    os.utime(path, (path.stat().st_mtime - days * DAY_S,) * 2)
+    return name
+
+
+# --- what goes and what stays ---------------------------------------------------------------------------------------
+
+
+def test_a_file_that_no_commit_names_goes_once_it_is_older_than_the_retention(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(rows(1))
+    live = files_of(table.uri)
+    gone = {put(table.uri, name) for name in ("orphan.parquet", "day=b/x.parquet", "a/b/c.bin", "day=%20/y z.parquet")}
+    young = put(table.uri, "day=b/young.parquet", days=6.9)
+    age(tmp_path / "t" / "day=a")
+    done = table.vacuum()
+    assert set(done.paths) == gone
+    assert done.size_bytes == len(gone)
+    assert files_of(table.uri) >= live | {young}
+    assert not gone & files_of(table.uri)
+    assert table.snapshot().to_arrow()["id"].to_pylist() == [1]
+
+
+HIDDEN = ("_iceberg/metadata/v1.json", "metadata/snap.avro", ".hidden.parquet", "_SUCCESS", "day=a/_x/y", "_txlog/z")
+
+
+def test_what_is_hidden_stays_whatever_its_age(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(rows(1))
+    for name in HIDDEN:
+        put(table.uri, name, days=99)
+    age(Path(table.uri) / "_delta_log", days=99)
+    assert vacuum_all(table).paths == ()
+    assert files_of(table.uri) >= set(HIDDEN)
+
+
+def test_a_removed_file_and_its_vector_stay_until_the_retention_is_over(time: Clock) -> None:
+    table, store = in_memory(delta_enableDeletionVectors="true")
+    table.append(rows(*range(10)))
+    table.delete("id = 3")
+    before = {path for path in store.files.objects if not path.startswith("_delta_log")}
+    time.pass_hours(24 * 6)
+    table.overwrite(rows(11))
+    time.pass_hours(24 * 7)
+    assert table.vacuum().paths == ()
+    assert table.snapshot(2).to_arrow().num_rows == 9
+    time.pass_hours(1 / 3600)
+    done = table.vacuum()
+    assert set(done.paths) == before
+    assert table.snapshot().to_arrow()["id"].to_pylist() == [11]
+
+
+def test_a_vector_in_a_file_of_its_own_stays_with_its_data_file(tmp_path: Path) -> None:
+    """A small vector stands in the log itself."""
+    table = make(tmp_path, delta_enableDeletionVectors="true")
+    table.append(rows(*range(100_000)))
+    table.delete("id % 3 = 0")
+    vectors = {name for name in files_of(table.uri) if name.endswith(".bin")}
+    assert vectors
+    age(table.uri)
+    assert table.vacuum().paths == ()
+    table.delete("id % 3 = 1")
+    age(table.uri)
+    done = vacuum_all(table)
+    assert set(done.paths) == vectors
+    assert table.snapshot().to_arrow().num_rows == 33_333
+
+
+def test_change_data_of_a_version_inside_of_the_retention_stays_however_old_its_file(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(rows(1))
+    named, unnamed = (put(table.uri, f"_change_data/{name}.parquet", days=30) for name in ("named", "unnamed"))
+    commit = {"cdc": {"path": named, "partitionValues": {"day": "a"}, "size": 1, "dataChange": False}}
+    Path(table.uri, "_delta_log", f"{2:020}.json").write_bytes(orjson.dumps(commit) + b"\n")
+    assert table.vacuum().paths == (unnamed,)
+    assert Path(table.uri, named).exists()
+
+
+def test_staged_work_stays_sealed_or_not_whatever_the_retention(tmp_path: Path) -> None:
+    table = make(tmp_path, delta_enableDeletionVectors="true")
+    sink = txlog.Sink(table, "app")
+    for checkpoint_id in (1, 2):
+        with sink.task(checkpoint_id) as task:
+            task.write(rows(checkpoint_id))
+        sink.stage(task.committable)
+    sink.prepare(1, [0])
+    age(table.uri, days=3)
+    assert vacuum_all(table).paths == ()
+    with ambient.use(Later()):
+        assert table.vacuum(0, dry_run=True, force=True).paths == ()
+    sink.recover()
+    sink.prepare(2, [0])
+    assert sink.commit(2).outcome == "committed"
+    assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def test_a_file_that_is_committed_while_its_deletion_is_planned_stays(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(vacuum_module, "_DELETED_AT_ONCE", 1)
+    other = make(tmp_path)
+    other.append(rows(1))
+    other.overwrite(rows(2))
+    removed = next(name for name in files_of(other.uri) if name.endswith(".parquet") and _ids(other.uri, name) == [1])
+    orphans = sorted([put(other.uri, f"day=a/orphan-{at}.parquet") for at in range(2)] + [removed])
+    age(Path(other.uri, "day=a"))
+
+    def revive(real: Any, path: str) -> None:
+        real(path)
+        with other.transaction() as txn:
+            txn.add(*adds_of(other, 1))
+
+    store = open_store(other.uri)
+    files = FaultyFileStore(store.files)
+    files.script["delete"] = [revive]
+    table = txlog.Table(OpenTable(replace(store, files=files)))
+    monkeypatch.setattr(files, "list", lambda **named: _listed_last(store.files, removed, **named))
+    done = vacuum_all(table)
+    assert set(done.paths) == set(orphans) - {removed}
+    assert sorted(other.snapshot().to_arrow()["id"].to_pylist()) == [1, 2]
+
+
+def adds_of(table: txlog.Table, version: int) -> list[Any]:
+    from txlog.log.files import add_files_of
+
+    return add_files_of(table.snapshot(version).files())
+
+
+def _listed_last(files: Any, last: str, **named: Any) -> Any:
+    found = [meta for page in files.list(**named) for meta in page]
+    yield sorted(found, key=lambda meta: meta.name == last)
+
+
+def _ids(root: str, name: str) -> list[int]:
+    import pyarrow.parquet as pq
+
+    ids: list[int] = pq.read_table(Path(root, name), columns=["id"], partitioning=None)["id"].to_pylist()
+    return ids
+
+
+def test_a_path_that_the_log_spells_in_another_way_stays(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    real.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(real)
+    table = txlog.Table.create(link / "t", "id bigint")
+    table.append(pa.table({"id": [1]}))
+    commit = Path(table.uri, "_delta_log", f"{1:020}.json")
+    name = next(name for name in files_of(table.uri) if name.endswith(".parquet"))
+    commit.write_text(commit.read_text().replace(f'"{name}"', f'"file://{real}/t/{name}"'))
+    age(table.uri)
+    assert txlog.Table.open(table.uri).vacuum().paths == ()
+
+
+def test_a_log_that_names_a_file_in_no_readable_way_lets_nothing_be_deleted(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    add = {
+        "add": {"path": "a//b", "partitionValues": {"day": "a"}, "size": 1, "modificationTime": 1, "dataChange": True}
+    }
+    Path(table.uri, "_delta_log", f"{1:020}.json").write_bytes(orjson.dumps(add) + b"\n")
+    orphan = put(table.uri, "orphan.parquet")
+    with pytest.raises(txlog.CorruptLogError):
+        txlog.Table.open(table.uri).vacuum()
+    assert Path(table.uri, orphan).exists()
+
+
+def test_a_longer_retention_than_the_tables_own_keeps_what_its_checkpoints_forgot(time: Clock) -> None:
+    table, _ = in_memory(delta_deletedFileRetentionDuration="interval 1 hours")
+    table.append(rows(1))
+    time.pass_hours(24)
+    table.overwrite(rows(2))
+    time.pass_hours(48)
+    table.append(rows(3))
+    table.create_checkpoint()
+    fresh = txlog.Table(OpenTable(table._open_table.store))
+    assert fresh.vacuum(60).paths == ()
+    assert fresh.snapshot(1).to_arrow()["id"].to_pylist() == [1]
+    assert len(fresh.vacuum(24).paths) == 1
+
+
+def test_a_retention_that_was_lengthened_keeps_what_its_checkpoints_forgot(time: Clock) -> None:
+    table, _ = in_memory(delta_deletedFileRetentionDuration="interval 1 hours")
+    table.append(rows(1))
+    time.pass_hours(24)
+    table.overwrite(rows(2))
+    time.pass_hours(48)
+    table.create_checkpoint()
+    table.set_properties({"delta.deletedFileRetentionDuration": "interval 60 hours"})
+    fresh = txlog.Table(OpenTable(table._open_table.store))
+    assert fresh.vacuum().paths == ()
+    assert fresh.snapshot(1).to_arrow()["id"].to_pylist() == [1]
+
+
+# --- what is told and recorded --------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_names_what_the_vacuum_then_deletes_and_commits_nothing(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(rows(1))
+    for at in range(3):
+        put(table.uri, f"day=b/{at}.parquet")
+    before = files_of(table.uri)
+    planned = table.vacuum(dry_run=True)
+    assert (files_of(table.uri), planned.version, planned.dry_run) == (before, None, True)
+    done = table.vacuum()
+    assert done == replace(planned, dry_run=False, version=3)
+    assert str(planned) == "VacuumResult(3 files, 3 B, 168 h kept, dry run)"
+    assert files_of(table.uri) >= before - set(done.paths)
+
+
+def test_history_shows_a_vacuum_as_spark_writes_it(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    put(table.uri, "day=b/x.parquet")
+    table.vacuum(200)
+    end, start, _ = table.history()
+    assert (start["operation"], end["operation"]) == ("VACUUM START", "VACUUM END")
+    assert start["operationParameters"] == {
+        "retentionCheckEnabled": "true",
+        "specifiedRetentionMillis": "720000000",
+        "defaultRetentionMillis": "604800000",
+    }
+    assert start["operationMetrics"] == {"numFilesToDelete": "1", "sizeOfDataToDelete": "1"}
+    assert end["operationParameters"] == {"status": "COMPLETED"}
+    assert end["operationMetrics"] == {"numDeletedFiles": "1", "numVacuumedDirectories": "2"}
+    for entry in (start, end):
+        assert (entry["isolationLevel"], entry["isBlindAppend"]) == ("SnapshotIsolation", True)
+    table.vacuum()
+    assert "specifiedRetentionMillis" not in table.history(2)[1]["operationParameters"]
+
+
+def test_a_deletion_that_fails_is_an_error_and_history_says_so(tmp_path: Path) -> None:
+    make(tmp_path)
+    for name in ("a", "b"):
+        put(str(tmp_path / "t"), f"{name}.parquet")
+    store = open_store(tmp_path / "t")
+    files = FaultyFileStore(store.files, "delete#2=refused")
+    table = txlog.Table(OpenTable(replace(store, files=files)))
+    with pytest.raises(txlog.StorageError, match="refused"):
+        table.vacuum()
+    assert table.history(1)[0]["operationParameters"] == {"status": "FAILED"}
+    assert read_last_vacuum(store.log) is None
+    assert len(table.vacuum().paths) == 1
+
+
+def test_progress_names_the_step_and_counts_files(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    put(table.uri, "a.parquet")
+    put(table.uri, "b.parquet")
+    seen: list[tuple[str, int, int]] = []
+    table.vacuum(on_progress=lambda *step: seen.append(step))
+    assert seen == [("looking at files", 2, 2), ("deleting files", 2, 2)]
+
+
+# --- by the log alone -----------------------------------------------------------------------------------------------
+
+
+def test_a_lite_vacuum_deletes_what_commits_removed_and_lists_nothing(time: Clock) -> None:
+    table, store = in_memory()
+    table.append(rows(1))
+    time.pass_hours(24 * 8)
+    table.vacuum()
+    table.overwrite(rows(2))
+    time.pass_hours(24 * 8)
+    files = FaultyFileStore(store.files)
+    lite = txlog.Table(OpenTable(replace(store, files=files)))
+    store.files.publish("day=a/orphan.parquet", b"x")
+    store.files.objects["day=a/orphan.parquet"] = (b"x", 0)
+    done = lite.vacuum(lite=True)
+    assert (done.mode, len(done.paths), files.names("list")) == ("lite", 1, [])
+    assert lite.vacuum(lite=True).paths == ()
+    full = lite.vacuum()
+    assert (full.mode, full.paths) == ("full", ("day=a/orphan.parquet",))
+
+
+def test_both_modes_keep_how_far_they_came(time: Clock) -> None:
+    table, store = in_memory()
+    table.append(rows(1))
+    time.pass_hours(24 * 8)
+    table.append(rows(2))
+    assert table.vacuum().version == 4
+    assert read_last_vacuum(store.log) == 1
+    time.pass_hours(24 * 8)
+    assert table.vacuum(lite=True).mode == "lite"
+    assert read_last_vacuum(store.log) == 4
+
+
+@pytest.mark.parametrize("body", [None, b"{}", b"not json", b'{"latestCommitVersionOutsideOfRetentionWindow":"x"}'])
+def test_a_lite_vacuum_lists_where_nobody_knows_how_far_the_last_one_came(time: Clock, body: bytes | None) -> None:
+    table, store = in_memory()
+    if body is not None:
+        store.log.put("_last_vacuum_info", body)
+    table.append(rows(1))
+    time.pass_hours(24 * 8)
+    store.files.objects["orphan.parquet"] = (b"x", 0)
+    done = table.vacuum(lite=True)
+    assert (done.mode, done.paths) == ("full", ("orphan.parquet",))
+
+
+def test_a_lite_vacuum_lists_where_the_log_was_cleaned_up(time: Clock) -> None:
+    table, store = in_memory()
+    table.append(rows(1))
+    time.pass_hours(24 * 8)
+    table.vacuum()
+    table.overwrite(rows(2))
+    time.pass_hours(24 * 40)
+    table.append(rows(3))
+    table.create_checkpoint()
+    for version in range(5):
+        store.log.delete(f"{version:020}.json")
+    time.pass_hours(24 * 8)
+    done = txlog.Table(OpenTable(store)).vacuum(lite=True)
+    assert (done.mode, len(done.paths)) == ("full", 1)
+
+
+# --- an inventory ---------------------------------------------------------------------------------------------------
+
+
+def inventory_of(root: str, *names: str, absolute: bool = False, older_ms: int = 0) -> pa.Table:
+    found = [Path(root, name).stat() for name in names]
+    return pa.table(
+        {
+            "path": [f"{'file://' if absolute else ''}{root}/{name}" if absolute else name for name in names],
+            "length": [status.st_size for status in found],
+            "isDir": [False] * len(names),
+            "modificationTime": [int(status.st_mtime * 1000) - older_ms for status in found],
+        }
+    )
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_an_inventory_takes_the_place_of_the_listing(tmp_path: Path, absolute: bool) -> None:
+    table = make(tmp_path)
+    table.append(rows(1))
+    names = [put(table.uri, f"day=b/{name}") for name in ("listed é.parquet", "young.parquet", "_hidden")]
+    os.utime(Path(table.uri, names[1]))
+    put(table.uri, "day=b/unlisted.parquet")
+    live = [name for name in files_of(table.uri) if name.endswith(".snappy.parquet")]
+    found = inventory_of(table.uri, *names, *live, absolute=absolute)
+    elsewhere = inventory_of(table.uri, names[0]).set_column(0, "path", [["file:///elsewhere/x.parquet"]])
+    age(Path(table.uri, "day=a"))
+    done = table.vacuum(inventory=pa.concat_tables([found, found, elsewhere]))
+    assert done.paths == (names[0],)
+    assert read_last_vacuum(open_store(table.uri).log) is None
+
+
+def test_an_inventory_without_its_columns_is_refused(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    with pytest.raises(txlog.InvalidInputError, match="lacks length, isDir, modificationTime"):
+        table.vacuum(inventory=pa.table({"path": ["a"]}))
+    with pytest.raises(txlog.InvalidInputError, match="Arrow stream"):
+        table.vacuum(inventory=["a"])
+    with pytest.raises(txlog.InvalidInputError, match="takes no inventory"):
+        table.vacuum(lite=True, inventory=pa.table({}))
+    text = pa.table({"path": ["a"], "length": ["1"], "isDir": [False], "modificationTime": [1]})
+    with pytest.raises(txlog.InvalidInputError, match="length"):
+        table.vacuum(inventory=text)
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+def test_a_retention_shorter_than_the_tables_is_refused_unless_it_is_forced(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    orphan = put(table.uri, "orphan.parquet", days=1)
+    for dry_run in (True, False):
+        with pytest.raises(txlog.InvalidInputError, match=r"which is 168 hours.*force=True"):
+            table.vacuum(1, dry_run=dry_run)
+    assert table.version == 0
+    assert table.vacuum(1, force=True).paths == (orphan,)
+    table.set_properties({"delta.deletedFileRetentionDuration": "interval 2 hours"})
+    put(table.uri, "orphan.parquet", days=1)
+    assert table.vacuum(3).paths == (orphan,)
+
+
+@pytest.mark.parametrize("hours", [-1, True, "168", float("nan"), float("inf")])
+def test_a_retention_that_is_no_number_of_hours_is_refused(tmp_path: Path, hours: Any) -> None:
+    with pytest.raises(txlog.InvalidInputError, match="retention_hours"):
+        make(tmp_path).vacuum(hours, force=True)
+
+
+def _rewrite_definition(table: txlog.Table, change: Callable[[dict[str, Any]], None]) -> txlog.Table:
+    commit = Path(table.uri, "_delta_log", f"{0:020}.json")
+    actions = [orjson.loads(line) for line in commit.read_bytes().splitlines()]
+    for action in actions:
+        change(action)
+    actions[0]["commitInfo"].pop("txlog", None)
+    commit.write_bytes(b"".join(orjson.dumps(action) + b"\n" for action in actions))
+    return txlog.Table.open(table.uri)
+
+
+def test_a_retention_that_cannot_be_read_is_not_guessed(tmp_path: Path) -> None:
+    def spoil(action: dict[str, Any]) -> None:
+        if "metaData" in action:
+            action["metaData"]["configuration"]["delta.deletedFileRetentionDuration"] = "interval 1 month"
+
+    table = _rewrite_definition(make(tmp_path), spoil)
+    with pytest.raises(txlog.InvalidInputError, match="interval 1 month"):
+        table.vacuum()
+    assert table.vacuum(1000).paths == ()
+
+
+def test_a_table_whose_rows_have_rules_that_txlog_does_not_write_is_vacuumed(tmp_path: Path) -> None:
+    def add_rules(action: dict[str, Any]) -> None:
+        if "protocol" in action:
+            action["protocol"] = {
+                "minReaderVersion": 3,
+                "minWriterVersion": 7,
+                "readerFeatures": ["vacuumProtocolCheck"],
+                "writerFeatures": ["checkConstraints", "identityColumns", "clustering", "vacuumProtocolCheck"],
+            }
+        if "metaData" in action:
+            action["metaData"]["configuration"]["delta.constraints.c"] = "id > 0"
+
+    table = _rewrite_definition(make(tmp_path), add_rules)
+    with pytest.raises(txlog.UnsupportedFeatureError):
+        table.append(rows(1))
+    orphan = put(table.uri, "orphan.parquet")
+    assert table.vacuum().paths == (orphan,)
+
+
+def test_a_table_with_a_feature_that_nobody_here_knows_is_not_vacuumed(tmp_path: Path) -> None:
+    def add_feature(action: dict[str, Any]) -> None:
+        if "protocol" in action:
+            action["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": ["fromTheFuture"]}
+
+    table = _rewrite_definition(make(tmp_path), add_feature)
+    orphan = put(table.uri, "orphan.parquet")
+    with pytest.raises(txlog.UnsupportedFeatureError, match="fromTheFuture"):
+        table.vacuum()
+    assert Path(table.uri, orphan).exists()
+
+
+def test_a_clock_that_is_ahead_of_the_stores_deletes_nothing(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    orphan = put(table.uri, "orphan.parquet", days=0)
+    clock = Clock()
+    clock.moment_ms = ambient.now_ms()
+    clock.pass_hours(24 * 30)
+    with ambient.use(clock), pytest.raises(txlog.StorageError, match=r"720\.0 hours ahead"):
+        table.vacuum()
+    assert Path(table.uri, orphan).exists()
+    assert table.history(1)[0]["operationParameters"] == {"status": "FAILED"}
+
+
+# --- others ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_vacuums_at_once_do_no_harm(tmp_path: Path) -> None:
+    first = make(tmp_path)
+    put(first.uri, "orphan.parquet")
+    store = open_store(first.uri)
+    log = FaultyLogStore(store.log)
+    log.script["put_if_absent"] = [lambda real, *call: (first.vacuum(), real(*call))[1]]
+    second = txlog.Table(OpenTable(replace(store, log=log)))
+    assert second.vacuum().paths == ("orphan.parquet",)
+    assert [entry["operation"] for entry in second.history(4)] == ["VACUUM END", "VACUUM START"] * 2
+
+
+def test_deltalake_deletes_the_same_files_of_a_copy(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    for at in range(4):
+        table.append(rows(at, day="ab"[at % 2]))
+    table.delete("id = 1")
+    table.overwrite(rows(9), where="day = 'a'")
+    for name in ("day=a/old.parquet", "day=c/old.parquet", "_hidden/x", "x.crc"):
+        put(table.uri, name, days=30)
+    put(table.uri, "young.parquet", days=1)
+    age(table.uri, days=8)
+    shutil.copytree(table.uri, tmp_path / "copy")
+    ambient.sleep(0.01)  # what was removed just now is then older than now
+    for hours, force in ((168, False), (0, True)):
+        theirs = deltalake.DeltaTable(tmp_path / "copy").vacuum(
+            hours, dry_run=False, enforce_retention_duration=not force, full=True
+        )
+        ours = table.vacuum(hours, force=force)
+        assert set(ours.paths) == set(theirs)
+        assert ours.paths
+    assert sorted(table.snapshot().to_arrow()["id"].to_pylist()) == [3, 9]

@@ -1,0 +1,157 @@
+"""Which files are rewritten together: small ones, and those with many dead rows, in bins of one partition.
+
+In: the live files of one version. Out: `Bin`s. Files are taken in the order in which they were written, so that rows
+that came together stay together and the bounds of the new files stay narrow. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow.compute as pc
+
+from txlog.log.files import add_files_of
+from txlog.protocol.actions import AddFile
+from txlog.protocol.partition_values import partition_key
+from txlog.protocol.schema import Field
+from txlog.protocol.statistics_read import num_records
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "CLUSTERED_BY",
+    "DEAD_FRACTION_MAX",
+    "Bin",
+    "bins_of",
+    "bins_to_cluster",
+    "bins_to_purge",
+    "cheapest_first",
+    "grouped",
+]
+
+CLUSTERED_BY = "txlog.clusteredBy"
+"""The tag of a data file whose rows were clustered: the columns, as a JSON list."""
+
+DEAD_FRACTION_MAX = 0.05
+"""Above this share of dead rows a file of any size is rewritten, as by Spark's OPTIMIZE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Files of one partition that become one file, in the order of their rows there."""
+
+    files: tuple[AddFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """What has to be read."""
+        return sum(add.size for add in self.files)
+
+    @property
+    def gain(self) -> float:
+        """The files that go, and the dead rows, in files."""
+        return len(self.files) - 1 + sum(map(dead_fraction, self.files))
+
+
+def dead_fraction(add: AddFile) -> float:
+    """The share of a file's rows that its deletion vector marks; 1 where the log does not count the rows."""
+    if add.deletion_vector is None:
+        return 0.0
+    rows = num_records(add.stats)
+    return min(1.0, add.deletion_vector.cardinality / rows) if rows else 1.0
+
+
+def bins_of(
+    files: pa.Table, partition_fields: Mapping[str, Field], target_bytes: int, *, files_min: int = 1
+) -> list[Bin]:
+    """The bins of a compaction to files of about ``target_bytes``.
+
+    ``files`` are live files (``log.files.FILES_SCHEMA``), ``partition_fields`` the partition columns by their physical
+    names. A file counts with the size of its live rows. Next-fit: a bin is closed by the first file that it has no
+    room for. A bin of one file is made only where more than `DEAD_FRACTION_MAX` of its rows are dead. Partitions with
+    fewer than ``files_min`` files to rewrite are left out.
+    """
+    is_small = pc.less(files.column("size"), target_bytes)
+    is_marked = pc.is_valid(files.column("deletionVector"))
+    found = _in_order(files.filter(pc.or_(is_small, is_marked)))
+    partitions: dict[tuple[str | None, ...], list[AddFile]] = {}
+    for add in found:
+        if add.size < target_bytes or dead_fraction(add) > DEAD_FRACTION_MAX:
+            partitions.setdefault(partition_key(add.partition_values, partition_fields), []).append(add)
+    bins = [each for adds in partitions.values() if len(adds) >= files_min for each in _next_fit(adds, target_bytes)]
+    return [each for each in bins if len(each.files) > 1 or dead_fraction(each.files[0]) > DEAD_FRACTION_MAX]
+
+
+def bins_to_purge(files: pa.Table, also: Collection[str] = ()) -> list[Bin]:
+    """A bin for each of the live files that has a deletion vector, or whose ``path`` is in ``also``."""
+    import pyarrow as pa
+
+    is_marked = pc.is_valid(files.column("deletionVector"))
+    is_named = pc.is_in(files.column("path"), pa.array([*also], pa.string()))
+    return [Bin((add,)) for add in _in_order(files.filter(pc.or_(is_marked, is_named)))]
+
+
+def bins_to_cluster(
+    files: pa.Table, partition_fields: Mapping[str, Field], clustered_by: str, bin_bytes: int
+) -> list[Bin]:
+    """The bins of a clustering: the files of each partition, at most about ``bin_bytes`` together.
+
+    ``clustered_by`` is what the tag `CLUSTERED_BY` of a file says that was clustered the same way: a bin of such files
+    alone, with few dead rows, is left as it is.
+    """
+    partitions: dict[tuple[str | None, ...], list[AddFile]] = {}
+    for add in _in_order(files):
+        partitions.setdefault(partition_key(add.partition_values, partition_fields), []).append(add)
+    bins = [each for adds in partitions.values() for each in _next_fit(adds, bin_bytes)]
+    return [each for each in bins if not all(_is_clustered(add, clustered_by) for add in each.files)]
+
+
+def _is_clustered(add: AddFile, clustered_by: str) -> bool:
+    return (add.tags or {}).get(CLUSTERED_BY) == clustered_by and dead_fraction(add) <= DEAD_FRACTION_MAX
+
+
+def cheapest_first(bins: Sequence[Bin], max_bytes: int | None) -> list[Bin]:
+    """Those that gain the most for what has to be read, up to ``max_bytes`` in all; None takes every bin."""
+    if max_bytes is None:
+        return list(bins)
+    taken, left = [], max_bytes
+    for each in sorted(bins, key=lambda each: each.size_bytes / max(each.gain, 0.01)):
+        if each.size_bytes <= left:
+            taken.append(each)
+            left -= each.size_bytes
+    return taken
+
+
+def grouped(bins: Sequence[Bin], group_bytes: int, group_files: int) -> list[list[Bin]]:
+    """Bins that are committed together: at most so many bytes and files at once, or one bin that has more."""
+    groups: list[list[Bin]] = []
+    size = count = 0
+    for each in bins:
+        size += each.size_bytes
+        count += len(each.files)
+        if not groups or size > group_bytes or count > group_files:
+            groups.append([])
+            size, count = each.size_bytes, len(each.files)
+        groups[-1].append(each)
+    return groups
+
+
+def _in_order(files: pa.Table) -> list[AddFile]:
+    """By when they were written; those of one write, which share the time or nearly, by their numbered names."""
+    return add_files_of(files.sort_by([("modificationTime", "ascending"), ("path", "ascending")]))
+
+
+def _next_fit(adds: Sequence[AddFile], target_bytes: int) -> list[Bin]:
+    bins: list[list[AddFile]] = []
+    size = 0.0
+    for add in adds:
+        live = add.size * (1 - dead_fraction(add))
+        if not bins or size + live > target_bytes:
+            bins.append([])
+            size = 0.0
+        bins[-1].append(add)
+        size += live
+    return [Bin(tuple(each)) for each in bins]

@@ -1,0 +1,181 @@
+"""A bin becomes files whose rows lie near each other in several columns, in the order of a Hilbert curve.
+
+In: a `Bin`, the columns to cluster by and a folder for what does not fit into memory. Out: a `RewrittenBin`.
+
+    sample of keys -> ranks -> distance of each row -> parts of the curve, on disk -> each sorted -> files
+
+Two passes over the files: the key columns of all rows give a sample, then every row goes to its part of the curve. A
+part is small enough to be sorted in memory. Beside its rows each part keeps where they came from, so that a row that
+another writer deletes meanwhile is found in the new files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.errors import InvalidInputError
+from txlog.expressions.predicates import resolve
+from txlog.maintenance.bins import Bin
+from txlog.maintenance.hilbert import Ranks, bits_for, can_rank, hilbert_distance
+from txlog.protocol.schema import Struct, type_to_arrow
+from txlog.util.arguments import names_in
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["ClusterColumns", "Clustering"]
+
+_SAMPLE_ROWS = 200_000
+_PART_BYTES = 48 << 20
+_PARTS_MAX = 512  # files open at once
+_COLUMNS_MAX = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterColumns:
+    """Which columns a table is clustered by: paths into its schema, as their names and as fields."""
+
+    paths: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, given: Any, schema: Struct, partition_columns: tuple[str, ...]) -> ClusterColumns:
+        """Raises ``InvalidInputError`` for a column that is absent, is a partition column or has no order."""
+        names = names_in("cluster_by", given)
+        if not 0 < len(names) <= _COLUMNS_MAX:
+            raise InvalidInputError(f"cluster_by takes 1 to {_COLUMNS_MAX} columns, not {len(names)}")
+        paths = []
+        for name in names:
+            path, data_type = resolve(tuple(name.split(".")), schema)
+            if path[0] in partition_columns:
+                raise InvalidInputError(
+                    f"cluster_by names {name}, a partition column, of which a file has one value: leave it out"
+                )
+            if not can_rank(type_to_arrow(data_type)):
+                raise InvalidInputError(f"cluster_by names {name}, whose type {data_type} has no order")
+            paths.append(path)
+        if len(set(paths)) < len(paths):
+            raise InvalidInputError(f"cluster_by names a column twice: {', '.join(names)}")
+        return cls(tuple(paths))
+
+    @property
+    def names(self) -> list[str]:
+        return [".".join(path) for path in self.paths]
+
+    def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The columns of a batch; a member of a null struct is null."""
+        found = []
+        for path in self.paths:
+            array = batch.column(path[0])
+            for name in path[1:]:
+                array = pa.compute.struct_field(array, name)
+            found.append(array)
+        return found
+
+
+@dataclass(slots=True)
+class Clustering:
+    """Orders the rows of one bin. Used by one thread, once."""
+
+    rows: FileRows
+    schema: Struct
+    columns: ClusterColumns
+    folder: Path
+    _ranks: list[Ranks] = field(default_factory=list)
+
+    def ordered(self, each: Bin, live_rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
+        """The rows in the order of the curve, each batch with the numbers that its rows had in ``live_rows``."""
+        sample, rows = self._sample(each)
+        bits = bits_for(len(sample))
+        self._ranks = [Ranks.of(column, bits) for column in sample]
+        size = self._bytes(each, rows)
+        parts = min(_PARTS_MAX, size // _PART_BYTES + 1)
+        if parts == 1:
+            batches = list(live_rows)
+            if batches:
+                table = pa.Table.from_batches(batches).combine_chunks()
+                (batch,) = table.to_batches()
+                yield from self._sorted(batch, np.arange(batch.num_rows), self._distances(batch))
+            return
+        ranks = [ranks.of_values(values) for ranks, values in zip(self._ranks, sample, strict=True)]
+        distances = np.sort(hilbert_distance(np.array(ranks), bits))
+        cuts = np.unique(distances[(np.arange(1, parts) * len(distances)) // parts])
+        spilled = self._spill(live_rows, cuts)
+        for path in spilled:
+            with pa.memory_map(str(path)) as source:
+                table = pa.ipc.open_stream(source).read_all().combine_chunks()
+            path.unlink()
+            for batch in table.to_batches():
+                kept = batch.select(range(batch.num_columns - 2))
+                numbers, found = (batch.column(-2).to_numpy(), batch.column(-1).to_numpy())
+                yield from self._sorted(kept, numbers, found)
+
+    def _distances(self, batch: pa.RecordBatch) -> NDArray[np.uint64]:
+        ranks = [ranks.of_values(values) for ranks, values in zip(self._ranks, self.columns.values(batch), strict=True)]
+        return hilbert_distance(np.array(ranks), bits_for(len(ranks)))
+
+    def _sorted(
+        self, batch: pa.RecordBatch, numbers: NDArray[Any], distances: NDArray[np.uint64]
+    ) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
+        order = np.argsort(distances, kind="stable")
+        yield batch.take(pa.array(order)), numbers[order]
+
+    def _sample(self, each: Bin) -> tuple[list[pa.Array], int]:
+        """Every so many-th row of the key columns, dead rows included; and how many rows there are."""
+        names = dict.fromkeys(path[0] for path in self.columns.paths)
+        fields = tuple(member for member in self.schema.fields if member.name in names)
+        reader = self.rows.reader(fields)
+        total = sum(self.rows.count(add) for add in each.files)
+        step = max(1, total // _SAMPLE_ROWS)
+        found: list[list[pa.Array]] = [[] for _ in self.columns.paths]
+        for add in each.files:
+            for positions, batch in reader.batches(add, with_dead_rows=True):
+                taken = pa.array(np.flatnonzero(positions % step == 0))
+                named = pa.RecordBatch.from_arrays(batch.columns, names=[member.name for member in fields])
+                for columns, column in zip(found, self.columns.values(named), strict=True):
+                    columns.append(column.take(taken))
+        kinds = [type_to_arrow(resolve(path, self.schema)[1]) for path in self.columns.paths]
+        return [
+            pa.concat_arrays([pa.array([], kind), *arrays]) for kind, arrays in zip(kinds, found, strict=True)
+        ], total
+
+    def _bytes(self, each: Bin, rows: int) -> int:
+        """About how large the rows are in memory, by the first of them."""
+        for add in each.files:
+            for _, batch in self.rows.live(add):
+                return int(batch.nbytes / batch.num_rows * rows)
+        return 0
+
+    def _spill(self, live_rows: Iterator[pa.RecordBatch], cuts: NDArray[np.uint64]) -> Sequence[Path]:
+        """Write each row into the file of its part of the curve, with its number and its distance."""
+        paths = [self.folder / f"part-{number:04}.arrow" for number in range(len(cuts) + 1)]
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        writers: dict[int, pa.RecordBatchStreamWriter] = {}
+        first = 0
+        with ExitStack() as stack:
+            for batch in live_rows:
+                distances = self._distances(batch)
+                parts = np.searchsorted(cuts, distances, side="right")
+                order = np.argsort(parts, kind="stable")
+                numbers = pa.array(np.arange(first, first + batch.num_rows))
+                columns = [*batch.columns, numbers, pa.array(distances)]
+                names = [str(number) for number in range(len(columns))]
+                rows = pa.RecordBatch.from_arrays(columns, names=names).take(pa.array(order))
+                first += batch.num_rows
+                ends = np.searchsorted(parts[order], np.arange(len(paths)), side="right")
+                start = 0
+                for part, end in enumerate(ends.tolist()):
+                    if end > start:
+                        if part not in writers:
+                            sink = stack.enter_context(pa.OSFile(str(paths[part]), "wb"))
+                            writers[part] = stack.enter_context(pa.ipc.new_stream(sink, rows.schema, options=options))
+                        writers[part].write_batch(rows.slice(start, end - start))
+                    start = end
+        return [path for part, path in enumerate(paths) if part in writers]

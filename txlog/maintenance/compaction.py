@@ -1,0 +1,272 @@
+"""`Compaction`: rewritten bins as a plan, so that a compaction never loses to a writer that changes other rows.
+
+In: `RewrittenBin`s and the newest version. Out: a proposal that takes the sources out of the table and their new files
+in. What other writers did to a source since it was read decides what becomes of its bin:
+
+- nothing: the new file takes its place;
+- a deletion vector marks more rows than before: the new file gets a vector of its own that marks the same rows, found
+  by their positions, and nothing is rewritten;
+- the source is gone, or rows of it came back (a restore): the bin is given up, and its files stay as they are.
+
+Delta's own rules would give up the whole commit in the last two cases.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
+
+from txlog.commit.open_table import OpenTable
+from txlog.commit.outcome import raise_conflict
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import ConflictReason
+from txlog.log.files import add_files_of
+from txlog.log.proposal import Proposal
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.maintenance.rewrite import RewrittenBin, Source
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.wide_statistics import wide_statistics
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.result import WriteMetrics
+from txlog.util import ambient
+from txlog.writer.vector_file import write_vectors
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Compaction", "Description", "Done", "rows_to_mark"]
+
+_CLOSE_S = 0.005  # what every execution costs
+_VECTOR_S = 0.002  # a vector read, or written
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What the proposal executed last does. Sizes in bytes."""
+
+    removed: tuple[AddFile, ...] = ()
+    added: tuple[AddFile, ...] = ()
+    rows: int = 0
+    vectors_purged: int = 0
+    vectors_moved: int = 0
+    bins_given_up: int = 0
+
+
+_Place: TypeAlias = tuple[int, int]
+"""A new file: the number of its bin, and its own number there."""
+
+
+@dataclass(slots=True)
+class _Marked:
+    """The vector that was written for a new file, and the rows that it marks."""
+
+    dead: NDArray[np.uint64]
+    descriptor: DeletionVectorDescriptor
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """How history describes the commit: ``operation`` and its parameters, with Spark's names."""
+
+    operation: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    user_metadata: str | None = None
+    tags: dict[str, str | None] | None = None
+    """``add.tags`` of the new files."""
+
+
+class Compaction:
+    """A `Plan`: the bins that were rewritten, on whatever version comes."""
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        bins: Sequence[RewrittenBin],
+        description: Description,
+        unsent: UnsentFiles,
+        *,
+        random_prefix_length: int = 0,
+    ) -> None:
+        self._open_table = open_table
+        self._bins = bins
+        self._description = description
+        self._unsent = unsent
+        self._random_prefix_length = random_prefix_length
+        self._txn_id = ambient.uuid4()
+        self._written: dict[_Place, _Marked] = {}
+        self.done = Done()
+        self.has_nothing_left = False
+        """Whether it ended since every bin had to be given up."""
+
+    @property
+    def metrics(self) -> WriteMetrics:
+        done = self.done
+        return WriteMetrics(
+            rows=done.rows,
+            files=len(done.added),
+            bytes=sum(add.size for add in done.added),
+            files_removed=len(done.removed),
+            rows_copied=done.rows,
+            vectors=done.vectors_moved,
+        )
+
+    def remaining_work_s(self, state: TableState) -> float:
+        """Vectors of sources that changed; everything else is written."""
+        return _CLOSE_S + _VECTOR_S * sum(
+            live is not None and live.key != source.add.key for _, source, live in self._sources(state)
+        )
+
+    def execute(self, state: TableState) -> Proposal:
+        numbers = self._dead_numbers(state)
+        kept = {number: rows for number, rows in numbers.items() if rows is not None}
+        dead = {
+            (number, place): new.places(rows)
+            for number, rows in kept.items()
+            for place, new in enumerate(self._bins[number].files)
+        }
+        vectors, stats = self._vectors(dead)
+        builder = ProposalBuilder(state, data_change=False)
+        removed: list[AddFile] = []
+        added: list[AddFile] = []
+        rows = 0
+        live = {(number, source.add.path): add for number, source, add in self._sources(state)}
+        for number in kept:
+            removed += [add for source in self._bins[number].sources if (add := live[number, source.add.path])]
+        for (number, place), marks in dead.items():
+            new = self._bins[number].files[place].file
+            if len(marks) == new.num_rows:
+                continue
+            if len(marks):
+                vector, text = vectors[number, place], stats[number, place]
+                new = dataclasses.replace(new, deletion_vector=vector, stats=text)
+            added.append(dataclasses.replace(new.to_add(data_change=False), tags=self._description.tags))
+            rows += new.num_rows
+        if not kept:
+            self._give_up(state)
+        builder.remove(*removed)
+        builder.add(*added)
+        self.done = Done(
+            tuple(removed),
+            tuple(added),
+            rows,
+            vectors_purged=sum(add.deletion_vector is not None for add in removed),
+            vectors_moved=len(vectors),
+            bins_given_up=len(self._bins) - len(kept),
+        )
+        return builder.build(
+            txn_id=self._txn_id,
+            now_ms=ambient.now_ms(),
+            isolation=self._open_table.isolation(state),
+            operation=self._description.operation,
+            parameters=self._description.parameters,
+            metrics=operation_metrics(self.done),
+            user_metadata=self._description.user_metadata,
+            is_reexecutable=True,
+        )
+
+    def _give_up(self, state: TableState) -> NoReturn:
+        self.has_nothing_left = True
+        names = [source.add.path for each in self._bins for source in each.sources]
+        detail = f"removed or restored {names[0]}{' and others' if len(names) > 1 else ''}, rewritten meanwhile"
+        operation = self._description.operation
+        raise_conflict(
+            (ConflictReason("ConcurrentDeleteDeleteError", state.version, operation, detail),), self._open_table.uri
+        )
+
+    # --- what became of the sources -----------------------------------------------------------------------------
+
+    def _sources(self, state: TableState) -> list[tuple[int, Source, AddFile | None]]:
+        """Every source with the number of its bin and the file as it is live in ``state``; None where it is gone."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        paths = pa.array([source.add.path for each in self._bins for source in each.sources], pa.string())
+        files = self._open_table.log.files(state)
+        live = {add.path: add for add in add_files_of(files.filter(pc.is_in(files.column("path"), paths)))}
+        return [
+            (number, source, live.get(source.add.path))
+            for number, each in enumerate(self._bins)
+            for source in each.sources
+        ]
+
+    def _dead_numbers(self, state: TableState) -> dict[int, NDArray[np.uint64] | None]:
+        """For each bin the numbers of its rows that died since; None where the bin is given up."""
+        import numpy as np
+
+        reader = DeletionVectorReader(self._open_table.store, state.version)
+        found: dict[int, list[NDArray[np.uint64]] | None] = {number: [] for number in range(len(self._bins))}
+        for number, source, live in self._sources(state):
+            marks = found[number]
+            if marks is None:
+                continue
+            new = None if live is None else rows_to_mark(source, live, reader)
+            if new is None:
+                found[number] = None
+            else:
+                marks.append(new)
+        empty = np.empty(0, np.uint64)
+        return {number: None if marks is None else np.concatenate([empty, *marks]) for number, marks in found.items()}
+
+    def _vectors(
+        self, dead: Mapping[_Place, NDArray[np.uint64]]
+    ) -> tuple[dict[_Place, DeletionVectorDescriptor], dict[_Place, str]]:
+        """The vectors of new files with rows that are dead, but not all, and the statistics beside them."""
+        import numpy as np
+
+        files = {place: self._bins[place[0]].files[place[1]].file for place in dead}
+        marked = {place: rows for place, rows in dead.items() if 0 < len(rows) < files[place].num_rows}
+        known = {
+            place: self._written[place]
+            for place, rows in marked.items()
+            if place in self._written and np.array_equal(self._written[place].dead, rows)
+        }
+        new = [place for place in marked if place not in known]
+        descriptors, _ = write_vectors(
+            self._open_table.store.files,
+            [marked[place] for place in new],
+            random_prefix_length=self._random_prefix_length,
+        )
+        self._unsent.own(path.path for path in map(vector_path, descriptors) if path is not None)
+        known |= {place: _Marked(marked[place], each) for place, each in zip(new, descriptors, strict=True)}
+        self._written |= known
+        stats = {place: wide_statistics(files[place].stats, num_records=files[place].num_rows) for place in known}
+        return {place: each.descriptor for place, each in known.items()}, stats
+
+
+def rows_to_mark(source: Source, live: AddFile, reader: DeletionVectorReader) -> NDArray[np.uint64] | None:
+    """The numbers of the rows that are dead because ``live``, the source as it is now, marks them.
+
+    None where a row that was left out is live again, so that no new file has it. Raises ``CorruptLogError``.
+    """
+    import numpy as np
+
+    if live.key == source.add.key:
+        return np.empty(0, np.uint64)
+    if live.deletion_vector is None:
+        dead = np.empty(0, np.uint64)
+    else:
+        dead = reader.dead_rows(live.deletion_vector, source.num_rows)
+    if not np.isin(source.dead, dead, assume_unique=True).all():
+        return None
+    return source.numbers(np.setdiff1d(dead, source.dead, assume_unique=True))
+
+
+def operation_metrics(done: Done) -> dict[str, str]:
+    """commitInfo's ``operationMetrics`` of an OPTIMIZE, with Spark's names."""
+    sizes = sorted(add.size for add in done.added)
+    metrics = {
+        "numRemovedFiles": len(done.removed),
+        "numRemovedBytes": sum(add.size for add in done.removed),
+        "numAddedFiles": len(done.added),
+        "numAddedBytes": sum(sizes),
+        "numDeletionVectorsRemoved": done.vectors_purged,
+    }
+    if sizes:
+        at = {"minFileSize": 0.0, "p25FileSize": 0.25, "p50FileSize": 0.5, "p75FileSize": 0.75, "maxFileSize": 1.0}
+        metrics |= {name: sizes[min(len(sizes) - 1, int(share * len(sizes)))] for name, share in at.items()}
+    return {name: str(value) for name, value in metrics.items()}

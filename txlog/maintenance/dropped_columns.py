@@ -1,0 +1,102 @@
+"""Which data files still hold values of columns that the table no longer has.
+
+In: live files of a table with column mapping, which alone can drop a column without rewriting files. Out: the paths of
+files with more columns than the table's schema, by their footers. PROTOCOL.md, "Column Mapping".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import TYPE_CHECKING
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commit.open_table import OpenTable
+from txlog.log.files import add_files_of
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile
+from txlog.protocol.column_mapping import file_schema
+from txlog.protocol.schema import Array, DataType, Map, Struct
+from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["files_with_dropped_columns"]
+
+_FOOTERS_AT_ONCE = 8
+_FIELD_ID = b"PARQUET:field_id"
+_COLUMN_ID = "delta.columnMapping.id"
+_ROW_TRACKING_COLUMNS = (
+    "delta.rowTracking.materializedRowIdColumnName",
+    "delta.rowTracking.materializedRowCommitVersionColumnName",
+)
+
+
+def files_with_dropped_columns(open_table: OpenTable, state: TableState, files: pa.Table) -> list[str]:
+    """The paths, as the log has them, of those of ``files`` that hold a column, or a member of one, that was dropped.
+
+    Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` for a file whose footer cannot be read.
+    """
+    mode = state.properties.column_mapping_mode
+    if mode == "none":
+        return []
+    by_id = mode == "id"
+    rows = FileRows(open_table.store, state)
+    configuration = state.metadata.configuration
+    known = set(_ids(state.schema) if by_id else _names(file_schema(state.schema)))
+    known |= {(configuration.get(key),) for key in _ROW_TRACKING_COLUMNS}
+
+    def has_more(add: AddFile) -> tuple[str, bool]:
+        schema = rows.arrow_schema(add)
+        return add.path, not known.issuperset(_ids_in_file(schema) if by_id else _names(schema))
+
+    adds = add_files_of(files)
+    return [path for path, found in parallel_map(has_more, adds, threads=_FOOTERS_AT_ONCE) if found]
+
+
+def _ids(data_type: DataType) -> Iterator[Hashable]:
+    """The column ids of a schema, at any depth."""
+    match data_type:
+        case Struct(fields):
+            for member in fields:
+                yield str(member.metadata.get(_COLUMN_ID))
+                yield from _ids(member.type)
+        case Array(element):
+            yield from _ids(element)
+        case Map(key, value):
+            yield from _ids(key)
+            yield from _ids(value)
+
+
+def _ids_in_file(schema: pa.Schema) -> Iterator[Hashable]:
+    """The same of a data file; a column without an id is known by no reader of the table."""
+    for path, field in _members(schema):
+        found = (field.metadata or {}).get(_FIELD_ID)
+        yield path if found is None else found.decode()
+
+
+def _names(schema: pa.Schema) -> Iterator[Hashable]:
+    """The path of each column, and of each member of a struct."""
+    for path, _ in _members(schema):
+        yield path
+
+
+def _members(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
+    """Columns and members of structs. Elements, keys and values are none, but structs in them have members."""
+    for field in schema:
+        yield (field.name,), field
+        yield from _inside(field.type, (field.name,))
+
+
+def _inside(kind: pa.DataType, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
+    import pyarrow as pa
+
+    if pa.types.is_struct(kind):
+        for member in kind:
+            yield (*path, member.name), member
+            yield from _inside(member.type, (*path, member.name))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _inside(kind.value_type, (*path, "element"))
+    elif pa.types.is_map(kind):
+        yield from _inside(kind.key_type, (*path, "key"))
+        yield from _inside(kind.item_type, (*path, "value"))

@@ -1,0 +1,265 @@
+"""Named versions: a name for a version that stays readable until the name is removed.
+
+In: an open table, a name and a version. Out: a `NamedVersion`, kept in the table's folder ``_txlog/versions/``, into
+which no clean-up of the log and no vacuum looks:
+
+    <name>.version          name, version and table as JSON with a checksum, written once by put-if-absent
+    <name>.<id>.files       a checkpoint of that version, so that no clean-up of the log can lose it
+
+The checkpoint is written first, so a name always has one; what a crash leaves between the two is a checkpoint that
+nothing names. A vacuum of txlog keeps the files of every named version (`NeededFiles`). One that is under way reads the
+names again before each batch, and a new name looks at its files again after it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from txlog.commit.open_table import OpenTable
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.log_files.checkpoint_writer import CheckpointWriter
+from txlog.log_files.delta_log import DeltaLog
+from txlog.maintenance.version_files import EXPIRED, difference, expired_files, gone_paths, paths_of
+from txlog.protocol.log_names import v2_checkpoint_name
+from txlog.protocol.wire import read_size, read_text
+from txlog.snapshot import Snapshot
+from txlog.store.base import LogStore, ObjectMeta, PutOutcome, TableStore
+from txlog.store.capabilities import LogCapabilities
+from txlog.util import ambient
+from txlog.util.arguments import described
+from txlog.writer import sealed_json
+
+__all__ = ["NamedVersion", "kept_log", "named_versions", "snapshot_named", "tag", "untag"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_SUFFIX = ".version"
+_KIND = "named-version"
+
+
+@dataclass(frozen=True, slots=True)
+class NamedVersion:
+    """A version that has a name.
+
+    Args:
+        name: The name.
+        version: The version.
+        table_id: ``metaData.id`` of the table it belongs to.
+        created_ms: When it was named, ms since the epoch.
+        checkpoint_id: Part of the name of the checkpoint that is kept with it.
+    """
+
+    name: str
+    version: int
+    table_id: str
+    created_ms: int
+    checkpoint_id: str
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data for logs and JSON."""
+        return {"name": self.name, "version": self.version, "created_ms": self.created_ms}
+
+    @property
+    def _files(self) -> str:
+        return f"{self.name}.{self.checkpoint_id}.files"
+
+
+def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
+    """Give a version a name. Raises as `Table.tag` says."""
+    store = _store(open_table.store)
+    _check_name(name, open_table.uri)
+    log = open_table.log
+    state = log.newest_state() if version is None else log.state_at(version)
+    known = _find(open_table.store, name)
+    if known is not None:
+        if (known.version, known.table_id) == (state.version, state.metadata.id):
+            return known
+        raise InvalidInputError(
+            f"{name!r} is the name of version {known.version} already: choose another name, or table.untag({name!r})"
+            " first",
+            table=open_table.uri,
+        )
+    newest = log.newest_state()
+    added = difference(log.files(state), log.files(newest)).added
+    paths = [path for add in added for path in paths_of(open_table.uri, add)]
+    _check_whole(open_table, state.version, gone_paths(open_table.store, paths))
+    if expired := expired_files(log, newest, added):
+        raise InvalidInputError(
+            f"version {state.version} cannot be kept: {len(expired):,} of its files, such as {expired[0].path},"
+            f" {EXPIRED}, so a vacuum may be deleting them. Raise the property first",
+            table=open_table.uri,
+            version=state.version,
+        )
+    named = NamedVersion(name, state.version, state.metadata.id, ambient.now_ms(), ambient.uuid4())
+    _put(store, named._files, bytes(CheckpointWriter(open_table.store, log.limits).build(state)), open_table.uri)
+    try:
+        _put(store, name + _SUFFIX, sealed_json.to_bytes(_KIND, asdict(named)), open_table.uri)
+    except InvalidInputError:  # another caller took the name first
+        store.delete(named._files)
+        return tag(open_table, name, state.version)
+    gone = gone_paths(open_table.store, paths)
+    if gone:
+        untag(open_table, name)
+    _check_whole(open_table, state.version, gone)
+    return named
+
+
+def untag(open_table: OpenTable, name: str) -> None:
+    """Remove a name. Raises NotFoundError, StorageError."""
+    store = _store(open_table.store)
+    named = _find(open_table.store, name)
+    if named is None:
+        raise _no_such_name(open_table, name)
+    store.delete(name + _SUFFIX)
+    store.delete(named._files)
+
+
+def named_versions(store: TableStore) -> list[NamedVersion]:
+    """All names, by version. Raises InvalidInputError for a damaged one, StorageError."""
+    if store.versions is None:
+        return []
+    listed = {meta.name for _ in range(2) for meta in store.versions.list_from("")}  # a changing folder may hide one
+    found = [_find(store, name.removesuffix(_SUFFIX)) for name in listed if name.endswith(_SUFFIX)]
+    return sorted((each for each in found if each is not None), key=lambda each: (each.version, each.name))
+
+
+def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
+    """The version of this name, from the log while it is there, else from the checkpoint kept with the name."""
+    named = _find(open_table.store, name) if isinstance(name, str) else None
+    if named is None:
+        raise _no_such_name(open_table, name)
+    try:
+        state = open_table.log.state_at(named.version)
+        if state.metadata.id == named.table_id:
+            open_table.log.read_commit(named.version, files=False)
+            return Snapshot(open_table.log, state)
+    except (NotFoundError, CorruptLogError):
+        pass
+    kept = kept_log(open_table.store, named)
+    return Snapshot(kept, kept.state_at(named.version))
+
+
+def kept_log(store: TableStore, named: NamedVersion) -> DeltaLog:
+    """A log that has only this version, by the checkpoint that is kept with its name."""
+    return DeltaLog(TableStore(store.uri, _KeptLog(_store(store), named), store.files))
+
+
+class _KeptLog:
+    """A `LogStore` of one checkpoint, which cannot be written to. Its name is one that no other log has."""
+
+    def __init__(self, versions: LogStore, named: NamedVersion) -> None:
+        self._versions = versions
+        self._object = named._files
+        self._name = v2_checkpoint_name(named.version, named.checkpoint_id, "parquet")
+
+    @property
+    def capabilities(self) -> LogCapabilities:
+        return self._versions.capabilities
+
+    def list_from(self, start: str) -> list[ObjectMeta]:
+        return [self.stat(self._name)] if "/" not in start and start <= self._name else []
+
+    def read(self, name: str) -> bytes:
+        return self._versions.read(self._known(name))
+
+    def stat(self, name: str) -> ObjectMeta:
+        return self._versions.stat(self._known(name))._replace(name=name)
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        raise self._read_only(name)
+
+    def put(self, name: str, body: bytes | memoryview) -> None:
+        raise self._read_only(name)
+
+    def delete(self, name: str) -> None:
+        raise self._read_only(name)
+
+    def remove_stale_temporaries(self, *, dry_run: bool = False) -> list[ObjectMeta]:
+        return []
+
+    def make_durable(self, name: str) -> None:
+        self._versions.make_durable(self._known(name))
+
+    def round_trip_s(self) -> float:
+        return self._versions.round_trip_s()
+
+    def _known(self, name: str) -> str:
+        if name != self._name:
+            raise NotFoundError(f"{name} does not exist", path=name)
+        return self._object
+
+    def _read_only(self, name: str) -> StorageError:
+        return StorageError(f"{name} cannot be changed: a named version stays as it is", path=name)
+
+
+def _find(store: TableStore, name: str) -> NamedVersion | None:
+    if store.versions is None or not _NAME.fullmatch(name):
+        return None
+    try:
+        body = store.versions.read(name + _SUFFIX)
+    except NotFoundError:
+        return None
+    try:
+        return sealed_json.from_bytes(_KIND, body, _named)
+    except InvalidInputError as error:
+        error.table, error.path = store.uri, f"_txlog/versions/{name}{_SUFFIX}"
+        raise
+
+
+def _named(value: dict[str, Any], version: int) -> NamedVersion:
+    texts = {key: read_text(value[key]) for key in ("name", "table_id", "checkpoint_id")}
+    return NamedVersion(version=read_size(value["version"]), created_ms=read_size(value["created_ms"]), **texts)
+
+
+def _put(store: LogStore, name: str, body: bytes, uri: str) -> None:
+    """Write an object once; durable when this returns. Raises InvalidInputError where another has the name."""
+    for _ in range(3):
+        outcome = store.put_if_absent(name, body)
+        if outcome is PutOutcome.WRITTEN:
+            return
+        if outcome is not PutOutcome.NOT_DURABLE:
+            try:
+                found = store.read(name)
+            except NotFoundError:
+                continue
+            if found != body:
+                raise InvalidInputError(f"{name} exists already", table=uri, path=name)
+        store.make_durable(name)
+        return
+    raise StorageError(f"{name} could not be written: the store gave no definite answer. Run it again", table=uri)
+
+
+def _check_whole(open_table: OpenTable, version: int, gone: set[str]) -> None:
+    if gone:
+        raise NotFoundError(
+            f"version {version} cannot be kept: {len(gone):,} of its files are gone, such as {min(gone)}",
+            table=open_table.uri,
+            version=version,
+            path=min(gone),
+        )
+
+
+def _check_name(name: object, uri: str) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidInputError(
+            f"a name of a version has letters, digits, '.', '_' and '-' and begins with a letter or digit, 100 at most:"
+            f" not {described(name)}",
+            table=uri,
+        )
+
+
+def _no_such_name(open_table: OpenTable, name: object) -> NotFoundError:
+    known = ", ".join(_names(open_table.store)) or "none"
+    return NotFoundError(f"no version is named {described(name)}; named are: {known}", table=open_table.uri)
+
+
+def _names(store: TableStore) -> Iterator[str]:
+    return (each.name for each in named_versions(store))
+
+
+def _store(store: TableStore) -> LogStore:
+    if store.versions is None:
+        raise UnsupportedFeatureError("this store keeps no named versions", table=store.uri, features=("tags",))
+    return store.versions

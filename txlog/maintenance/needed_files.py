@@ -1,0 +1,126 @@
+"""The files of a table that a vacuum must not delete, whatever their age, as far as the table itself knows.
+
+In: a table's log at its newest version, its staging, and the moment before which removed files have expired. Out: a
+`PathSet`, kept up to date while files are deleted. It holds
+
+- the live files of the newest version, with their deletion vectors;
+- files that were removed after that moment, with theirs, since versions inside of the retention need them;
+- change data of commits after that moment;
+- the files of named versions;
+- what sinks have staged and no commit may name yet: another engine's vacuum cannot know it.
+
+PROTOCOL.md, "Add File and Remove File", "Change Data Files".
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from txlog.arrow.arrays import array_of
+from txlog.errors import NotFoundError
+from txlog.log.segment import read_listing
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.maintenance.named_versions import NamedVersion, kept_log, named_versions
+from txlog.maintenance.path_set import PathSet
+from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.log_names import version_prefix
+from txlog.sink.staging import Staging
+from txlog.store.retry import RetryPolicy
+
+__all__ = ["NeededFiles"]
+
+
+class NeededFiles:
+    """What must stay. Files that were removed more than ``retention_ms`` before ``now_ms`` are not needed any more."""
+
+    def __init__(self, log: DeltaLog, retry: RetryPolicy, *, now_ms: int, retention_ms: int) -> None:
+        self._log = log
+        self._staging = Staging(log.store, retry)
+        self._now_ms = now_ms
+        self._cutoff_ms = now_ms - retention_ms
+        self._window_is_read = False
+        self.paths = PathSet(log.uri)
+        self._since = PathSet(log.uri)
+        self._named: set[NamedVersion] = set()
+        self.paths.add(self._staging.named_paths())  # first: what is staged is committed before its staging goes
+        self._take_named(self.paths)
+        self.state = log.newest_state()
+        self._take_files(self.state, self.paths)
+        if self._checkpoint_may_lack_removes(self.state):
+            self.read_window()
+
+    def refresh(self) -> PathSet:
+        """What may be needed since the last call, and was not before: committed or staged. Raises as a load does."""
+        self._since.add(self._staging.named_paths())
+        self._take_named(self._since)
+        newest = self._log.newest_state()
+        try:
+            for commit in self._log.commits_between(self.state.version + 1, newest.version):
+                _take(commit, self._since)
+        except NotFoundError:  # cleaned up meanwhile
+            self._take_files(newest, self._since)
+        self.state = newest
+        return self._since
+
+    def _take_named(self, paths: PathSet) -> None:
+        """Take up the files of versions that were named since the last call."""
+        for named in set(named_versions(self._log.store)) - self._named:
+            kept = kept_log(self._log.store, named)
+            live = kept.files(kept.state_at(named.version))
+            paths.add_logged(live["path"])
+            paths.add_vectors(live["deletionVector"])
+            self._named.add(named)
+
+    def _take_files(self, state: TableState, paths: PathSet) -> None:
+        import pyarrow.compute as pc
+
+        live, tombstones = self._log.files_and_tombstones(state, with_stats=False)
+        cutoff_ms = array_of([self._cutoff_ms], pa.int64())[0]
+        # `filter` drops a row whose flag is null: a remove without a time has expired, as for every engine.
+        for files in (live, tombstones.filter(pc.greater_equal(tombstones["deletionTimestamp"], cutoff_ms))):
+            paths.add_logged(files["path"])
+            paths.add_vectors(files["deletionVector"])
+
+    # --- the commits of the retention -----------------------------------------------------------------------------
+
+    def read_window(self) -> None:
+        """Take up all that commits since the cutoff name, once. Costs a read of each, so only where it is needed."""
+        if self._window_is_read:
+            return
+        self._window_is_read = True
+        current = self.version_at_cutoff()
+        first = self._first_commit() if current is None else current + 1
+        for commit in self._log.commits_between(first, self.state.version):
+            _take(commit, self.paths)
+
+    def version_at_cutoff(self) -> int | None:
+        """The newest version that was committed at or before the cutoff; None where the log starts after it."""
+        return self._log.newest_version_until(self._cutoff_ms, self.state)
+
+    def _checkpoint_may_lack_removes(self, state: TableState) -> bool:
+        """Whether a checkpoint can have dropped a remove that is younger than the cutoff: where the table's own
+        retention is shorter, or was when the retention asked for began."""
+        asked_ms = self._now_ms - self._cutoff_ms
+        if asked_ms <= 0:
+            return False
+        if asked_ms > state.properties.deleted_file_retention_ms:
+            return True
+        current = self._log.newest_version_until(self._cutoff_ms, state)
+        try:
+            before = self._log.state_at(self._first_commit() if current is None else current)
+        except NotFoundError:
+            return True
+        return before.properties.deleted_file_retention_ms < asked_ms
+
+    def _first_commit(self) -> int:
+        return min(read_listing(self._log.store.log.list_from(version_prefix(0))).commits, default=self.state.version)
+
+
+def _take(commit: Commit, paths: PathSet) -> None:
+    for action in commit.actions:
+        if isinstance(action, AddFile | RemoveFile | AddCDCFile):
+            paths.add_uri(action.path)
+        if isinstance(action, AddFile | RemoveFile):
+            paths.add_vector(action.deletion_vector)

@@ -1,0 +1,280 @@
+"""`optimize` and `purge`: small files become large ones, and dead rows leave the files.
+
+In: an open table and which of its files are meant. Out: commits, a group of bins each, so that a conflict, a crash or
+Ctrl-C costs one group. Files are rewritten a bin a thread; readers and writers go on meanwhile.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import ConflictError, InvalidInputError, TxlogError
+from txlog.expressions.predicates import bind_predicate
+from txlog.log.proposal import check_text, operation_parameters
+from txlog.log.state import TableState
+from txlog.maintenance.bins import CLUSTERED_BY, Bin, bins_of, bins_to_cluster, bins_to_purge, cheapest_first, grouped
+from txlog.maintenance.clustering import ClusterColumns
+from txlog.maintenance.compaction import Compaction, Description, Done
+from txlog.maintenance.dropped_columns import files_with_dropped_columns
+from txlog.maintenance.rewrite import BinRewriter, RewrittenBin
+from txlog.protocol.column_mapping import physical_fields
+from txlog.result import RewriteResult
+from txlog.skipping.many_files import prune_files
+from txlog.skipping.one_file import is_partition_predicate
+from txlog.util import ambient
+from txlog.util.arguments import whole_number
+from txlog.util.logs import logger
+from txlog.util.parallel import parallel_map
+from txlog.writer.write_plan import TARGET_FILE_SIZE_BYTES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from txlog.expressions.predicates import Predicate
+
+__all__ = ["OnBins", "optimize", "purge"]
+
+_GROUP_BYTES = 4 << 30
+_GROUP_FILES = 5_000
+_CLUSTER_BYTES = 64 << 30
+_BINS_AT_ONCE = 2
+_ROUNDS_MAX = 3  # how often files that other writers changed meanwhile are looked at again
+
+OnBins = Callable[[int, int], None]
+"""Called with the bytes rewritten so far, and all that will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is asked for, on any version: how bins are chosen, and how history describes it."""
+
+    bins_for: Callable[[TableState], list[Bin]]
+    rewrite: Callable[[TableState, BinRewriter, Bin, Path], RewrittenBin]
+    description: Description
+    on_progress: OnBins | None
+
+
+def optimize(
+    open_table: OpenTable,
+    where: str | Predicate | None = None,
+    *,
+    target_file_size_bytes: int | None = None,
+    max_bytes: int | None = None,
+    cluster_by: str | Sequence[str] | None = None,
+    files_min: int = 1,
+    dry_run: bool = False,
+    is_automatic: bool = False,
+    user_metadata: str | None = None,
+    on_progress: OnBins | None = None,
+) -> RewriteResult:
+    """As ``Table.optimize``. Partitions with fewer than ``files_min`` files to rewrite are left as they are.
+
+    ``is_automatic``: history says that nobody asked for it.
+    """
+    check_text("user_metadata", user_metadata)
+    if target_file_size_bytes is not None:
+        target_file_size_bytes = whole_number("target_file_size", target_file_size_bytes, at_least=1)
+    if max_bytes is not None:
+        max_bytes = whole_number("max_bytes", max_bytes, at_least=1)
+    select = _selection(open_table, where)
+
+    def target_of(state: TableState) -> int:
+        return target_file_size_bytes or state.properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES
+
+    def columns_of(state: TableState) -> ClusterColumns:
+        with TxlogError.located(open_table.uri, state.version):
+            return ClusterColumns.of(cluster_by, state.schema, state.partition_columns)
+
+    def bins_for(state: TableState) -> list[Bin]:
+        fields = physical_fields(state.schema, state.partition_columns)
+        if cluster_by is None:
+            found = bins_of(select(state), fields, target_of(state), files_min=files_min)
+        else:
+            found = bins_to_cluster(select(state), fields, _as_json(columns_of(state).names), _CLUSTER_BYTES)
+        return cheapest_first(found, max_bytes)
+
+    def rewrite(state: TableState, rewriter: BinRewriter, each: Bin, folder: Path) -> RewrittenBin:
+        if cluster_by is None:
+            return rewriter.rewrite(each)
+        return rewriter.cluster(each, columns_of(state), target_of(state), folder)
+
+    names = [] if cluster_by is None else columns_of(open_table.log.newest_state()).names
+    parameters = operation_parameters(
+        predicate=_predicates(where), zOrderBy=names, clusterBy=[], auto="true" if is_automatic else "false"
+    )
+    tags: dict[str, str | None] | None = None if cluster_by is None else {CLUSTERED_BY: _as_json(names)}
+    request = _Request(bins_for, rewrite, Description("OPTIMIZE", parameters, user_metadata, tags), on_progress)
+    return _run(open_table, request, dry_run=dry_run)
+
+
+def _as_json(names: Sequence[str]) -> str:
+    return json.dumps(list(names))
+
+
+def purge(
+    open_table: OpenTable,
+    where: str | Predicate | None = None,
+    *,
+    dry_run: bool = False,
+    user_metadata: str | None = None,
+    on_progress: OnBins | None = None,
+) -> RewriteResult:
+    """As ``Table.purge``."""
+    check_text("user_metadata", user_metadata)
+    select = _selection(open_table, where)
+
+    def bins_for(state: TableState) -> list[Bin]:
+        files = select(state)
+        return bins_to_purge(files, files_with_dropped_columns(open_table, state, files))
+
+    parameters = operation_parameters(predicate=_predicates(where), applyPurge="true")
+
+    def rewrite(state: TableState, rewriter: BinRewriter, each: Bin, folder: Path) -> RewrittenBin:
+        return rewriter.rewrite(each)
+
+    request = _Request(bins_for, rewrite, Description("REORG", parameters, user_metadata), on_progress)
+    return _run(open_table, request, dry_run=dry_run)
+
+
+# --- which files ------------------------------------------------------------------------------------------------
+
+
+def _selection(open_table: OpenTable, where: str | Predicate | None) -> Callable[[TableState], pa.Table]:
+    now = datetime.datetime.fromtimestamp(ambient.now_ms() / 1000, datetime.timezone.utc)
+
+    def select(state: TableState) -> pa.Table:
+        files = open_table.log.files(state)
+        if where is None:
+            return files
+        with TxlogError.located(open_table.uri, state.version):
+            predicate = bind_predicate(where, state.schema, now=now)
+            if not is_partition_predicate(predicate, state.partition_columns):
+                by = ", ".join(state.partition_columns)
+                raise InvalidInputError(
+                    f"where selects whole partitions, and partition values alone do not decide {predicate}: the table"
+                    f" is {f'partitioned by {by}' if by else 'not partitioned'}. Name partition columns only, or leave"
+                    " where out"
+                )
+            return files.filter(prune_files(files, predicate, state.schema, state.partition_columns))
+
+    return select
+
+
+def _predicates(where: Any) -> list[str]:
+    return [] if where is None else [str(where)]
+
+
+# --- the work ---------------------------------------------------------------------------------------------------
+
+
+def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteResult:
+    state = _movable_state(open_table)
+    bins = request.bins_for(state)
+    if dry_run:
+        return _planned(state, bins)
+    total = sum(each.size_bytes for each in bins)
+    done: list[Done] = []
+    versions: list[int] = []
+    given_up = 0
+    for round_number in range(_ROUNDS_MAX):
+        given_up = 0
+        for group in grouped(bins, _GROUP_BYTES, _GROUP_FILES):
+            version, did = _commit_group(open_table, state, group, request, sum(map(_bytes_read, done)), total)
+            given_up += did.bins_given_up
+            if version is not None:
+                versions.append(version)
+                done.append(did)
+        if not given_up or round_number + 1 == _ROUNDS_MAX:
+            break
+        state = _movable_state(open_table)
+        bins = request.bins_for(state)
+        total = sum(map(_bytes_read, done)) + sum(each.size_bytes for each in bins)
+    if given_up:
+        logger.warning(
+            "%s: %d groups of files were left as they are: other writers rewrote or removed files of them meanwhile",
+            open_table.uri,
+            given_up,
+        )
+    return _result(versions, done, given_up)
+
+
+def _movable_state(open_table: OpenTable) -> TableState:
+    state = open_table.log.newest_state()
+    open_table.check_rows_movable(state)
+    return state
+
+
+def _commit_group(
+    open_table: OpenTable, state: TableState, group: Sequence[Bin], request: _Request, done_bytes: int, total: int
+) -> tuple[int | None, Done]:
+    """Rewrite some bins and commit them; the version, and what was done. None: nothing of it could be committed."""
+    with UnsentFiles(open_table.store.files) as unsent, TemporaryDirectory(prefix="txlog-") as folder:
+        rewriter = BinRewriter(open_table, state, unsent)
+
+        def rewrite(numbered: tuple[int, Bin]) -> RewrittenBin:
+            number, each = numbered
+            own = Path(folder, str(number))
+            own.mkdir()
+            return request.rewrite(state, rewriter, each, own)
+
+        rewritten = []
+        for each, new in zip(group, parallel_map(rewrite, enumerate(group), threads=_BINS_AT_ONCE), strict=True):
+            rewritten.append(new)
+            done_bytes += each.size_bytes
+            if request.on_progress is not None:
+                request.on_progress(done_bytes, total)
+        prefix_length = rewriter.plan.random_prefix_length
+        plan = Compaction(open_table, rewritten, request.description, unsent, random_prefix_length=prefix_length)
+        try:
+            result = open_table.commit_plan(plan, state, unsent=unsent)
+        except ConflictError as error:
+            if not plan.has_nothing_left:
+                raise
+            logger.info("%s: %s", open_table.uri, error)
+            return None, Done(bins_given_up=len(group))
+        return result.version, plan.done
+
+
+def _bytes_read(done: Done) -> int:
+    return sum(add.size for add in done.removed)
+
+
+# --- results ----------------------------------------------------------------------------------------------------
+
+
+def _planned(state: TableState, bins: Sequence[Bin]) -> RewriteResult:
+    files = [add for each in bins for add in each.files]
+    return RewriteResult(
+        versions=(),
+        files_removed=len(files),
+        bytes_removed=sum(add.size for add in files),
+        files_added=len(bins),
+        vectors_purged=sum(add.deletion_vector is not None for add in files),
+        paths_removed=tuple(add.path for add in files),
+        dry_run=True,
+    )
+
+
+def _result(versions: Sequence[int], done: Sequence[Done], given_up: int) -> RewriteResult:
+    removed = [add for each in done for add in each.removed]
+    added = [add for each in done for add in each.added]
+    return RewriteResult(
+        versions=tuple(versions),
+        files_removed=len(removed),
+        bytes_removed=sum(add.size for add in removed),
+        files_added=len(added),
+        bytes_added=sum(add.size for add in added),
+        rows=sum(each.rows for each in done),
+        vectors_purged=sum(each.vectors_purged for each in done),
+        vectors_moved=sum(each.vectors_moved for each in done),
+        bins_given_up=given_up,
+        paths_removed=tuple(add.path for add in removed),
+    )

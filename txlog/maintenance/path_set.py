@@ -1,0 +1,94 @@
+"""A growing set of paths in columns: the files of a table that must stay.
+
+In: paths as the log writes them (URI text), deletion vectors, and paths of the store (relative, decoded). Out: which of
+many paths are in the set. Nearly every path of a log is already what the store calls the file, and then costs no
+Python. A path that cannot be understood raises: what the log means by it is unknown, so nothing may be deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from txlog.arrow.arrays import array_of
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.paths import DataPath, path_below, resolve_data_path
+
+__all__ = ["PathSet"]
+
+_NOT_PLAIN = r"[%:?#\\]|^/|//|(^|/)\.\.?(/|$)"
+"""Where the text of the log is not the file's name itself, or may be no valid path."""
+
+
+class PathSet:
+    """Paths below the root ``uri`` of one table."""
+
+    def __init__(self, uri: str) -> None:
+        self._uri = uri
+        self._chunks: list[pa.Array] = []
+
+    def add(self, paths: Iterable[str]) -> None:
+        """Add names of the store."""
+        found = list(paths)
+        if found:
+            self._chunks.append(array_of(found, pa.string()))
+
+    def add_logged(self, uri_texts: pa.ChunkedArray) -> None:
+        """Add paths as ``add.path`` and ``remove.path`` hold them. Raises CorruptLogError."""
+        import pyarrow.compute as pc
+
+        for chunk in uri_texts.chunks:
+            others = pc.match_substring_regex(chunk, _NOT_PLAIN)
+            if others.true_count:
+                texts = chunk.filter(others).to_pylist()
+                self.add(path for text in texts for path in self._names(resolve_data_path(text)))
+                chunk = chunk.filter(pc.invert(others))
+            self._chunks.append(chunk)
+
+    def add_vectors(self, vectors: pa.ChunkedArray) -> None:
+        """Add the files of a column of deletion vectors, ``log.files.DELETION_VECTOR``. Raises CorruptLogError."""
+        import pyarrow.compute as pc
+
+        if vectors.null_count == len(vectors):
+            return
+        texts = [pc.struct_field(vectors.drop_null(), name) for name in ("storageType", "pathOrInlineDv")]
+        pairs = pa.table(texts, ["storageType", "pathOrInlineDv"]).group_by(["storageType", "pathOrInlineDv"])
+        rows = pairs.aggregate([]).to_pylist()
+        self.add(path for row in rows for path in self._vector_names(DeletionVectorDescriptor.from_json(row)))
+
+    def add_vector(self, vector: DeletionVectorDescriptor | None) -> None:
+        """Add the file of one deletion vector, if it has one. Raises CorruptLogError."""
+        if vector is not None:
+            self.add(self._vector_names(vector))
+
+    def add_uri(self, uri_text: str) -> None:
+        """Add one path as the log holds it. Raises CorruptLogError."""
+        self.add(self._names(resolve_data_path(uri_text)))
+
+    def holds(self, paths: pa.Array) -> pa.BooleanArray:
+        """For each of ``paths``, names of the store, whether it is in the set."""
+        import pyarrow.compute as pc
+
+        if len(self._chunks) != 1:
+            self._chunks = [pa.concat_arrays([array_of([], pa.string()), *self._chunks])]
+        return pc.is_in(paths, value_set=self._chunks[0])
+
+    def _vector_names(self, vector: DeletionVectorDescriptor) -> Iterator[str]:
+        found = vector_path(vector)
+        return iter(()) if found is None else self._names(found)
+
+    def _names(self, found: DataPath) -> Iterator[str]:
+        """What the store may call the file.
+
+        An absolute path may name the table's own root in another spelling (a link, another host name), so whatever it
+        ends with counts.
+        """
+        path = path_below(self._uri, found)
+        if path is not None:
+            yield path
+            return
+        segments = found.path.split("/")
+        for start in range(1, len(segments)):
+            yield "/".join(segments[start:])

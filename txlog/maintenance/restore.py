@@ -1,0 +1,198 @@
+"""Restore: the table as it was at an older version, as a new version.
+
+In: an open table and `RestoreOptions`. Out: a `RestoreResult`. Files that only the older version has are added again,
+those that only the newest one has are removed, by path and deletion vector; definition and clustering are those of the
+older version (`restored_definition`). Nothing is read or written but the log.
+
+A file that comes back must still be there, and stay. A vacuum that began earlier may be about to delete it. So restore
+refuses a file that was removed longer ago than the retention less an hour: a vacuum with that retention takes such a
+file only if it begins an hour later, and then sees the restore. After the commit the files are looked at again.
+PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError, UnsupportedFeatureError
+from txlog.log.proposal import Isolation, Proposal, operation_parameters
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.maintenance.restored_definition import merged_definition, restored_domains
+from txlog.maintenance.version_files import (
+    EXPIRED,
+    Difference,
+    OnFiles,
+    difference,
+    expired_files,
+    gone_paths,
+    paths_of,
+)
+from txlog.protocol.actions import AddFile
+from txlog.result import RestoreResult
+from txlog.util import ambient
+
+__all__ = ["RestoreOptions", "restore"]
+
+_SHOWN_MAX = 100
+_OTHER_FORMATS = ("delta.enableIcebergCompatV1", "delta.enableIcebergCompatV2", "delta.enableIcebergCompatV3")
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreOptions:
+    """The arguments of `Table.restore`, with the version that it names."""
+
+    version: int
+    timestamp: str | None = None
+    allow_missing_files: bool = False
+    allow_expired_files: bool = False
+    dry_run: bool = False
+    user_metadata: str | None = None
+
+
+def restore(open_table: OpenTable, options: RestoreOptions, on_files: OnFiles | None = None) -> RestoreResult:
+    """Make ``options.version`` the newest version again. Raises as `Table.restore` says."""
+    state = open_table.log.newest_state()
+    open_table.check_maintainable(state)
+    target = open_table.log.state_at(options.version)
+    with TxlogError.located(open_table.uri, state.version):
+        if target.metadata.id != state.metadata.id:
+            raise InvalidInputError(f"version {target.version} is of another table, which was at this location before")
+        _check_no_other_format(state, target)
+    return _Restore(open_table, options, state, target, on_files or (lambda done, total: None)).run()
+
+
+class _Restore:
+    def __init__(
+        self, open_table: OpenTable, options: RestoreOptions, state: TableState, target: TableState, on_files: OnFiles
+    ) -> None:
+        self._open_table = open_table
+        self._log = open_table.log
+        self._options = options
+        self._state = state
+        self._target = target
+        self._on_files = on_files
+
+    def run(self) -> RestoreResult:
+        found = difference(self._log.files(self._target), self._log.files(self._state))
+        paths = [paths_of(self._log.uri, add) for add in found.added]
+        gone = gone_paths(self._log.store, itertools.chain(*paths), self._on_files)
+        kept = [add for add, named in zip(found.added, paths, strict=True) if gone.isdisjoint(named)]
+        self._check_missing(sorted(gone), len(found.added) - len(kept))
+        self._check_age(kept)
+        result = self._result(found, kept, sorted(gone))
+        if self._options.dry_run:
+            return result
+        if self._target.version == self._state.version:
+            return result.at(self._state.version)
+        committed = self._open_table.commit(self._proposal(kept, found.removed, result), self._state)
+        assert committed.version is not None
+        self._check_again([path for named in paths for path in named], gone, committed.version)
+        return result.at(committed.version)
+
+    def _result(self, found: Difference, kept: Sequence[AddFile], gone: Sequence[str]) -> RestoreResult:
+        left_out = len(found.added) - len(kept)
+        restored_bytes = sum(add.size for add in kept)
+        left_out_bytes = sum(add.size for add in found.added) - restored_bytes
+        return RestoreResult(
+            version=None,
+            restored_version=self._target.version,
+            files_restored=len(kept),
+            bytes_restored=restored_bytes,
+            files_removed=len(found.removed),
+            bytes_removed=sum(add.size for add in found.removed),
+            files=found.num_files - left_out,
+            size_bytes=found.size_bytes - left_out_bytes,
+            missing=tuple(gone),
+            dry_run=self._options.dry_run,
+        )
+
+    def _proposal(self, added: Sequence[AddFile], removed: Sequence[AddFile], result: RestoreResult) -> Proposal:
+        builder = ProposalBuilder(self._state)
+        metadata, protocol = merged_definition(self._state, self._target)
+        builder.define(
+            None if metadata == self._state.metadata else metadata,
+            None if protocol == self._state.protocol else protocol,
+        )
+        for domain in restored_domains(self._state, self._target):
+            builder.set_domain(domain)
+        builder.read_table()
+        builder.remove(*removed)
+        builder.add(*added, are_new=False)
+        asked: dict[str, Any] = {"timestamp": self._options.timestamp}
+        if self._options.timestamp is None:
+            asked = {"version": self._target.version}
+        return builder.build(
+            txn_id=ambient.uuid4(),
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE,
+            operation="RESTORE",
+            parameters=operation_parameters(**asked),
+            metrics={
+                "numRestoredFiles": str(result.files_restored),
+                "restoredFilesSize": str(result.bytes_restored),
+                "numRemovedFiles": str(result.files_removed),
+                "removedFilesSize": str(result.bytes_removed),
+                "numOfFilesAfterRestore": str(result.files),
+                "tableSizeAfterRestore": str(result.size_bytes),
+            },
+            user_metadata=self._options.user_metadata,
+        )
+
+    # --- are the files there, and will they stay --------------------------------------------------------------------
+
+    def _check_missing(self, gone: Sequence[str], files: int) -> None:
+        if not gone or self._options.allow_missing_files or self._options.dry_run:
+            return
+        more = f" and {len(gone) - _SHOWN_MAX:,} more" if len(gone) > _SHOWN_MAX else ""
+        raise NotFoundError(
+            f"version {self._target.version} cannot be restored whole: {files:,} of its files are gone, vacuumed or"
+            f" deleted by hand. Restore a newer version, or pass allow_missing_files=True to leave their rows out."
+            f" Missing: {', '.join(gone[:_SHOWN_MAX])}{more}",
+            table=self._log.uri,
+            version=self._target.version,
+            path=gone[0],
+        )
+
+    def _check_age(self, added: Sequence[AddFile]) -> None:
+        """No vacuum may be about to delete what comes back."""
+        if self._options.allow_expired_files or self._options.dry_run:
+            return
+        expired = expired_files(self._log, self._state, added)
+        if expired:
+            raise InvalidInputError(
+                f"{len(expired):,} files of version {self._target.version}, such as {expired[0].path}, {EXPIRED}: a"
+                " vacuum may delete them at any moment. If none runs, of any engine, pass allow_expired_files=True;"
+                " else raise the property first",
+                table=self._log.uri,
+                version=self._state.version,
+                path=expired[0].path,
+            )
+
+    def _check_again(self, paths: Sequence[str], gone_before: set[str], version: int) -> None:
+        gone = sorted(gone_paths(self._log.store, paths, self._on_files) - gone_before)
+        if gone:
+            raise NotFoundError(
+                f"version {version} restored version {self._target.version}, but a vacuum deleted {len(gone):,} of its"
+                f" files meanwhile, such as {gone[0]}: restore a newer version, or this one with"
+                " allow_missing_files=True",
+                table=self._log.uri,
+                version=version,
+                path=gone[0],
+            )
+
+
+def _check_no_other_format(*states: TableState) -> None:
+    """Iceberg's readers would not see what comes back: a commit of files has to be converted for them."""
+    for state in states:
+        for key in _OTHER_FORMATS:
+            if state.metadata.configuration.get(key, "false").strip().lower() != "false":
+                raise UnsupportedFeatureError(
+                    f"the table has {key} set, and a restore by txlog does not keep its Iceberg metadata up to date:"
+                    " restore it with Spark's Delta",
+                    features=(key,),
+                )

@@ -1,0 +1,75 @@
+"""The definition of a restored table: that of the older version, but for what must never move back.
+
+In: the newest state and the older one. Out: metadata, protocol and domains. Pure. High-water marks stay where they are:
+ids of mapped columns and values of identity columns that were given once are never given again. A protocol only grows,
+since files of both versions stay in the log. PROTOCOL.md, "Column Mapping", "Identity Columns", "Row Tracking",
+"Domain Metadata".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import orjson
+
+from txlog.log.state import TableState
+from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
+from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY
+from txlog.protocol.features import merged
+
+__all__ = ["merged_definition", "restored_domains"]
+
+_HIGH_WATER_MARK = "delta.identity.highWaterMark"
+_STEP = "delta.identity.step"
+_CLUSTERING = "delta.clustering"
+_NEVER_BACK = (MAX_COLUMN_ID_KEY, "delta.requireCheckpointProtectionBeforeVersion")
+
+
+def merged_definition(newest: TableState, older: TableState) -> tuple[Metadata, Protocol]:
+    """Metadata and protocol of the restored table."""
+    configuration = dict(older.metadata.configuration)
+    for key in _NEVER_BACK:
+        marks = [found.metadata.configuration.get(key, "") for found in (older, newest)]
+        numbers = [int(mark) for mark in marks if mark.strip().isdecimal()]
+        if numbers and key in older.metadata.configuration:
+            configuration[key] = str(max(numbers))
+    metadata = replace(
+        older.metadata,
+        schema_string=_with_marks(older.metadata.schema_string, newest.metadata.schema_string),
+        configuration=configuration,
+    )
+    return metadata, merged(newest.protocol, older.protocol)
+
+
+def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMetadata]:
+    """Clustering is as it was. Other domains are kept by whoever owns them; that of row ids never moves back."""
+    before, now = older.domains.get(_CLUSTERING), newest.domains.get(_CLUSTERING)
+    if before is not None:
+        yield before
+    elif now is not None:
+        yield replace(now, removed=True)
+
+
+def _with_marks(older: str, newest: str) -> str:
+    """The older schema with the marks of identity columns that have moved on since."""
+    if _HIGH_WATER_MARK not in newest:
+        return older
+    schema = orjson.loads(older)
+    marks = {field["name"]: field.get("metadata") or {} for field in orjson.loads(newest)["fields"]}
+    is_moved = False
+    for field in schema["fields"]:
+        own, later = field.get("metadata") or {}, marks.get(field["name"], {})
+        if _STEP in own and _is_further(later.get(_HIGH_WATER_MARK), own):
+            own[_HIGH_WATER_MARK] = later[_HIGH_WATER_MARK]
+            is_moved = True
+    return orjson.dumps(schema).decode() if is_moved else older
+
+
+def _is_further(mark: Any, own: dict[str, Any]) -> bool:
+    """Whether ``mark`` lies beyond the column's own in the direction of its steps."""
+    if mark is None:
+        return False
+    known = own.get(_HIGH_WATER_MARK)
+    return known is None or (mark > known if own[_STEP] > 0 else mark < known)

@@ -1,0 +1,208 @@
+"""A bin becomes new files, and every row's way from its old file to the new one is known.
+
+In: a `Bin` and the version it was planned on. Out: a `RewrittenBin`: the new files, durable, with the live rows of its
+sources, and for each source the rows that were dead then. The live rows of a bin have numbers, from 0, in the order of
+its files. A compaction keeps that order, so the number of a row is its place in the new file; a clustering remembers
+the numbers of the rows of each new file. So a row that another writer deletes meanwhile can be marked there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import CorruptLogError
+from txlog.log.state import TableState
+from txlog.maintenance.bins import Bin
+from txlog.maintenance.clustering import ClusterColumns, Clustering
+from txlog.protocol.actions import AddFile
+from txlog.protocol.statistics_read import num_records
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.util import ambient
+from txlog.writer.committable import PendingFile
+from txlog.writer.input import DataStream
+from txlog.writer.task_committer import write_task
+from txlog.writer.write_plan import MIB, TaskIdentity, WritePlan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["BinRewriter", "NewFile", "RewrittenBin", "Source"]
+
+_ONE_FILE_BYTES = 1 << 62
+_MEMORY_BYTES = 96 * MIB  # for each of the bins that are rewritten at once
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file that was rewritten: ``dead`` are the positions, ascending, of the rows that were left out.
+
+    ``first`` is the number of its first live row, ``num_live`` how many it had.
+    """
+
+    add: AddFile
+    num_rows: int
+    dead: NDArray[np.uint64]
+    first: int
+    num_live: int
+
+    def numbers(self, positions: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The numbers of the rows at these positions, which were live. Ascending, as ``positions``."""
+        import numpy as np
+
+        left_out = np.searchsorted(self.dead, positions).astype(np.uint64)
+        found: NDArray[np.uint64] = positions - left_out + np.uint64(self.first)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class NewFile:
+    """A file that was written for a bin. ``order`` is a file with the numbers of its rows; None: from 0 on."""
+
+    file: PendingFile
+    order: Path | None = None
+
+    def places(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+        """The positions in the file, ascending, of those of the numbered rows that it has."""
+        import numpy as np
+
+        if self.order is None:
+            return numbers
+        return np.flatnonzero(np.isin(np.load(self.order, mmap_mode="r"), numbers)).astype(np.uint64)
+
+
+@dataclass(frozen=True, slots=True)
+class RewrittenBin:
+    """No files where no row of the sources was live."""
+
+    sources: tuple[Source, ...]
+    files: tuple[NewFile, ...]
+
+
+class BinRewriter:
+    """Rewrites bins of one version of a table. Thread-safe."""
+
+    def __init__(self, open_table: OpenTable, state: TableState, unsent: UnsentFiles) -> None:
+        self._open_table = open_table
+        self._unsent = unsent
+        self._version = state.version
+        self._table_schema = state.schema
+        self._rows = FileRows(open_table.store, state)
+        self._vectors = DeletionVectorReader(open_table.store, state.version)
+        self._schema = self._rows.schema
+        plan = WritePlan.of(state.metadata, table=open_table.uri, read_version=state.version, schema=state.schema)
+        plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
+        self.plan = dataclasses.replace(
+            plan, target_file_size_bytes=_ONE_FILE_BYTES, max_records_per_file=None, memory_budget_bytes=_MEMORY_BYTES
+        )
+        self._job_id = ambient.uuid4()
+        self._task_ids = itertools.count()
+
+    def rewrite(self, each: Bin) -> RewrittenBin:
+        """Write the new file of a bin, with the rows in the order of its files.
+
+        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` for a source that cannot be read; the file that
+        was begun is removed by then.
+        """
+        sources: list[Source] = []
+        files = self._write(self._live_rows(each, sources))
+        if len(files) > 1:
+            raise self._defect(f"a bin was written to {len(files)} files")
+        return self._checked(RewrittenBin(tuple(sources), tuple(map(NewFile, files))))
+
+    def cluster(self, each: Bin, columns: ClusterColumns, target_bytes: int, folder: Path) -> RewrittenBin:
+        """Write new files of about ``target_bytes`` each, with the rows in the order of a Hilbert curve.
+
+        ``folder`` takes what does not fit into memory; the result needs it. Raises as `rewrite`.
+        """
+        import numpy as np
+
+        sources: list[Source] = []
+        rows_of_bin = sum(self._rows.count(add) for add in each.files)
+        wanted = max(1, round(each.size_bytes / target_bytes))
+        clustering = Clustering(self._rows, self._table_schema, columns, folder)
+        files: list[NewFile] = []
+        runs = _runs(clustering.ordered(each, self._live_rows(each, sources)), -(-rows_of_bin // wanted))
+        for number, run in enumerate(runs):
+            batches = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch, _ in run)
+            (file,) = self._write(batches)
+            order = folder / f"order-{number:04}.npy"
+            np.save(order, np.concatenate([numbers for _, numbers in run]))
+            files.append(NewFile(file, order))
+        return self._checked(RewrittenBin(tuple(sources), tuple(files)))
+
+    def _write(self, batches: Iterator[pa.RecordBatch]) -> tuple[PendingFile, ...]:
+        """One file of these rows. One encoder: with two, the row groups would go to two files in turns."""
+        task = TaskIdentity(self._job_id, next(self._task_ids))
+        stream = DataStream(self._schema, batches)
+        files = write_task(self._open_table.store.files, self.plan, task, stream, encoders=1).files
+        self._unsent.own(file.path for file in files)
+        return files
+
+    def _checked(self, rewritten: RewrittenBin) -> RewrittenBin:
+        expected = sum(source.num_live for source in rewritten.sources)
+        written = sum(new.file.num_rows for new in rewritten.files)
+        if written != expected:
+            raise self._defect(f"{expected} rows of {len(rewritten.sources)} files were rewritten as {written}")
+        return rewritten
+
+    def _defect(self, what: str) -> CorruptLogError:
+        return CorruptLogError(
+            f"{what}. Nothing was committed; this is a defect of txlog, or files change while they are read",
+            table=self._open_table.uri,
+            version=self._version,
+        )
+
+    def _live_rows(self, each: Bin, sources: list[Source]) -> Iterator[pa.RecordBatch]:
+        """The rows of each file in turn; ``sources`` gets a file when its last row was taken."""
+        first = 0
+        for add in each.files:
+            num_live = 0
+            for _, batch in self._rows.live(add):
+                num_live += batch.num_rows
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
+            sources.append(self._source(add, first, num_live))
+            first += num_live
+
+    def _source(self, add: AddFile, first: int, num_live: int) -> Source:
+        import numpy as np
+
+        if add.deletion_vector is None:
+            return Source(add, num_live, np.empty(0, np.uint64), first, num_live)
+        counted = num_records(add.stats)
+        num_rows = self._rows.count(add) if counted is None else counted
+        dead = self._vectors.dead_rows(add.deletion_vector, num_rows)
+        if num_live + len(dead) != num_rows:  # the statistics count wrongly: the file itself decides
+            num_rows = self._rows.count(add)
+            dead = self._vectors.dead_rows(add.deletion_vector, num_rows)
+        return Source(add, num_rows, dead, first, num_live)
+
+
+Ordered = tuple[pa.RecordBatch, "NDArray[Any]"]
+
+
+def _runs(batches: Iterator[Ordered], rows_max: int) -> Iterator[list[Ordered]]:
+    """Runs of batches with ``rows_max`` rows each, the last with fewer. Slices share memory with what they are of."""
+    run: list[Ordered] = []
+    room = rows_max
+    for batch, numbers in batches:
+        start = 0
+        while start < batch.num_rows:
+            taken = min(room, batch.num_rows - start)
+            run.append((batch.slice(start, taken), numbers[start : start + taken]))
+            start, room = start + taken, room - taken
+            if not room:
+                yield run
+                run, room = [], rows_max
+    if run:
+        yield run

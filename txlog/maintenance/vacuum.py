@@ -1,0 +1,275 @@
+"""Vacuum: deletes the data files that no retained version needs.
+
+In: an open table and `VacuumOptions`. Out: a `VacuumResult`. A file goes if it is older than the retention and is not
+among the `NeededFiles`. What is done, in order:
+
+1. Plan: what must stay is loaded, the files are listed (or an inventory or the log names them), the rest is doomed.
+2. VACUUM START is committed. Its own time tells whether this machine's clock can be believed.
+3. For each thousand files, what was committed or staged since is looked up first: a file that a restore, a recovery or
+   ``add_files`` brought back stays. Restores look at their files again after they committed, so one of the two sees
+   the other.
+4. ``_last_vacuum_info`` is written, and VACUUM END is committed.
+
+A vacuum that is cut short anywhere leaves a sound table and files that the next one deletes. Two at once do no harm.
+PROTOCOL.md, "VACUUM Protocol Check".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from txlog.arrow.arrays import array_of
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError
+from txlog.log.proposal import Isolation, operation_parameters
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
+from txlog.maintenance.needed_files import NeededFiles
+from txlog.maintenance.vacuum_candidates import CANDIDATES, Folders, in_inventory, in_listing, removed_by
+from txlog.protocol.column_mapping import physical_names
+from txlog.protocol.log_names import commit_name
+from txlog.protocol.properties import TableProperties
+from txlog.result import VacuumResult
+from txlog.util import ambient
+from txlog.util.arguments import described
+
+__all__ = ["OnStep", "VacuumOptions", "vacuum"]
+
+HOUR_MS = 3_600_000
+OnStep = Callable[[str, int, int], None]
+"""Called with the name of a step, how many files it did so far, and how many it will do as far as is known."""
+
+_DELETED_AT_ONCE = 1000
+_CLOCK_AHEAD_MAX_MS = HOUR_MS
+_RETENTION = "delta.deletedFileRetentionDuration"
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumOptions:
+    """The arguments of `Table.vacuum`."""
+
+    retention_hours: float | None = None
+    dry_run: bool = False
+    lite: bool = False
+    inventory: Any = None
+    force: bool = False
+
+
+def vacuum(open_table: OpenTable, options: VacuumOptions, on_step: OnStep | None = None) -> VacuumResult:
+    """Delete what no retained version needs. Raises as `Table.vacuum` says."""
+    if options.lite and options.inventory is not None:
+        raise InvalidInputError("a vacuum by the log alone (lite) takes no inventory", table=open_table.uri)
+    state = open_table.log.newest_state()
+    open_table.check_maintainable(state)
+    with TxlogError.located(open_table.uri, state.version):
+        retention_ms = _retention_ms(state.properties, options)
+    return _Vacuum(open_table, options, retention_ms, on_step or (lambda what, done, total: None)).run()
+
+
+class _Vacuum:
+    def __init__(self, open_table: OpenTable, options: VacuumOptions, retention_ms: int, on_step: OnStep) -> None:
+        self._open_table = open_table
+        self._log = open_table.log
+        self._options = options
+        self._retention_ms = retention_ms
+        self._on_step = on_step
+        self._now_ms = ambient.now_ms()
+        self._cutoff_ms = self._now_ms - retention_ms
+        self._needed = NeededFiles(open_table.log, open_table.retry, now_ms=self._now_ms, retention_ms=retention_ms)
+        self._mode: str = "full"
+        state = self._needed.state
+        self._folders = Folders(physical_names(state.schema, state.partition_columns))
+
+    def run(self) -> VacuumResult:
+        expired_version = self._needed.version_at_cutoff()
+        doomed = self._doomed(expired_version)
+        version = None
+        if not self._options.dry_run:
+            self._begin(doomed)
+            doomed = self._delete_or_report(doomed)
+            self._note_expired(expired_version)
+            version = self._end("COMPLETED", doomed.num_rows)
+        return VacuumResult(
+            paths=tuple(doomed["path"].to_pylist()),
+            size_bytes=_total(doomed["size_bytes"]),
+            retention_hours=self._retention_ms / HOUR_MS,
+            mode="lite" if self._mode == "lite" else "full",
+            dry_run=self._options.dry_run,
+            version=version,
+        )
+
+    def _note_expired(self, version: int | None) -> None:
+        """So that the next vacuum by the log begins there. An inventory may be older than what it leaves out."""
+        log = self._log.store.log
+        if version is not None and self._options.inventory is None:
+            write_last_vacuum(log, max(version, read_last_vacuum(log) or 0))
+
+    # --- which files ----------------------------------------------------------------------------------------------
+
+    def _doomed(self, expired_version: int | None) -> pa.Table:
+        found = [self._unneeded(batch) for batch in self._candidates(expired_version)]
+        doomed = pa.Table.from_batches([batch for batch in found if batch.num_rows], schema=CANDIDATES)
+        if self._options.inventory is not None or self._mode == "lite":  # they may name a file twice
+            doomed = _distinct(doomed)
+        if _has_change_data(doomed):
+            self._needed.read_window()
+            doomed = doomed.filter(self._unneeded_flags(doomed["path"]))
+        return doomed
+
+    def _candidates(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
+        """Batches of the files to look at. The step that is reported counts them."""
+        looked_at = 0
+        for batch in self._source(expired_version):
+            looked_at += batch.num_rows
+            self._on_step("looking at files", looked_at, looked_at)
+            yield batch
+
+    def _source(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
+        if self._options.inventory is not None:
+            return in_inventory(self._log.uri, self._options.inventory, self._folders)
+        if self._options.lite:
+            first = read_last_vacuum(self._log.store.log)
+            if first is not None and self._has_commits(first + 1, expired_version):
+                self._mode = "lite"
+                last = -1 if expired_version is None else expired_version
+                return removed_by(self._log.commits_between(first + 1, last), self._log.uri, self._folders)
+        return in_listing(self._log.store.files, self._folders)
+
+    def _has_commits(self, first: int, last: int | None) -> bool:
+        """Whether the log still tells what was removed in these versions: it is cleaned up from below."""
+        if last is None or first > last:
+            return True
+        try:
+            self._log.store.log.stat(commit_name(first))
+        except NotFoundError:
+            return False
+        return True
+
+    def _unneeded(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow.compute as pc
+
+        old = batch.filter(pc.less(batch["modified_ms"], array_of([self._cutoff_ms], pa.int64())[0]))
+        return old.filter(self._unneeded_flags(old["path"])) if old.num_rows else old
+
+    def _unneeded_flags(self, paths: Any) -> Any:
+        import pyarrow.compute as pc
+
+        return pc.invert(self._needed.paths.holds(paths))
+
+    # --- deletion -------------------------------------------------------------------------------------------------
+
+    def _delete_or_report(self, doomed: pa.Table) -> pa.Table:
+        """Delete, and commit that the vacuum failed if it does. Returns what was deleted."""
+        deleted: list[pa.Table] = []
+        try:
+            for gone in self._delete(doomed):
+                deleted.append(gone)
+        except TxlogError:
+            self._end("FAILED", sum(gone.num_rows for gone in deleted))
+            raise
+        return pa.concat_tables([CANDIDATES.empty_table(), *deleted])
+
+    def _delete(self, doomed: pa.Table) -> Iterator[pa.Table]:
+        import pyarrow.compute as pc
+
+        done = 0
+        for start in range(0, doomed.num_rows, _DELETED_AT_ONCE):
+            batch = doomed.slice(start, _DELETED_AT_ONCE)
+            revived = self._needed.refresh()
+            gone = batch.filter(pc.invert(revived.holds(batch["path"])))
+            self._log.store.files.delete_many(gone["path"].to_pylist())
+            done += batch.num_rows
+            self._on_step("deleting files", done, doomed.num_rows)
+            yield gone
+
+    def _begin(self, doomed: pa.Table) -> None:
+        properties, asked = self._needed.state.properties, self._options.retention_hours
+        parameters = operation_parameters(
+            retentionCheckEnabled=not self._options.force,
+            specifiedRetentionMillis=None if asked is None else self._retention_ms,
+            defaultRetentionMillis=properties.deleted_file_retention_ms,
+        )
+        metrics = {"numFilesToDelete": doomed.num_rows, "sizeOfDataToDelete": _total(doomed["size_bytes"])}
+        version = self._commit("VACUUM START", parameters, metrics)
+        try:
+            self._check_clock(version)
+        except TxlogError:
+            self._end("FAILED", 0)
+            raise
+
+    def _check_clock(self, version: int) -> None:
+        """Ages of files are told by the store's clock and measured by this machine's."""
+        if self._options.force:
+            return
+        ahead_ms = self._now_ms - self._log.store.log.stat(commit_name(version)).modified_ms
+        if ahead_ms > _CLOCK_AHEAD_MAX_MS:
+            raise StorageError(
+                f"this machine's clock is {ahead_ms / HOUR_MS:.1f} hours ahead of the store's, so young files would"
+                " look old. Nothing was deleted; set the clock right and run it again",
+                table=self._log.uri,
+            )
+
+    def _end(self, status: str, deleted: int) -> int:
+        metrics = {"numDeletedFiles": deleted, "numVacuumedDirectories": len(self._folders)}
+        return self._commit("VACUUM END", operation_parameters(status=status), metrics)
+
+    def _commit(self, operation: str, parameters: dict[str, str], metrics: dict[str, int]) -> int:
+        state: TableState = self._log.newest_state()
+        proposal = ProposalBuilder(state, data_change=False).build(
+            txn_id=ambient.uuid4(),
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SNAPSHOT,
+            operation=operation,
+            parameters=parameters,
+            metrics={name: str(value) for name, value in metrics.items()},
+        )
+        version = self._open_table.commit(proposal, state).version
+        assert version is not None
+        return version
+
+
+def _retention_ms(properties: TableProperties, options: VacuumOptions) -> int:
+    hours = options.retention_hours
+    if hours is None:
+        if _RETENTION in properties.unreadable:
+            raise InvalidInputError(
+                f"table property {_RETENTION} holds {properties.unreadable[_RETENTION]!r}, which is not an interval of"
+                " fixed length: set it to one such as 'interval 7 days', or pass retention_hours"
+            )
+        return properties.deleted_file_retention_ms
+    if isinstance(hours, bool) or not isinstance(hours, int | float) or not 0 <= hours < math.inf:
+        raise InvalidInputError(f"retention_hours must be a number of hours, 0 or more, not {described(hours)}")
+    retention_ms = round(hours * HOUR_MS)
+    if retention_ms < properties.deleted_file_retention_ms and not options.force:
+        raise InvalidInputError(
+            f"retention_hours={hours:g} is shorter than the table's {_RETENTION}, which is"
+            f" {properties.deleted_file_retention_ms / HOUR_MS:g} hours: readers, time travel, and writers that are"
+            " about to commit may need what it would delete. If none of them does, pass force=True; else set the table"
+            " property"
+        )
+    return retention_ms
+
+
+def _has_change_data(doomed: pa.Table) -> bool:
+    import pyarrow.compute as pc
+
+    return any(pc.starts_with(chunk, "_change_data/").true_count for chunk in doomed["path"].chunks)
+
+
+def _distinct(doomed: pa.Table) -> pa.Table:
+    if doomed.num_rows < 2:
+        return doomed
+    grouped = doomed.group_by("path", use_threads=False).aggregate([("size_bytes", "max"), ("modified_ms", "max")])
+    return grouped.rename_columns(CANDIDATES.names).cast(CANDIDATES)
+
+
+def _total(sizes: pa.ChunkedArray) -> int:
+    import pyarrow.compute as pc
+
+    return pc.sum(sizes).as_py() or 0

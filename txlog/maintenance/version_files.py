@@ -1,0 +1,149 @@
+"""The files of an older version that the newest one lacks: which they are, whether they are there, and will stay.
+
+In: a table's log, and two versions. Out: the difference by path and deletion vector, the paths that the store does not
+have, and the files that a vacuum may be about to delete.
+PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from txlog.arrow.arrays import array_of
+from txlog.errors import NotFoundError
+from txlog.log.files import add_files_of, live_files
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, path_below, resolve_data_path
+from txlog.store.base import TableStore
+from txlog.util import ambient
+
+__all__ = ["EXPIRED", "Difference", "OnFiles", "difference", "expired_files", "gone_paths", "paths_of"]
+
+OnFiles = Callable[[int, int], None]
+"""Called with the number of files looked up so far and in all."""
+
+EXPIRED = "were removed longer ago than the table's delta.deletedFileRetentionDuration, less an hour"
+
+_HOUR_MS = 3_600_000
+_LOOKS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What the older version has and the newest one lacks, and the other way round; and the older one in all."""
+
+    added: Sequence[AddFile]
+    removed: Sequence[AddFile]
+    num_files: int
+    size_bytes: int
+
+
+def difference(older: pa.Table, newest: pa.Table) -> Difference:
+    """Compare two lists of live files, ``log.files.FILES_SCHEMA``."""
+    import pyarrow.compute as pc
+
+    older_keys, newest_keys = _keys(older), _keys(newest)
+    return Difference(
+        added=add_files_of(older.filter(pc.invert(pc.is_in(older_keys, value_set=newest_keys)))),
+        removed=add_files_of(newest.filter(pc.invert(pc.is_in(newest_keys, value_set=older_keys)))),
+        num_files=older.num_rows,
+        size_bytes=pc.sum(older["size"]).as_py() or 0,
+    )
+
+
+def paths_of(uri: str, add: AddFile) -> list[str]:
+    """The files below the table's root that a reader of ``add`` opens; those elsewhere are not looked at."""
+    vector = None if add.deletion_vector is None else vector_path(add.deletion_vector)
+    found: list[DataPath] = [resolve_data_path(add.path)] + ([] if vector is None else [vector])
+    below = [path_below(uri, at) for at in found]
+    return [path for path in below if path is not None]
+
+
+def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None = None) -> set[str]:
+    """Those of ``paths`` that the store does not have; looked up in parallel where a look is a request.
+
+    Raises StorageError.
+    """
+    wanted = sorted(set(paths))
+
+    def is_gone(path: str) -> bool:
+        try:
+            store.files.stat(path)
+        except NotFoundError:
+            return True
+        return False
+
+    def counted(answers: Iterable[bool]) -> set[str]:
+        gone = set()
+        for count, (path, absent) in enumerate(zip(wanted, answers, strict=True), 1):
+            if absent:
+                gone.add(path)
+            if on_files is not None:
+                on_files(count, len(wanted))
+        return gone
+
+    if store.log.capabilities.has_cheap_calls:
+        return counted(map(is_gone, wanted))
+    with ThreadPoolExecutor(_LOOKS_AT_ONCE, thread_name_prefix="txlog-look") as pool:
+        running = [pool.submit(copy_context().run, is_gone, path) for path in wanted]
+        return counted(each.result() for each in running)
+
+
+def expired_files(log: DeltaLog, state: TableState, added: Sequence[AddFile]) -> list[AddFile]:
+    """Those of ``added`` that were removed so long ago that a vacuum may be about to delete them.
+
+    A vacuum with the table's retention that does not know yet that they are needed began an hour later at the most.
+    """
+    if not added:
+        return []
+    retention_ms = state.properties.deleted_file_retention_ms
+    since_ms = ambient.now_ms() - retention_ms + min(_HOUR_MS, retention_ms // 2)
+    tombstones = log.files_and_tombstones(state, with_stats=False)[1]
+    removed_ms = _removed_ms(tombstones, [_key_of(add) for add in added])
+    # Without a tombstone it was removed before all that have one.
+    expired = [add for add in added if removed_ms.get(_key_of(add), 0) < since_ms]
+    live = {canonical_path(add.path) for add in live_files(log.files(state), [add.path for add in expired])}
+    return [add for add in expired if not _has_one_file(add) or canonical_path(add.path) not in live]
+
+
+def _keys(files: pa.Table) -> pa.Array:
+    """One string for each file or tombstone: its path in one spelling, and the id of its deletion vector."""
+    import pyarrow.compute as pc
+
+    paths = canonical_paths(files["path"])
+    has_vector = pc.is_valid(files["deletionVector"]).combine_chunks()
+    if not has_vector.true_count:
+        return paths
+    vectors = files["deletionVector"].filter(has_vector).to_pylist()
+    keys = [
+        f"{path}\n{DeletionVectorDescriptor.from_json(vector).unique_id}"
+        for path, vector in zip(paths.filter(has_vector).to_pylist(), vectors, strict=True)
+    ]
+    return pc.replace_with_mask(paths, has_vector, array_of(keys, pa.string()))
+
+
+def _key_of(add: AddFile) -> str:
+    vector = add.deletion_vector
+    return canonical_path(add.path) + ("" if vector is None else f"\n{vector.unique_id}")
+
+
+def _has_one_file(add: AddFile) -> bool:
+    return add.deletion_vector is None or vector_path(add.deletion_vector) is None
+
+
+def _removed_ms(tombstones: pa.Table, wanted: Sequence[str]) -> dict[str, int]:
+    """When each of the ``wanted`` files was removed, as far as the log still tells."""
+    import pyarrow.compute as pc
+
+    keys = _keys(tombstones)
+    is_wanted = pc.is_in(keys, value_set=array_of(list(wanted), pa.string()))
+    times = tombstones["deletionTimestamp"].filter(is_wanted).to_pylist()
+    return {key: time or 0 for key, time in zip(keys.filter(is_wanted).to_pylist(), times, strict=True)}
