@@ -39,7 +39,7 @@ def test_jobs_of_a_thread_pool_write_when_each_thread_registers_the_source(spark
     assert ids(path) == list(range(6))
 
 
-def test_a_thread_that_did_not_is_told_to(spark: SparkSession, path: Path) -> None:
+def test_the_error_in_a_thread_without_a_session_says_what_to_call(spark: SparkSession, path: Path) -> None:
     with ThreadPoolExecutor(1) as pool:
         failed = pool.submit(save, spark.range(1), path).exception()
     assert failed is not None
@@ -87,18 +87,18 @@ writes = {
     "writeTo with a path": lambda t, p: rows.writeTo(t).option("path", p).append(),
     "saveAsTable with a path": lambda t, p: rows.write.format("txlog").option("path", p).mode("append").saveAsTable(t),
 }
-told = {}
+found = {}
 for name, place in (("by_location", "LOCATION '{}'"), ("by_option", "OPTIONS (path '{}')")):
     spark.sql(f"CREATE TABLE {name} (id BIGINT) USING txlog {place.format(root + '/' + name)}")
     for way, write in writes.items():
         try:
             write(name, root + "/" + name)
-            told[f"{name} {way}"] = None
+            found[f"{name} {way}"] = None
         except Exception as exc:
             error = error_from(exc)
-            told[f"{name} {way}"] = error.message if error else "NOT OURS " + str(exc)
-told["made"] = str(spark.catalog.tableExists("made"))
-print("told " + json.dumps(told))
+            found[f"{name} {way}"] = error.message if error else "NOT OURS " + str(exc)
+found["made"] = str(spark.catalog.tableExists("made"))
+print("found " + json.dumps(found))
 """
 
 
@@ -109,12 +109,14 @@ def test_a_catalog_table_is_written_where_a_write_names_its_path_and_else_refuse
     command = [sys.executable, "-c", CATALOG_JOB, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
-    told = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("told ")).removeprefix("told "))
-    assert told.pop("made") == "False"
-    assert {way: message for way, message in told.items() if way.endswith(("WITH", "with a path")) and message} == {
-        f"{name} insertInto with a path": told["by_location INSERT INTO"] for name in ("by_location", "by_option")
+    reported = json.loads(
+        next(line for line in done.stdout.splitlines() if line.startswith("found ")).removeprefix("found ")
+    )
+    assert reported.pop("made") == "False"
+    assert {way: message for way, message in reported.items() if way.endswith(("WITH", "with a path")) and message} == {
+        f"{name} insertInto with a path": reported["by_location INSERT INTO"] for name in ("by_location", "by_option")
     }
-    refusals = {message for message in told.values() if message}
+    refusals = {message for message in reported.values() if message}
     assert len(refusals) == 1
     assert "neither LOCATION nor OPTIONS" in refusals.pop()
     for name in ("by_location", "by_option"):

@@ -269,13 +269,13 @@ def test_a_stream_partitions_the_table_it_creates_by_its_own_option_and_has_no_u
 def test_a_function_of_batches_writes_each_of_its_tables_once_after_it_failed_between_them(
     spark: SparkSession, source: Path, path: Path, tmp_path: Path
 ) -> None:
-    totals, told, failures = tmp_path / "totals", [], [RuntimeError("between the tables")]
+    totals, reported, failures = tmp_path / "totals", [], [RuntimeError("between the tables")]
 
     def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
-        told.append(to.write(batch, path))
+        reported.append(to.write(batch, path))
         if to.batch_id == 1 and failures:
             raise failures.pop()
-        told.append(to.write(batch.selectExpr("count(*) as n"), totals, mode="overwrite"))
+        reported.append(to.write(batch.selectExpr("count(*) as n"), totals, mode="overwrite"))
         with pytest.raises(txlog.InvalidInputError, match="its own app_id"):
             to.write(batch, path.parent / "." / "t")
         to.write(batch.where("id % 10 = 0"), path, app_id="tens")
@@ -292,7 +292,7 @@ def test_a_function_of_batches_writes_each_of_its_tables_once_after_it_failed_be
     assert [row["n"] for row in own_rows(totals)] == [10]
     assert (transactions(path, query.id), transactions(path, "tens")) == ([0, 1], [0, 1])
     assert transactions(totals, query.id) == [0, 1]
-    assert [(result.version, result.outcome, result.metrics.rows) for result in told] == [
+    assert [(result.version, result.outcome, result.metrics.rows) for result in reported] == [
         *((0, "committed", 10), (0, "committed", 1)),
         (2, "committed", 10),
         *((2, "already_committed", 0), (1, "committed", 1)),
@@ -465,8 +465,8 @@ class Driver:
 
 
 def descendants(process_id: int) -> list[int]:
-    told = subprocess.run(["pgrep", "-P", str(process_id)], capture_output=True, text=True).stdout.split()
-    return [found for child in map(int, told) for found in (child, *descendants(child))]
+    reported = subprocess.run(["pgrep", "-P", str(process_id)], capture_output=True, text=True).stdout.split()
+    return [found for child in map(int, reported) for found in (child, *descendants(child))]
 
 
 def command_line(process_id: int) -> str:

@@ -1,7 +1,7 @@
-"""txlog's processes race each other on a table that Spark's own Delta has for itself now and then.
+"""Processes of txlog race each other on a table that Spark's own Delta sometimes has for itself.
 
-At the same moment Spark's Delta is safe with nobody (it looks, then renames). In turns it is: what each of them was
-told is there, once, and every reader agrees. The lock is the test's own; `race_worker.turn` says how it is held.
+Spark's Delta is not safe beside any writer at the same moment (it checks, then renames). In turns it is: all that was
+acknowledged is in the table, once, and every reader agrees. The lock is the test's own: see `race_worker.turn`.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def test_processes_that_take_turns_with_sparks_own_delta_lose_and_repeat_nothing
 
     def take_turn(number: int) -> dict[str, Any]:
         """Not before the others went on."""
-        told = len(acknowledged(races))
-        while len(acknowledged(races)) <= told and any(worker.is_alive() for worker in workers):
+        reported = len(acknowledged(races))
+        while len(acknowledged(races)) <= reported and any(worker.is_alive() for worker in workers):
             time.sleep(0.01)
         with turn(spark, alone=True):
             row = delta.createDataFrame([(spark.worker, number)], "worker long, number long")

@@ -25,12 +25,12 @@ from txlog.writer.write_job import WriteJob
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 SCHEMA = StructType([StructField("id", LongType())])
 
-told: list[str] = []
+versions: list[str] = []
 
 
 class Hooks(txlog.CommitHooks):
     def on_commit(self, table: str, result: txlog.WriteResult) -> None:
-        told.append(str(result.version))
+        versions.append(str(result.version))
 
 
 hooks = Hooks()
@@ -39,7 +39,7 @@ hooks = Hooks()
 @pytest.fixture(autouse=True)
 def fresh_process() -> Iterator[None]:
     open_tables._open.clear()
-    told.clear()
+    versions.clear()
     yield
     open_tables._open.clear()
 
@@ -96,7 +96,7 @@ def test_hooks_are_named_by_an_option_and_loaded_where_the_commit_runs(options: 
     for name in ("hooks", "Hooks"):
         hooked = parse_write_options({"path": options.path, "hooks": f"{__name__}:{name}"})
         write(hooked, plan(hooked, SCHEMA, overwrite=False)[0])
-    assert told == ["1", "2"]
+    assert versions == ["1", "2"]
     for name in ("no_such_module:hooks", f"{__name__}:nothing", "builtins:dict"):
         with pytest.raises(txlog.InvalidInputError, match="option hooks"):
             process_table(parse_write_options({"path": options.path, "hooks": name}))

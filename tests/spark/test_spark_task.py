@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commands.write_options import WriteOptions
+from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.errors import StorageError
 from txlog.spark import task as spark_task

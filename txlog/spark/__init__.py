@@ -2,7 +2,8 @@
 
 Spark finds the source by itself where txlog is installed for its Python workers (``pyspark_txlog``).
 It does not in a thread that the program started: use ``ThreadPoolExecutor(8, initializer=txlog.spark.register)``.
-`foreach_batch` writes a stream's micro-batches from the user's own function. `storage_options` passes Hadoop's
+`read` gives a version of a table as a DataFrame. `delete`, `update`, `upsert` and `merge` change rows of tables of any
+size. `foreach_batch` writes a stream's micro-batches from the user's own function. `storage_options` passes Hadoop's
 credentials on. `error_from` rebuilds the typed error from the exception that Spark raised. Importing this module does
 not import pyspark.
 """
@@ -18,19 +19,42 @@ if TYPE_CHECKING:
     from txlog.spark.hadoop import storage_options
     from txlog.spark.micro_batch import MicroBatch, foreach_batch
     from txlog.spark.registration import register
+    from txlog.spark.rows.calls import delete, merge, update, upsert
+    from txlog.spark.scan import read
 
-__all__ = ["MicroBatch", "error_from", "foreach_batch", "register", "storage_options"]
+__all__ = [
+    "MicroBatch",
+    "delete",
+    "error_from",
+    "foreach_batch",
+    "merge",
+    "read",
+    "register",
+    "storage_options",
+    "update",
+    "upsert",
+]
 
 _HOME = {
     "MicroBatch": "txlog.spark.micro_batch",
+    "delete": "txlog.spark.rows.calls",
     "foreach_batch": "txlog.spark.micro_batch",
+    "merge": "txlog.spark.rows.calls",
+    "read": "txlog.spark.scan",
     "register": "txlog.spark.registration",
     "storage_options": "txlog.spark.hadoop",
+    "update": "txlog.spark.rows.calls",
+    "upsert": "txlog.spark.rows.calls",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Load driver-only names on first use. Tasks import this package too and must not load pyspark's session code."""
+    if name == "DeltaTable":
+        raise AttributeError(
+            "module 'txlog.spark' has no DeltaTable: use txlog.spark.delete(spark, uri, where), update, upsert, and"
+            " merge(spark, uri, df, on).when_matched_update_all().execute()"
+        )
     if name not in _HOME:
         raise AttributeError(f"module 'txlog.spark' has no attribute {name!r}")
     return getattr(importlib.import_module(_HOME[name]), name)

@@ -19,9 +19,26 @@ from txlog.log.proposal import Isolation
 from txlog.protocol.properties import SHORT_LOG_RETENTION, validate
 from txlog.store.retry import RetryPolicy
 
-__all__ = ["StreamOptions", "WriteOptions", "parse_stream_options", "parse_write_options"]
+__all__ = [
+    "Given",
+    "StreamOptions",
+    "WriteOptions",
+    "column_list",
+    "parse_stream_options",
+    "parse_write_options",
+    "table_path",
+    "text_value",
+    "whole_count",
+]
 
 
+NO_PATH_TO_WRITE = (
+    "write with .save(path) or .option('path', path). For a catalog table, Spark gives a"
+    " Python data source neither LOCATION nor OPTIONS, so each write must name the path again:"
+    " INSERT INTO t WITH (path='...') SELECT ..., df.writeTo('t').option('path', path).append(),"
+    " or df.write.format('txlog').option('path', path).mode('append').saveAsTable('t');"
+    " insertInto and CREATE TABLE ... AS SELECT cannot name a path"
+)
 KNOWN = (
     "path",
     "txnAppId",
@@ -93,15 +110,15 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
     Raises InvalidInputError on an unknown name (with the nearest known one) or a bad value, and
     UnsupportedFeatureError, naming the option, on a feature that this release lacks.
     """
-    given = _Given({key.lower(): value for key, value in options.items()})
+    given = Given({key.lower(): value for key, value in options.items()})
     given.refuse_unbuilt()
     parsed = WriteOptions(
-        path=_path(given.take("path", str)),
-        transaction=_transaction(given.take("txnAppId", _text), given.take("txnVersion", _whole_number)),
-        fingerprint=given.take("txnFingerprint", _text),
+        path=table_path(given.take("path", str)),
+        transaction=_transaction(given.take("txnAppId", text_value), given.take("txnVersion", whole_count)),
+        fingerprint=given.take("txnFingerprint", text_value),
         merge_schema=bool(given.take("mergeSchema", _flag)),
-        partition_by=given.take("partitionBy", _columns),
-        replace_where=given.take("replaceWhere", _text),
+        partition_by=given.take("partitionBy", column_list),
+        replace_where=given.take("replaceWhere", text_value),
         partition_overwrite_mode=given.take("partitionOverwriteMode", _choice("static", "dynamic")),
         overwrite_schema=bool(given.take("overwriteSchema", _flag)),
         user_metadata=given.take("userMetadata", str),
@@ -116,7 +133,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         storage_options=given.take_prefix("storage."),
     )
     given.take("dataChange", str)
-    given.refuse_rest(known)
+    given.refuse_rest(*known, "storage.<key>", "delta.<table property>")
     _check_region(parsed)
     if parsed.fingerprint is not None and parsed.transaction is None:
         raise InvalidInputError("option txnFingerprint also needs txnAppId and txnVersion, which name the batch")
@@ -154,8 +171,8 @@ class StreamOptions:
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     """Check and convert the options of ``df.writeStream``; keys in any case. Raises as `parse_write_options`."""
-    given = _Given({key.lower(): value for key, value in options.items()})
-    app_id = given.take("txnAppId", _text)
+    given = Given({key.lower(): value for key, value in options.items()})
+    app_id = given.take("txnAppId", text_value)
     skip = bool(given.take("skipCommittedBatches", _flag))
     for name, what in zip(_OF_BATCHES, ("its batch id", "its query and offsets"), strict=True):
         if given.take(name, str) is not None:
@@ -178,6 +195,7 @@ UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "optimizeWrite": (lambda value: _flag(value), "repartition the DataFrame before the write"),
     "clusterBy": (lambda value: True, "leave it out"),
+    "upsertKeys": (lambda value: True, "call txlog.spark.upsert(spark, path, df, keys=[...]) instead of df.write"),
     "replaceOn": (lambda value: True, _REPLACE),
     "replaceUsing": (lambda value: True, _REPLACE),
     "checkpointLocation": (lambda value: True, "it is an option of streams: df.writeStream.format('txlog')"),
@@ -185,7 +203,7 @@ UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
 """Delta options that this release lacks: name -> (does this value use the feature?, what to do instead)."""
 
 
-class _Given:
+class Given:
     """The options that have not been read yet, by lower-case key."""
 
     def __init__(self, rest: dict[str, str]) -> None:
@@ -198,7 +216,7 @@ class _Given:
             return None
         try:
             return read(text)
-        except _BadValue as error:
+        except BadValue as error:
             raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
 
     def take_prefix(self, prefix: str) -> dict[str, str]:
@@ -213,17 +231,18 @@ class _Given:
                 continue
             try:
                 unbuilt = is_use(text)
-            except _BadValue as error:
+            except BadValue as error:
                 raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
             if unbuilt:
                 raise UnsupportedFeatureError(
                     f"option {name} = {text!r} is not supported yet by txlog's Spark writes; {advice}", features=(name,)
                 )
 
-    def refuse_rest(self, known: Sequence[str]) -> None:
+    def refuse_rest(self, *known: str) -> None:
+        """Raise InvalidInputError naming each option that is left, with the nearest of the known ones."""
         if not self.rest:
             return
-        by_folded = {name.lower(): name for name in (*known, "storage.<key>", "delta.<table property>")}
+        by_folded = {name.lower(): name for name in known}
         lines = []
         for key in sorted(self.rest):
             near = difflib.get_close_matches(key, by_folded, n=1, cutoff=0.5)
@@ -233,20 +252,14 @@ class _Given:
         )
 
 
-class _BadValue(ValueError):
+class BadValue(ValueError):
     """The value of an option is invalid; the message says what is valid."""
 
 
-def _path(given: str | None) -> str:
+def table_path(given: str | None, advice: str = NO_PATH_TO_WRITE) -> str:
     """The absolute location of the table: executors need not share the driver's working directory."""
     if not given:
-        raise InvalidInputError(
-            "Spark passed no path: write with .save(path) or .option('path', path). For a catalog table, Spark gives a"
-            " Python data source neither LOCATION nor OPTIONS, so each write must name the path again:"
-            " INSERT INTO t WITH (path='...') SELECT ..., df.writeTo('t').option('path', path).append(),"
-            " or df.write.format('txlog').option('path', path).mode('append').saveAsTable('t');"
-            " insertInto and CREATE TABLE ... AS SELECT cannot name a path"
-        )
+        raise InvalidInputError(f"Spark passed no path: {advice}")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
         return given
     return os.path.abspath(os.path.expanduser(given) if given.startswith("~/") else given)
@@ -262,9 +275,9 @@ def _transaction(app_id: str | None, version: int | None) -> tuple[str, int] | N
     return None if app_id is None or version is None else (app_id, version)
 
 
-def _retry(given: _Given) -> RetryPolicy | None:
+def _retry(given: Given) -> RetryPolicy | None:
     """The retry policy from options with Iceberg's names, in milliseconds. Options not set keep their default."""
-    retries = given.take("commit.retry.num-retries", _whole_number)
+    retries = given.take("commit.retry.num-retries", whole_count)
     seconds = {
         "min_wait": given.take("commit.retry.min-wait-ms", _milliseconds),
         "max_wait": given.take("commit.retry.max-wait-ms", _milliseconds),
@@ -276,22 +289,22 @@ def _retry(given: _Given) -> RetryPolicy | None:
     return RetryPolicy(**settings) if settings else None
 
 
-def _properties(given: _Given) -> dict[str, str]:
+def _properties(given: Given) -> dict[str, str]:
     """The ``delta.*`` options. Spark lower-cases keys; this restores the spelling of the table property."""
     properties = {f"delta.{key}": text for key, text in given.take_prefix("delta.").items()}
     allowed = given.take(SHORT_LOG_RETENTION, str)
     return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
 
 
-def _text(value: str) -> str:
+def text_value(value: str) -> str:
     if not value:
-        raise _BadValue("must not be empty")
+        raise BadValue("must not be empty")
     return value
 
 
 def _object_name(value: str) -> str:
     if not re.fullmatch(r"[\w.]+:\w+", value):
-        raise _BadValue("must be module:name, importable where Spark's driver runs Python")
+        raise BadValue("must be module:name, importable where Spark's driver runs Python")
     return value
 
 
@@ -302,27 +315,27 @@ def _flag(value: str) -> bool:
 def _choice(*choices: str) -> Callable[[str], str]:
     def read(value: str) -> str:
         if value.strip().lower() not in choices:
-            raise _BadValue(f"must be {' or '.join(choices)}")
+            raise BadValue(f"must be {' or '.join(choices)}")
         return value.strip().lower()
 
     return read
 
 
-def _whole_number(value: str) -> int:
+def whole_count(value: str) -> int:
     if not re.fullmatch(r"\s*\d{1,19}\s*", value) or int(value) >= 2**63:
-        raise _BadValue("must be a whole number from 0 to 2**63-1")
+        raise BadValue("must be a whole number from 0 to 2**63-1")
     return int(value)
 
 
 def _positive(value: str) -> int:
-    number = _whole_number(value)
+    number = whole_count(value)
     if number == 0:
-        raise _BadValue("must be at least 1")
+        raise BadValue("must be at least 1")
     return number
 
 
 def _milliseconds(value: str) -> float:
-    return _whole_number(value) / 1000
+    return whole_count(value) / 1000
 
 
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
@@ -332,11 +345,11 @@ def _byte_count(value: str) -> int:
     """A size as Spark writes it: a number of bytes, or a number with a binary unit (``128mb``, ``1g``)."""
     matched = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]{0,2})\s*", value.lower())
     if matched is None or matched[2] not in _UNITS or int(matched[1]) == 0:
-        raise _BadValue("must be a size in bytes, such as 134217728 or 128mb")
+        raise BadValue("must be a size in bytes, such as 134217728 or 128mb")
     return int(matched[1]) * _UNITS[matched[2]]
 
 
-def _columns(value: str) -> tuple[str, ...]:
+def column_list(value: str) -> tuple[str, ...]:
     """Column names from a comma-separated list, or a JSON list if a name contains a comma. Empty: no partitioning."""
     if value.lstrip().startswith("["):
         try:
@@ -344,11 +357,11 @@ def _columns(value: str) -> tuple[str, ...]:
         except ValueError:
             names = None
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise _BadValue("must be a comma-separated list of columns, or a JSON list of strings")
+            raise BadValue("must be a comma-separated list of columns, or a JSON list of strings")
     else:
         names = [name.strip() for name in value.split(",")] if value.strip() else []
     if not all(names):
-        raise _BadValue("has an empty column name")
+        raise BadValue("has an empty column name")
     return tuple(names)
 
 
@@ -356,5 +369,5 @@ def _isolation(value: str) -> Isolation:
     levels = (Isolation.SERIALIZABLE, Isolation.WRITE_SERIALIZABLE)
     found = {level.value.lower(): level for level in levels}.get(value.strip().lower())
     if found is None:
-        raise _BadValue(f"must be {' or '.join(level.value for level in levels)}")
+        raise BadValue(f"must be {' or '.join(level.value for level in levels)}")
     return found

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from txlog.commands import write_planning
+from txlog.commands import write_options, write_planning
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
@@ -182,7 +182,7 @@ def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, over
     partition_by = options.partition_by
     if overwrite and options.overwrite_schema:
         partition_by = partition_by or ()  # as in Spark's Delta, a write without partitionBy removes the partitioning
-    asked = write_planning.WriteOptions(
+    asked = write_options.WriteOptions(
         mode="overwrite" if overwrite else "append",
         where=options.replace_where,
         schema_mode="overwrite" if options.overwrite_schema else "merge" if options.merge_schema else "strict",

@@ -7,14 +7,15 @@ column that cannot be written. ``writer/conform`` checks whether the columns fit
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from txlog.errors import UnsupportedFeatureError
-from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct
+from txlog.protocol.schema import VARIANT, Array, DataType, Field, Map, Struct, schema_to_json
 from txlog.protocol.schema_input import from_any
 
-__all__ = ["as_nullable", "frame_schema"]
+__all__ = ["as_nullable", "frame_schema", "spark_type"]
 
 _INTERNAL_METADATA = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 """Keys that bind a column to the table it was read from (generation, identity, mapping ids, collation, char length)."""
@@ -49,6 +50,15 @@ def as_nullable(data_type: DataType) -> DataType:
         case Map(key, value):
             return Map(as_nullable(key), as_nullable(value), True)
     return data_type
+
+
+def spark_type(schema: Struct) -> Any:
+    """The pyspark ``StructType`` of rows that tasks make: every column may be null, nothing binds it to a table."""
+    from pyspark.sql.types import StructType
+
+    plain = as_nullable(_without_internal_metadata(schema))
+    assert isinstance(plain, Struct)
+    return StructType.fromJson(json.loads(schema_to_json(plain)))
 
 
 _ADVICE = {

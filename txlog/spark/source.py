@@ -1,4 +1,4 @@
-"""The Spark data source ``txlog``: what Spark calls to write a DataFrame, on the driver and in each task.
+"""The Spark data source ``txlog``: what Spark calls to read a table or write a DataFrame, on the driver and in tasks.
 
 Spark runs a write in three kinds of Python process, none of which has the SparkSession: the *planner* (`writer`
 checks options and schema against the table and makes a ``WriteJob``), the *tasks* (`TxlogWriter.write` turns rows
@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from txlog.spark.reader import TxlogReader
     from txlog.spark.stream import TxlogStreamWriter
 
 __all__ = ["TaskMessage", "TxlogDataSource", "TxlogWriter"]
 
 
 class TxlogDataSource(DataSource):
-    """``format("txlog")`` of ``df.write`` and ``df.writeStream``; options are in ``options``. Reads come later."""
+    """``format("txlog")`` of ``spark.read``, ``df.write`` and ``df.writeStream``; options are in ``options``."""
+
+    _pinned_version: int | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -48,17 +51,31 @@ class TxlogDataSource(DataSource):
             job, is_replay = plan(options, schema, overwrite=overwrite)
             return TxlogWriter(options, job, is_replay=is_replay)
 
-    def schema(self) -> NoReturn:
-        _refuse_read()
+    def schema(self) -> StructType:
+        """The columns of the version to read, which is fixed here: Spark keeps this object for all that follows."""
+        from txlog.spark.read_options import parse_read_options
+        from txlog.spark.reader import opened, read_schema
 
-    def reader(self, schema: StructType) -> NoReturn:
-        _refuse_read()
+        with crossing():
+            options = parse_read_options(self.options)
+            table = opened(options)
+            self._pinned_version = table.state.version
+            return read_schema(table, options)
+
+    def reader(self, schema: StructType) -> TxlogReader:
+        """Plan a batch read. Every error in the schema and the options is raised here."""
+        from txlog.spark.read_options import parse_read_options
+        from txlog.spark.reader import TxlogReader, opened
+
+        with crossing():
+            options = parse_read_options(self.options)
+            return TxlogReader(options, opened(options, self._pinned_version), schema)
 
     def streamReader(self, schema: StructType) -> NoReturn:
-        _refuse_read()
+        _refuse_stream()
 
     def simpleStreamReader(self, schema: StructType) -> NoReturn:
-        _refuse_read()
+        _refuse_stream()
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TxlogStreamWriter:
         """Plan a micro-batch; ``overwrite`` is complete mode. Only its tasks and its commit learn the batch id."""
@@ -71,12 +88,12 @@ class TxlogDataSource(DataSource):
             return TxlogStreamWriter(options, job)
 
 
-def _refuse_read() -> NoReturn:
+def _refuse_stream() -> NoReturn:
     raise_crossing(
         UnsupportedFeatureError(
-            "spark.read.format('txlog') is not built yet; read the table with spark.read.format('delta'), or "
-            "without a JVM jar: txlog.Table.open(path).snapshot().to_arrow()",
-            features=("read",),
+            "spark.readStream.format('txlog') is not in this release; follow the table with"
+            " spark.readStream.format('delta'), or read it with spark.read.format('txlog')",
+            features=("readStream",),
         )
     )
 

@@ -1,0 +1,362 @@
+"""`txlog.spark.read`: Spark's own Parquet reader on exactly the files and rows of the log, never others."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import golden as golden_tables
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from spark_helpers import as_rows
+from test_spark_types import every_type
+
+import txlog
+import txlog.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Read = Callable[..., "DataFrame"]
+WITH_VECTORS = {"delta.enableDeletionVectors": "true"}
+UTC = dt.timezone.utc
+
+
+def numbers(*found: int) -> pa.Table:
+    return pa.table({"id": pa.array(found, pa.int64())})
+
+
+def with_files_at(root: Path, names: list[str], partition_values: dict[str, str] | None = None) -> txlog.Table:
+    """A table whose files have these names: file number n holds the ids 10 n to 10 n + 8, without 10 n + 3."""
+    table = txlog.Table.create(root, numbers().schema, properties=WITH_VECTORS)
+    with table.transaction() as transaction:
+        for number, name in enumerate(names):
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(numbers(*range(10 * number, 10 * number + 9)), root / name)
+        from txlog.commands.add_files import adds_of
+
+        transaction.add(*adds_of(table._open_table.store, transaction.snapshot, names, None))
+    table.delete("id % 10 = 3")
+    return table
+
+
+HOSTILE = {
+    "commas": ["a,b.parquet", "a", "b.parquet", "c,a,b.parquet"],
+    "percent signs": ["a%20b.parquet", "a b.parquet", "a%2520b.parquet"],
+    "patterns": ["[ab].parquet", "a.parquet", "b.parquet", "{a,b}.parquet", "a*.parquet", "?.parquet"],
+    "hidden names": ["_hidden.parquet", ".dot.parquet", "_d/x.parquet", "x._COPYING_"],
+    "other letters": ["é.parquet", "e\u0301.parquet", "日本 語.parquet"],
+    "quotes and colons": ["a'b.parquet", 'a"b.parquet', "a+b.parquet", "a&b=c.parquet", "a#b.parquet"],
+    "equal names in several folders": ["x/a.parquet", "y/a.parquet", "x/y/a.parquet", "y/x/a.parquet", "a.parquet"],
+    "folders that look like partitions": ["id=7/a.parquet", "id=8/a.parquet", "q=1/a.parquet"],
+}
+
+
+PLACES = [*(("t", kind) for kind in HOSTILE), *((root, "commas") for root in ("t, u", "t%20u", "t [a]", "{t,u}"))]
+
+
+@pytest.mark.parametrize(("root_name", "kind"), PLACES)
+def test_rows_are_neither_lost_nor_repeated_nor_revived_whatever_the_paths_are(
+    root_name: str, kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    """A comma in a path once gave 27 rows for 9, and a path in another spelling gave deleted rows back."""
+    table = with_files_at(tmp_path / root_name, HOSTILE[kind])
+    found = txlog.spark.read(spark, table.uri)
+    expected = sorted(table.snapshot().to_arrow()["id"].to_pylist())
+    assert len(expected) == 8 * len(HOSTILE[kind])
+    assert sorted(row.id for row in found.collect()) == expected
+    assert found.count() == len(expected)
+
+
+def test_a_file_that_no_row_of_the_log_matches_stops_the_query(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql import functions as F
+
+    table = with_files_at(tmp_path / "t", ["a.parquet", "b.parquet"])
+    other = F.substring_index
+    monkeypatch.setattr(F, "substring_index", lambda *given: F.concat(F.lit("x"), other(*given)))
+    frame = txlog.spark.read(spark, table.uri)
+    with pytest.raises(Exception, match="txlog does not know the file of these rows"):
+        frame.collect()
+
+
+# --- equal to Spark's Delta -------------------------------------------------------------------------------------------
+
+
+def plan_of(frame: DataFrame) -> str:
+    return str(frame._jdf.queryExecution().toString())
+
+
+def is_native(frame: DataFrame) -> bool:
+    return "MapInArrow" not in plan_of(frame)
+
+
+GOLDEN = [
+    "data-reader-timestamp_ntz-name-mode",
+    "data-skipping-basic-stats-all-types-columnmapping-id",
+    "dv-partitioned-with-checkpoint",
+    "kernel-timestamp-int96",
+    "log-replay-special-characters",
+    "parquet-all-types",
+    "table-with-columnmapping-mode-name",
+    "unshredded-variant",
+]
+"""Golden tables, each for a kind of column, path or file."""
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_a_golden_table_reads_as_sparks_delta_reads_it(
+    name: str, spark: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    root = golden_tables.unpack(name, tmp_path)
+    root = root / "delta" if (root / "delta").exists() else root
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # in which txlog reads old partition values without a zone
+    ours = txlog.spark.read(spark, str(root))
+    rows = as_rows(ours)
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")  # Delta needs it for ids, txlog does not
+    theirs = read_delta(root)
+    assert ours.columns == theirs.columns
+    assert [field.dataType.simpleString() for field in ours.schema] == [
+        field.dataType.simpleString() for field in theirs.schema
+    ]
+    assert rows == as_rows(theirs)
+
+
+def test_types_that_were_widened_read_as_the_snapshot_reads_them(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's Delta refuses this table for one of its changes."""
+    root = golden_tables.unpack("type-widening", tmp_path)
+    snapshot = txlog.Table.open(root).snapshot()
+    others = [name for name in snapshot.schema.names if "decimal" not in name]
+    for columns in (snapshot.schema.names, others):
+        ours = txlog.spark.read(spark, root, columns=columns)
+        assert is_native(ours) == (columns == others)
+        assert sorted(map(repr, ours.toArrow().to_pylist())) == sorted(
+            map(repr, snapshot.to_arrow(columns).to_pylist())
+        )
+
+
+def test_every_type_reads_as_sparks_delta_reads_it_natively_and_through_python(
+    spark: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    for place in ("t", "t, u"):
+        path = tmp_path / place
+        every_type(spark).write.format("txlog").mode("append").save(str(path))
+        ours = txlog.spark.read(spark, path)
+        assert is_native(ours) == (place == "t")
+        assert as_rows(ours) == as_rows(read_delta(path))
+
+
+PARTITIONED = pa.schema(
+    {
+        "id": pa.int64(),
+        "day": pa.date32(),
+        "ts": pa.timestamp("us", "UTC"),
+        "ntz": pa.timestamp("us"),
+        "m": pa.decimal128(20, 3),
+        "x": pa.float64(),
+        "b": pa.bool_(),
+        "raw": pa.binary(),
+        "s": pa.string(),
+    }
+)
+VALUES: list[dict[str, Any]] = [
+    {
+        "day": dt.date(2026, 3, 8),
+        "ts": dt.datetime(2026, 3, 8, 7, 30, 0, 123456, UTC),
+        "ntz": dt.datetime(2026, 3, 8, 2, 30, 0, 1),
+        "m": Decimal("-1.250"),
+        "x": float("nan"),
+        "b": True,
+        "raw": b"\xc3\xa4",
+        "s": "a b",
+    },
+    {
+        "day": dt.date(1, 1, 1),
+        "ts": dt.datetime(1677, 9, 21, 0, 12, 43, 145224, UTC),
+        "ntz": dt.datetime(1, 1, 1, 0, 0, 0, 999999),
+        "m": Decimal("99999999999999999.999"),
+        "x": -0.5,
+        "b": False,
+        "raw": b"q",
+        "s": "ä/=%,",
+    },
+    dict.fromkeys(PARTITIONED.names[1:]),
+]
+
+
+@pytest.mark.parametrize("branches", [64, 1], ids=["a read of each partition", "values joined by file"])
+def test_partition_values_of_every_type_are_those_of_the_log(
+    branches: int, spark: SparkSession, read_delta: Read, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlog.spark.native_files.groups_of.__defaults__", (branches,))
+    names = PARTITIONED.names
+    table = txlog.Table.create(tmp_path / "t", PARTITIONED, names[1:], WITH_VECTORS)
+    # Folder names may hold anything; these files stand at plain paths, so that Spark's own reader gets them.
+    for number, values in enumerate(VALUES * 2):
+        table.append(pa.Table.from_pylist([{"id": 10 * number + at, **values} for at in range(5)], PARTITIONED))
+    table.delete("id % 10 = 3 and id > 20")
+    ours, theirs = txlog.spark.read(spark, table.uri), read_delta(table.uri)
+    assert as_rows(ours) == as_rows(theirs)
+    for where in ("b", "x is null", "day = '0001-01-01'", "s = 'ä/=%,' and id > 10"):
+        assert as_rows(txlog.spark.read(spark, table.uri, where=where)) == as_rows(theirs.where(where))
+        assert as_rows(ours.where(where)) == as_rows(theirs.where(where))
+
+
+@pytest.mark.parametrize("mode", ["name", "id"])
+def test_renamed_dropped_and_added_columns_also_nested_are_those_of_the_newest_schema(
+    mode: str, spark: SparkSession, delta: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    table = f"delta.`{tmp_path / 't'}`"
+    delta.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")  # Delta needs it for ids
+    delta.conf.set("spark.sql.parquet.fieldId.write.enabled", "true")
+    delta.sql(
+        f"create table {table} (id bigint, s struct<a:int,b:struct<c:string,d:int>>, l array<struct<k:int,v:string>>)"
+        f" using delta tblproperties ('delta.columnMapping.mode'='{mode}', 'delta.enableDeletionVectors'='true')"
+    )
+    row = "named_struct('a', {0}, 'b', named_struct('c', 'x{0}', 'd', {0})), array(named_struct('k', {0}, 'v', 'y'))"
+    delta.sql(f"insert into {table} values " + ", ".join(f"({at}, {row.format(at)})" for at in range(6)))
+    delta.sql(f"alter table {table} rename column s.b to bee")
+    delta.sql(f"alter table {table} rename column id to s_id")
+    delta.sql(f"alter table {table} add columns (id string, s.new int)")
+    delta.sql(f"insert into {table} select 9, s, l, 'later' from {table} where s_id = 1")
+    delta.sql(f"delete from {table} where s_id in (2, 3)")
+    theirs = read_delta(tmp_path / "t")
+    expected = as_rows(theirs)
+    ours = txlog.spark.read(spark, tmp_path / "t")
+    assert is_native(ours) == (mode == "name")
+    assert as_rows(ours) == expected
+    assert as_rows(ours.where("s_id = 1 and s.bee.c = 'x1'")) == as_rows(theirs.where("s_id = 1"))
+    assert as_rows(txlog.spark.read(spark, tmp_path / "t", where="s.bee.d > 3", columns=["id", "s_id"])) == as_rows(
+        theirs.where("s.bee.d > 3").select("id", "s_id")
+    )
+
+
+@pytest.mark.parametrize("where", ["x > 13", "x >= 4.5", "x = double('NaN')", "s.x > 13", "x < 1 or x > 99", "f >= 2"])
+def test_filters_on_floats_find_nan_which_statistics_leave_out(
+    where: str, spark: SparkSession, floats: txlog.Table
+) -> None:
+    rows = floats.to_arrow()
+    kept = spark.createDataFrame(rows).where(where)
+    assert as_rows(txlog.spark.read(spark, floats.uri).where(where)) == as_rows(kept)
+    assert kept.count() > 0
+
+
+@pytest.fixture(scope="module")
+def floats(tmp_path_factory: pytest.TempPathFactory) -> txlog.Table:
+    """Ten numbers from 0 to 4.5, of which two are NaN."""
+    found = [float("nan") if at % 4 == 3 else at / 2 for at in range(10)]
+    columns = {"x": pa.array(found), "f": pa.array(found, pa.float32()), "s": pa.array([{"x": each} for each in found])}
+    path = tmp_path_factory.mktemp("floats") / "t"
+    txlog.write(path, pa.table(columns))
+    return txlog.Table.open(path)
+
+
+# --- what is asked for ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> txlog.Table:
+    """Versions 1 to 3 add ids 0 to 9, 10 to 19 and 20 to 29, each with its own partition; version 4 deletes id 5."""
+    schema = pa.schema({"id": pa.int64(), "p": pa.string(), "ts": pa.timestamp("us", "UTC")})
+    table = txlog.Table.create(tmp_path_factory.mktemp("small") / "t", schema, ["p"], WITH_VECTORS)
+    moment = dt.datetime(2026, 1, 1, tzinfo=UTC)
+    for begin in (0, 10, 20):
+        rows = [{"id": at, "p": f"p{begin}", "ts": moment + dt.timedelta(hours=at)} for at in range(begin, begin + 10)]
+        table.append(pa.Table.from_pylist(rows, schema))
+    table.delete("id = 5")
+    return table
+
+
+def ids(frame: DataFrame) -> list[int]:
+    return sorted(row.id for row in frame.select("id").collect())
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "id >= 8 and id < 12",
+        "p = 'p20' or id in (1, 5, 6)",
+        "id not in (1, null)",
+        "not (p = 'p0') and p like 'p1%'",
+        "ts > '2026-01-01 20:00:00'",
+        "upper(p) = 'P10' and id % 2 = 0",
+        "false",
+    ],
+)
+def test_a_condition_means_what_it_means_to_a_snapshot(where: str, spark: SparkSession, small: txlog.Table) -> None:
+    """Whatever the session's time zone is, which would move the timestamps of Spark's own conditions."""
+    found = txlog.spark.read(spark, small.uri, where=where, columns=["id"])
+    assert found.columns == ["id"]
+    assert ids(found) == sorted(small.snapshot().to_arrow(where=where)["id"].to_pylist())
+
+
+def test_versions_and_times_are_those_of_the_table_and_stay_when_it_changes(
+    spark: SparkSession, small: txlog.Table, tmp_path: Path
+) -> None:
+    assert ids(txlog.spark.read(spark, small.uri, version=1)) == [*range(10)]
+    time_of_2 = small.snapshot(2).timestamp_ms
+    assert ids(txlog.spark.read(spark, small.uri, timestamp=time_of_2)) == [*range(20)]
+    table = with_files_at(tmp_path / "t", ["a.parquet"])
+    frame = txlog.spark.read(spark, table.uri)
+    table.append(numbers(1000))
+    assert ids(frame.alias("a").join(frame.alias("b"), "id").select("id")) == ids(frame)
+    with pytest.raises(txlog.InvalidInputError, match="not both"):
+        txlog.spark.read(spark, small.uri, version=1, timestamp=time_of_2)
+    with pytest.raises(txlog.NotFoundError):
+        txlog.spark.read(spark, small.uri, version=99)
+    with pytest.raises(txlog.InvalidInputError, match="no column 'nope'"):
+        txlog.spark.read(spark, small.uri, columns=["nope"])
+
+
+def test_no_row_and_no_file_are_an_empty_frame_of_the_tables_columns(spark: SparkSession, small: txlog.Table) -> None:
+    assert ids(txlog.spark.read(spark, small.uri, where="id > 100")) == []
+    empty = txlog.spark.read(spark, small.uri, version=0, columns=["p", "ID"])
+    assert empty.columns == ["p", "id"]
+    assert empty.collect() == []
+
+
+def test_the_log_and_a_later_filter_on_partitions_keep_files_from_being_read(
+    spark: SparkSession, small: txlog.Table
+) -> None:
+    pruned = txlog.spark.read(spark, small.uri, where="id >= 25")
+    assert plan_of(pruned).count("FileScan parquet") == 1
+    folded = txlog.spark.read(spark, small.uri).where("p = 'p20'")
+    assert str(folded._jdf.queryExecution().executedPlan().toString()).count("FileScan parquet") == 1
+
+
+def test_many_files_in_many_partitions_take_no_spark_task_for_each(spark: SparkSession, tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", pa.schema({"id": pa.int64(), "p": pa.int32()}), ["p"])
+    table.append(pa.table({"id": range(200), "p": pa.array(range(200), pa.int32())}))
+    tracker = spark.sparkContext.statusTracker()
+    setting = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+    before = spark.conf.get(setting)
+    spark.sparkContext.setJobGroup("planning", "planning")
+    frame = txlog.spark.read(spark, table.uri)
+    assert list(tracker.getJobIdsForGroup("planning")) == []
+    assert spark.conf.get(setting) == before
+    assert {(row.id, row.p) for row in frame.collect()} == {(at, at) for at in range(200)}
+    assert plan_of(frame).count("FileScan parquet") <= 4
+
+
+def test_a_file_that_is_gone_is_an_error_whatever_the_session_ignores(spark: SparkSession, tmp_path: Path) -> None:
+    table = with_files_at(tmp_path / "t", ["a.parquet", "b.parquet"])
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    frame = txlog.spark.read(spark, table.uri)
+    (tmp_path / "t" / "b.parquet").unlink()
+    with pytest.raises(Exception, match=r"b\.parquet"):
+        frame.collect()
+
+
+def test_vectors_too_large_to_send_are_applied_in_python_workers(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = with_files_at(tmp_path / "t", ["a.parquet", "b.parquet"])
+    monkeypatch.setattr("txlog.spark.native_frames._WORDS_BYTES_MAX", 8)
+    frame = txlog.spark.read(spark, table.uri)
+    assert not is_native(frame)
+    assert ids(frame) == sorted(table.to_arrow()["id"].to_pylist())

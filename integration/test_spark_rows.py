@@ -1,0 +1,340 @@
+"""`txlog.spark.delete`, `update`, `upsert` and `merge`: by Spark's tasks the same rows as by one process and by Spark's
+own Delta, without rows on the driver, and beside other writers.
+
+Random commands with fixed seeds; sources that are small, and as if they were large, so that Spark joins them.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from rows import assert_sound
+
+import txlog
+import txlog.spark
+import txlog.spark.rows.source as spark_source
+from txlog.spark.rows.jobs import SparkJobs
+
+STRUCT = pa.struct([("n", pa.int32()), ("at", pa.timestamp("us", "UTC"))])
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("v", pa.float64()), ("s", STRUCT)])
+DDL = "id long, day string, v double, s struct<n: int, at: timestamp>"
+VECTORS = {"delta.enableDeletionVectors": "true"}
+MAPPED = {"delta.columnMapping.mode": "name", **VECTORS}
+ReadDelta = Callable[..., DataFrame]
+
+
+@pytest.fixture(params=["small", "large"])
+def source_size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whether sources are handed to every task, or joined in Spark as if they were too large for that."""
+    if request.param == "large":
+        monkeypatch.setattr(spark_source, "SMALL_BYTES", -1)
+    return str(request.param)
+
+
+def random_rows(chance: random.Random, count: int) -> pa.Table:
+    rows = [
+        {
+            "id": id,
+            "day": chance.choice(["a", "b", "it's", None]),
+            "v": chance.choice([None, 0.5, -1.5, 100.25]),
+            "s": chance.choice([None, {"n": None, "at": None}, {"n": id, "at": 1_700_000_000_000_000 + id}]),
+        }
+        for id in chance.sample(range(30), count)
+    ]
+    return pa.Table.from_pylist(rows, SCHEMA)
+
+
+def command(chance: random.Random, spark: SparkSession, uri: str, twin: txlog.Table, delta: str) -> str:
+    """One command, done by Spark's tasks, by one process, and by Spark's Delta."""
+    where = chance.choice(["v > 0", "day = 'a' or day is null", "not (id < 10)", "s.n between 3 and 12", "id % 7 = 1"])
+    kind = chance.choice(["delete", "update", "upsert", "merge"])
+    rows = random_rows(chance, chance.randrange(1, 8))
+    frame = spark.createDataFrame(rows)
+    frame.createOrReplaceTempView("rows")
+    if kind == "delete":
+        ours, other = txlog.spark.delete(spark, uri, where), twin.delete(where)
+        spark.sql(f"delete from {delta} where {where}")
+    elif kind == "update":
+        values = {"v": "v * 2 + id", "day": "concat(day, 'x')"}
+        ours, other = txlog.spark.update(spark, uri, values, where), twin.update(values, where)
+        spark.sql(f"update {delta} set v = v * 2 + id, day = concat(day, 'x') where {where}")
+    elif kind == "upsert":
+        ours, other = txlog.spark.upsert(spark, uri, frame, ["id"]), twin.upsert(rows, ["id"])
+        spark.sql(
+            f"merge into {delta} t using rows s on t.id = s.id when matched then update set *"
+            " when not matched then insert *"
+        )
+    else:
+        ours, other = (
+            begun.when_matched_delete("s.v is null")
+            .when_matched_update({"v": "t.v + s.v"}, "s.v > 0")
+            .when_not_matched_insert({"id": "s.id", "v": "1.5"})
+            .when_not_matched_by_source_update({"day": "'old'"}, "t.v < 0")
+            .execute()
+            for begun in (
+                txlog.spark.merge(spark, uri, frame, "t.id = s.id", source_alias="s", target_alias="t"),
+                twin.merge(rows, "t.id = s.id", source_alias="s", target_alias="t"),
+            )
+        )
+        spark.sql(
+            f"merge into {delta} t using rows s on t.id = s.id when matched and s.v is null then delete"
+            " when matched and s.v > 0 then update set v = t.v + s.v"
+            " when not matched then insert (id, v) values (s.id, 1.5)"
+            " when not matched by source and t.v < 0 then update set day = 'old'"
+        )
+    said = f"{kind} {where}"
+    for name in ("rows_inserted", "rows_updated", "rows_deleted"):
+        assert getattr(ours.metrics, name) == getattr(other.metrics, name), said
+    return said
+
+
+def as_rows(rows: list[dict[str, Any]]) -> list[str]:
+    return sorted(repr((row["id"], row["day"], row["v"], row["s"] and row["s"]["n"])) for row in rows)
+
+
+def own_rows(uri: str | Path) -> list[str]:
+    return as_rows(txlog.Table.open(str(uri)).snapshot().to_arrow().to_pylist())
+
+
+@pytest.mark.parametrize("properties", [VECTORS, {}, MAPPED], ids=["vectors", "copies", "mapped"])
+def test_random_commands_leave_the_rows_that_one_process_and_sparks_own_delta_leave(
+    tmp_path: Path, delta: SparkSession, read_delta: ReadDelta, properties: dict[str, str], monkeypatch: Any
+) -> None:
+    chance = random.Random(len(properties))
+    tables = [txlog.Table.create(str(tmp_path / n), SCHEMA, ["day"], properties) for n in ("ours", "twin", "delta")]
+    first = random_rows(chance, 20)
+    for table in tables:
+        table.append(first.slice(0, 10))
+        table.append(first.slice(10))
+    uri, twin, theirs = tables[0].uri, tables[1], tmp_path / "delta"
+    for number in range(3):
+        monkeypatch.setattr(spark_source, "SMALL_BYTES", chance.choice([-1, 4 << 20]))
+        said = command(chance, delta, uri, twin, f"delta.`{theirs}`")
+        assert own_rows(uri) == own_rows(twin.uri) == own_rows(theirs), f"command {number}: {said}"
+    assert as_rows([row.asDict(recursive=True) for row in read_delta(uri).collect()]) == own_rows(uri)
+    assert_sound(uri)
+    ours, other = (each.history() for each in tables[:2])
+    assert [(e["operation"], e.get("operationParameters")) for e in ours] == [
+        (e["operation"], e.get("operationParameters")) for e in other
+    ]
+
+
+def test_a_table_and_a_source_of_a_million_rows_are_changed_without_their_rows_on_the_driver(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What tasks may return in all is 8 MB (spark.driver.maxResultSize); 300,000 rows of the source have 20 MB."""
+    assert spark.conf.get("spark.driver.maxResultSize") == "8m"
+    uri = str(tmp_path)
+    table = txlog.Table.create(uri, "id bigint, v string", (), VECTORS)
+    for first in range(0, 1_200_000, 300_000):
+        ids = range(first, first + 300_000)
+        table.append(pa.table({"id": ids, "v": ["x" * 40] * 300_000}))
+    rows = spark.range(0, 600_000, 2, 2).selectExpr("id * 5 as id", "concat(repeat('y', 60), id) as v")
+    result = txlog.spark.upsert(spark, uri, rows, ["id"])
+    assert (result.metrics.rows_updated, result.metrics.rows_inserted) == (120_000, 180_000)
+    result = txlog.spark.update(spark, uri, {"v": "'z'"}, "id % 3 = 1")
+    changed = sum(id % 3 == 1 for id in range(1_200_000)) + sum(id % 3 == 1 for id in range(1_200_000, 3_000_000, 10))
+    assert result.metrics.rows_updated == changed
+    result = txlog.spark.delete(spark, uri, "id % 2 = 0")
+    assert result.metrics.rows_deleted == 600_000 + 180_000
+    found = txlog.Table.open(uri).snapshot().to_arrow()
+    assert found.num_rows == 600_000
+    assert set(found["v"].to_pylist()) == {"z", "x" * 40}
+
+
+def test_writers_of_the_same_keys_all_succeed_and_leave_the_serial_replay_of_the_log(
+    tmp_path: Path, spark: SparkSession, source_size: str
+) -> None:
+    uri = str(tmp_path)
+    table = txlog.Table.create(uri, "id bigint, v bigint", (), VECTORS)
+    table.append(pa.table({"id": range(200), "v": [-1] * 200}))
+    given: dict[str, dict[int, int]] = {}
+    done = threading.Event()
+
+    def upsert(worker: int) -> None:
+        for number in range(2):
+            rows = dict.fromkeys(range(worker * 3, 300, worker + 2), worker * 10 + number)
+            given[f"{worker}.{number}"] = rows
+            frame = spark.createDataFrame(list(rows.items()), "id long, v long")
+            txlog.spark.upsert(spark, uri, frame, ["id"], user_metadata=f"{worker}.{number}")
+
+    def append() -> None:
+        own = txlog.Table.open(uri)
+        for number in range(1000):
+            if done.is_set():
+                return
+            given[f"append {number}"] = {1000 + number: number}
+            own.append(pa.table({"id": [1000 + number], "v": [number]}), user_metadata=f"append {number}")
+            done.wait(0.2)
+
+    with ThreadPoolExecutor(3, initializer=txlog.spark.register, initargs=(spark,)) as pool:
+        appending = pool.submit(append)
+        try:
+            list(pool.map(upsert, range(2)))
+        finally:
+            done.set()
+        appending.result()
+    expected = dict.fromkeys(range(200), -1)
+    landed = [commit["userMetadata"] for commit in reversed(table.history()) if commit.get("userMetadata")]
+    for said in landed:
+        expected |= given[said]
+    assert len(landed) == len(set(landed)) == len(given)
+    found = table.snapshot().to_arrow()
+    assert found.num_rows == len(expected)
+    assert dict(zip(found["id"].to_pylist(), found["v"].to_pylist(), strict=True)) == expected
+    assert_sound(uri)
+
+
+def test_a_merge_of_sparks_own_delta_loses_to_a_change_that_landed_while_it_ran(
+    tmp_path: Path, delta: SparkSession, read_delta: ReadDelta, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where ours matched nothing: an upsert that only inserts is no blind append."""
+    uri = str(tmp_path)
+    table = txlog.Table.create(uri, "id bigint, v bigint", (), VECTORS)
+    table.append(pa.table({"id": range(10), "v": [0] * 10}))
+    frame = delta.createDataFrame([(50, 1)], "id long, v long")
+    frame.createOrReplaceTempView("rows")
+    began, landed = tmp_path / "began", tmp_path / "landed"
+
+    def wait(id: int) -> int:
+        began.touch()
+        for _ in range(600):
+            if landed.exists():
+                break
+            time.sleep(0.05)
+        return id
+
+    delta.udf.register("wait_for_the_other", wait, "long")
+    with ThreadPoolExecutor(1) as pool:
+        merging = pool.submit(
+            lambda: delta.sql(
+                f"merge into delta.`{uri}` t using (select wait_for_the_other(id) as id, v from rows) s on t.id = s.id"
+                " when matched then update set * when not matched then insert *"
+            ).collect()
+        )
+        while not began.exists() and not merging.done():
+            time.sleep(0.05)
+        result = table.upsert(pa.table({"id": [50], "v": [2]}), ["id"])
+        landed.touch()
+        with pytest.raises(Exception, match=r"DELTA_CONCURRENT_APPEND|ConcurrentAppend"):
+            merging.result(120)
+    told = table.history(1)[0]
+    assert (told["isBlindAppend"], told["readVersion"]) == (False, result.version - 1)
+    assert [row.v for row in read_delta(uri).where("id = 50").collect()] == [2]
+
+
+# --- arguments and errors -------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> txlog.Table:
+    created = txlog.Table.create(str(tmp_path / "t"), "id bigint not null, day string, v int", ["day"])
+    created.append(pa.table({"id": range(6), "day": ["a", "b"] * 3, "v": pa.array([1] * 6, pa.int32())}))
+    return created
+
+
+def test_errors_of_tasks_are_txlogs_own(
+    table: txlog.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = table.uri
+    good = spark.createDataFrame([(1, "a", 7)], "id long, day string, v int")
+    with pytest.raises(txlog.InvalidInputError, match=r"1 keys are in more than one row .* such as id=1"):
+        txlog.spark.upsert(spark, uri, good.union(good), ["id"])
+    with pytest.raises(txlog.InvalidInputError, match=r"key \(day\) of 1 rows"):
+        txlog.spark.upsert(spark, uri, spark.createDataFrame([(1, None, 7)], good.schema), ["day"])
+    with pytest.raises(txlog.SchemaMismatchError, match="the source lacks v"):
+        txlog.spark.upsert(spark, uri, good.drop("v"), ["id"])
+    with pytest.raises(txlog.SchemaMismatchError, match="day"):
+        txlog.spark.upsert(spark, uri, good.selectExpr("id", "1.5 as day", "v"), ["id"])
+    with pytest.raises(txlog.InvalidInputError, match="column v holds 3000000000"):
+        txlog.spark.upsert(spark, uri, good.selectExpr("id", "day", "3000000000 as v"), ["id"])
+    with pytest.raises(txlog.InvalidInputError, match="id"):
+        txlog.spark.update(spark, uri, {"id": None}, "v = 1")
+    monkeypatch.setattr(spark_source, "SMALL_BYTES", -1)
+    merge = txlog.spark.merge(spark, uri, good.union(good), ["id"]).when_matched_update_all()
+    with pytest.raises(txlog.InvalidInputError, match="two rows of the source match one row of the table, by id=1"):
+        merge.when_not_matched_insert_all().execute()
+    with pytest.raises(txlog.InvalidInputError, match="there is no column"):
+        txlog.spark.delete(spark, uri, "nothing = 1")
+    assert table.version == 1
+    named = {path.name for path in Path(uri).rglob("*.parquet")}
+    assert named == {Path(path).name for path in table.snapshot().files()["path"].to_pylist()}
+
+
+def test_the_last_of_several_rows_counts_and_a_replay_changes_nothing(
+    table: txlog.Table, spark: SparkSession, source_size: str
+) -> None:
+    rows = spark.createDataFrame([(1, "c", 5), (1, "d", 9), (1, "e", 2), (70, "e", 2)], "id long, day string, v int")
+    once = {"app_id": "job", "checkpoint_id": 3, "user_metadata": "nightly"}
+    how = {"on_duplicate": "last", "sequence_by": "V"}
+    result = txlog.spark.upsert(spark, table.uri, rows, ["id"], **how, **once)
+    assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (1, 1)
+    assert [(r["day"], r["v"]) for r in table.snapshot().to_arrow(where="id = 1").to_pylist()] == [("d", 9)]
+    told = table.history(1)[0]
+    assert (told["operation"], told["userMetadata"], told["operationMetrics"]["numSourceRows"]) == (
+        "MERGE",
+        "nightly",
+        "4",
+    )
+    again = txlog.spark.upsert(spark, table.uri, rows, ["id"], **how, **once)
+    assert (again.outcome, table.version) == ("already_committed", result.version)
+    with pytest.raises(txlog.InvalidInputError, match="needs sequence_by"):
+        txlog.spark.upsert(spark, table.uri, rows, ["id"], on_duplicate="last")
+
+
+def test_the_source_is_computed_once(table: txlog.Table, spark: SparkSession, source_size: str) -> None:
+    rows = spark.range(100, 103).selectExpr("id + cast(rand() * 1000000 as long) * 1000 as id", "'a' as day", "1 as v")
+    seen = spark.sparkContext.accumulator(0)
+
+    def count(batches: Any) -> Any:
+        for batch in batches:
+            seen.add(batch.num_rows)
+            yield batch
+
+    txlog.spark.upsert(spark, table.uri, rows.mapInArrow(count, rows.schema), ["id"], when_matched="ignore")
+    assert seen.value == 3
+    assert table.snapshot().num_files == 4
+    assert table.snapshot().to_arrow(columns=[]).num_rows == 9
+
+
+def test_after_a_lost_race_to_an_append_spark_is_not_asked_again(
+    table: txlog.Table, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: list[int] = []
+    change = SparkJobs.change
+
+    def losing(self: SparkJobs, adds: Any) -> Any:
+        jobs.append(len(adds))
+        found = change(self, adds)
+        table.append(pa.table({"id": [1], "day": ["b"], "v": pa.array([5], pa.int32())}))
+        return found
+
+    monkeypatch.setattr(SparkJobs, "change", losing)
+    result = txlog.spark.delete(spark, table.uri, "id = 1")
+    assert (len(jobs), result.metrics.reexecutions, result.metrics.rows_deleted) == (1, 1, 2)
+    assert 1 not in table.snapshot().to_arrow()["id"].to_pylist()
+
+
+def test_wrong_calls_are_answered_with_what_to_write(table: txlog.Table, spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(1, "a", 7)], "id long, day string, v int")
+    with pytest.raises(txlog.InvalidInputError, match="it is called 'where' here"):
+        txlog.spark.delete(spark, table.uri, predicate="id = 1")
+    with pytest.raises(txlog.InvalidInputError, match="must be a Spark DataFrame"):
+        txlog.spark.upsert(spark, table.uri, pa.table({"id": [1]}), ["id"])
+    with pytest.raises(txlog.InvalidInputError, match="the first argument is the SparkSession"):
+        txlog.spark.upsert(table.uri, rows, ["id"], "v")
+    with pytest.raises(txlog.InvalidInputError, match="a merge without a clause"):
+        txlog.spark.merge(spark, table.uri, rows, ["id"]).execute()
+    with pytest.raises(txlog.InvalidInputError, match=r'\["id"\]|\[.id.\]'):
+        txlog.spark.upsert(spark, table.uri, rows, "id")
+    with pytest.raises(txlog.TableNotFoundError):
+        txlog.spark.delete(spark, table.uri + "-other", "id = 1")

@@ -1,0 +1,445 @@
+"""Row changes whose parts are done elsewhere, beside other writers: the table is as if each had run alone, in turn.
+
+Here the parts are done in this process, each with its own copy of the job, as a Spark task has one; integration tests
+give them to Spark. The oracle is `txlog.Table`, which does the same operations one after the other on a second table.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlog
+from txlog.commands.merge import Clause, MergeOptions
+from txlog.commands.row_change.options import RowOptions, uses_vectors
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commands.upsert.upsert import UpsertOptions
+from txlog.commit.open_table import OpenTable
+from txlog.protocol.actions import AddFile
+from txlog.protocol.schema import from_arrow
+from txlog.spark.rows.bitmaps import pack, unpack
+from txlog.spark.rows.calls import run_spec
+from txlog.spark.rows.part import NewRows, PartOutcome, PartSource, RowJob, change_part, keys_in_files, write_new_rows
+from txlog.spark.rows.plan import SparkRowPlan
+from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec
+from txlog.spark.rows.target import Extent
+from txlog.store.base import PutOutcome, TableStore
+from txlog.store.retry import RetryPolicy
+from txlog.table import Table
+from txlog.testing.faults import FaultyLogStore
+from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.util import ambient
+from txlog.verify.verify import verify_table
+from txlog.writer.write_plan import TaskIdentity
+
+Row: TypeAlias = tuple[int | None, str, int | None]
+SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("v", pa.int64())])
+VECTORS = {"delta.enableDeletionVectors": "true"}
+CONDITIONS = ["v > 25", "k in (1, 2, 3)", "day = 'a'", "v is null", "k >= 0"]
+VALUES = {"v": "v + 1", "day": "if(day = 'a', 'b', 'a')"}
+
+
+def table_of(rows: Sequence[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+
+
+class Elsewhere:
+    """Does each part with a pickled copy of the job and of its files, two files a part; rows of the source by twos."""
+
+    def __init__(self, job: RowJob, store: TableStore, source: PartSource | None, extent: Extent | None) -> None:
+        self.job = job
+        self.store = store
+        self.source = source
+        self.extent = extent
+        self.changed: list[list[str]] = []
+
+    def change(self, adds: Sequence[AddFile]) -> list[PartOutcome]:
+        self.changed.append([add.path for add in adds])
+        return [self._changed(adds[at : at + 2]) for at in range(0, len(adds), 2)]
+
+    def _changed(self, adds: Sequence[AddFile]) -> PartOutcome:
+        """A large source comes in parts: the rows whose keys the files hold, as a join in Spark finds them."""
+        job: RowJob = pickle.loads(pickle.dumps(self.job))
+        source = self.source
+        if source is not None and self.extent is not None and self.extent.few is None:
+            within = None if self.extent.spec.reads_every_file else self.extent.key_range(job.state())
+            found = keys_in_files(job, self.store, adds, self.extent.shape.table_keys, within)
+            has_key = pc.is_in(source.rows["k"], value_set=found.field("k0")).to_numpy(zero_copy_only=False)
+            source = PartSource(source.rows.filter(pa.array(has_key)), source.numbers[has_key])
+        return pickle.loads(pickle.dumps(change_part(job, self.store, adds, source)))  # type: ignore[no-any-return]
+
+    def write_new_rows(self, matched: bytes) -> list[NewRows]:
+        assert self.source is not None
+        written = []
+        for start in range(0, self.source.rows.num_rows, 2):
+            part = PartSource(self.source.rows.slice(start, 2), self.source.numbers[start : start + 2])
+            task = TaskIdentity(ambient.uuid4(), start)
+            written.append(write_new_rows(self.job, self.store, task, [part], unpack(matched)))
+        return written
+
+
+@dataclass
+class Change:
+    """One operation: by parts elsewhere, and by `Table`."""
+
+    name: str
+    spec: RowSpec
+    by_table: Callable[[Table], Any]
+    rows: pa.Table | None = None
+    is_small: bool = True
+
+    def __repr__(self) -> str:
+        return self.name
+
+    def run(self, world: World, mode: Any, **options: Any) -> tuple[txlog.WriteResult, Elsewhere]:
+        open_table = world.handle()._open_table
+        state = open_table.writable_state()
+        asked = RowOptions(mode=mode, **options)
+        source = extent = None
+        if self.rows is not None:
+            numbers = np.arange(self.rows.num_rows, dtype=np.int64) * 3 + (1 << 33)
+            source = PartSource(self.rows, numbers)
+            column = self.rows["k"].drop_null()
+            ends = pc.min_max(column)
+            extent = Extent(
+                self.spec,  # type: ignore[arg-type]
+                self.spec.shape(state, from_arrow(SCHEMA), "t"),  # type: ignore[attr-defined]
+                self.rows.num_rows,
+                self.rows.num_rows,
+                (pa.array([ends["min"].as_py(), ends["max"].as_py()] if len(column) else [], pa.int64()),),
+                source if self.is_small else None,
+            )
+        made: list[Elsewhere] = []
+
+        def jobs_for(job: RowJob) -> Elsewhere:
+            made.append(Elsewhere(job, world.store(), source, extent))
+            return made[0]
+
+        with_vectors = uses_vectors(state, asked)
+        result = run_spec(open_table, state, self.spec, asked, extent, jobs_for, {}, with_vectors=with_vectors)
+        return result, made[0]
+
+
+class World:
+    """A table in memory, and a second one with the operations done by `Table`, one by one."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        self.log = FaultyLogStore(MemoryLogStore())
+        self.log.inner.checks_predecessor = True  # type: ignore[attr-defined]
+        self.files = MemoryFileStore()
+        self.twin: World | None = None
+        commit_definition(
+            self.handle()._open_table, None, Definition(*new_table(SCHEMA, ["day"], properties)), "CREATE TABLE", {}
+        )
+
+    def store(self) -> TableStore:
+        return TableStore("memory://table", self.log, self.files)
+
+    def handle(self) -> Table:
+        return Table(OpenTable(self.store(), RetryPolicy(min_wait=0.0, max_wait=0.0, total_timeout=600)))
+
+    def rows(self) -> list[str]:
+        return sorted(map(repr, self.handle().snapshot().to_arrow().to_pylist()))
+
+    def losing_to(self, winners: Sequence[Callable[[Table], Any]]) -> None:
+        """The next put is held back until these have landed."""
+
+        def first_the_others(real: Any, name: str, body: bytes) -> PutOutcome:
+            for winner in winners:
+                winner(self.handle())
+            return real(name, body)  # type: ignore[no-any-return]
+
+        if winners:
+            self.log.script.setdefault("put_if_absent", []).append(first_the_others)
+
+    def forget_script(self) -> bool:
+        """Whether a put was still held back: the operation found nothing to do."""
+        script = self.log.script.get("put_if_absent", [])
+        held_back = bool(script)
+        script.clear()
+        return held_back
+
+
+def delete(where: str) -> Change:
+    return Change(f"delete {where}", DeleteSpec(where, ambient.now()), lambda table: table.delete(where))
+
+
+def update(where: str) -> Change:
+    return Change(f"update {where}", UpdateSpec(VALUES, where, ambient.now()), lambda t: t.update(VALUES, where))
+
+
+def upsert(rows: Sequence[Row], is_small: bool = True, **how: Any) -> Change:
+    data = table_of(rows)
+    spec = UpsertSpec(UpsertOptions(("k",), **how))
+    return Change(f"upsert {rows} {how}", spec, lambda t: t.upsert(data, ["k"], **how), data, is_small)
+
+
+def merge(rows: Sequence[Row], is_small: bool = True) -> Change:
+    data = table_of(rows)
+    clauses = (
+        Clause("matched", "delete", None, "target.v < 10"),
+        Clause("matched", "update", {"v": "target.v + source.v", "day": "source.day"}, None),
+        Clause("not matched", "insert", None, "source.v is not null"),
+        Clause("not matched by source", "update", {"v": "0"}, "target.v > 40"),
+    )
+    spec = MergeSpec(MergeOptions(("k",), "source", "target"), clauses, ambient.now())
+
+    def by_table(table: Table) -> Any:
+        begun = table.merge(data, ["k"]).when_matched_delete("target.v < 10")
+        begun.when_matched_update({"v": "target.v + source.v", "day": "source.day"})
+        begun.when_not_matched_insert_all("source.v is not null")
+        return begun.when_not_matched_by_source_update({"v": "0"}, "target.v > 40").execute()
+
+    return Change(f"merge {rows}", spec, by_table, data, is_small)
+
+
+def compact(table: Table) -> None:
+    with table.transaction(operation="OPTIMIZE", data_change=False) as txn:
+        files = txn.snapshot.files()
+        if files.num_rows:
+            txn.append(txn.snapshot.to_arrow())
+            txn.remove(files.column("path"))
+
+
+keys = st.one_of(st.integers(0, 7), st.none())
+values = st.one_of(st.integers(0, 50), st.none())
+table_rows = st.lists(st.tuples(keys, st.sampled_from("ab"), values), min_size=1, max_size=5)
+source_rows = st.lists(
+    st.tuples(st.integers(0, 7), st.sampled_from("ab"), values), min_size=1, max_size=4, unique_by=lambda row: row[0]
+)
+HOW: list[dict[str, Any]] = [
+    {},
+    {"when_matched": "ignore"},
+    {"when_not_matched": "ignore"},
+    {"update_columns": ["v"]},
+    {"update_columns": ["v"], "when_not_matched": "ignore"},
+]
+changes = st.one_of(
+    st.sampled_from(CONDITIONS).map(delete),
+    st.sampled_from(CONDITIONS).map(update),
+    st.builds(lambda rows, small, how: upsert(rows, small, **how), source_rows, st.booleans(), st.sampled_from(HOW)),
+    st.builds(merge, source_rows, st.booleans()),
+)
+winners = st.lists(
+    st.one_of(
+        table_rows.map(lambda rows: lambda table: table.append(table_of(rows))),
+        st.sampled_from(CONDITIONS).map(lambda where: lambda table: table.delete(where)),
+        source_rows.map(lambda rows: lambda table: table.upsert(table_of(rows), ["k"])),
+        st.just(compact),
+    ),
+    max_size=3,
+)
+
+
+@pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+@given(
+    st.lists(table_rows, min_size=1, max_size=3),
+    st.lists(st.tuples(changes, winners, st.sampled_from([None, "copy-on-write"])), min_size=1, max_size=3),
+)
+def test_parts_done_elsewhere_make_what_the_table_makes_in_the_order_of_the_commits(
+    properties: dict[str, str], first: list[list[Row]], steps: list[Any]
+) -> None:
+    world, twin = World(properties), World(properties)
+    for rows in first:
+        for each in (world, twin):
+            each.handle().append(table_of(rows))
+    for change, before, mode in steps:
+        world.losing_to(before)
+        result, _ = change.run(world, mode)
+        if world.forget_script():
+            before = []
+        for winner in before:
+            winner(twin.handle())
+        expected = change.by_table(twin.handle())
+        assert world.rows() == twin.rows(), change
+        if result.attempts and expected.attempts:
+            told = ("rows_inserted", "rows_updated", "rows_deleted")
+            assert [getattr(result.metrics, name) for name in told] == [
+                getattr(expected.metrics, name) for name in told
+            ], change
+            ours, theirs = (each.handle().history(1)[0] for each in (world, twin))
+            assert ours["operation"] == theirs["operation"]
+            assert ours["operationParameters"] == theirs["operationParameters"]
+            assert ours["operationMetrics"].keys() == theirs["operationMetrics"].keys()
+    assert verify_table(world.store()).findings == ()
+
+
+# --- what is looked into again ----------------------------------------------------------------------------------------
+
+ROWS: list[Row] = [(1, "a", 1), (2, "a", 2), (3, "b", 30)]
+
+
+@pytest.mark.parametrize(
+    "change", [delete("k = 1"), upsert([(1, "a", 9)]), upsert([(1, "a", 9)], is_small=False)], ids=repr
+)
+def test_after_a_race_lost_to_an_append_only_its_file_is_looked_into(change: Change) -> None:
+    world = World(VECTORS)
+    world.handle().append(table_of(ROWS))
+    world.losing_to([lambda table: table.append(table_of([(1, "b", 7), (0, "b", 7)]))])
+    result, elsewhere = change.run(world, None)
+    assert result.metrics.reexecutions == 1
+    assert len(elsewhere.changed[0]) in (1, 2)
+    again = [path for call in elsewhere.changed[1:] for path in call]
+    assert not set(again) & set(elsewhere.changed[0])
+    assert (len(again) == 1) == (not change.is_small), "few files are changed here, unless the source is in Spark alone"
+    assert not any("'k': 1," in row and "9" not in row for row in world.rows())
+
+
+def test_a_vector_that_another_writer_adds_to_other_rows_is_joined_with_ours_without_another_look() -> None:
+    world = World(VECTORS)
+    world.handle().append(table_of([(n, "a", n) for n in range(10)]))
+    world.losing_to([lambda table: table.delete("k = 5")])
+    result, elsewhere = upsert([(1, "a", 99)], is_small=False).run(world, None)
+    assert result.metrics.reexecutions == 1
+    assert len(elsewhere.changed) == 1
+    assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (0, 1)
+    live = {row["k"]: row["v"] for row in world.handle().snapshot().to_arrow().to_pylist()}
+    assert live == {n: n for n in range(10) if n != 5} | {1: 99}
+
+
+def test_a_row_that_died_meanwhile_is_not_updated_and_its_key_is_inserted() -> None:
+    world = World(VECTORS)
+    world.handle().append(table_of([(n, "a", n) for n in range(10)]))
+    world.losing_to([lambda table: table.delete("k = 1")])
+    result, elsewhere = upsert([(1, "b", 99), (50, "b", 99)], is_small=False, when_matched="ignore").run(world, None)
+    assert len(elsewhere.changed) == 2
+    assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (2, 0)
+    assert "{'k': 1, 'day': 'b', 'v': 99}" in world.rows()
+
+
+def test_a_task_cannot_reach_the_log() -> None:
+    job = RowJob("/nowhere", {}, 0, None, None, DeleteSpec(None, ambient.now()), with_vectors=False)  # type: ignore[arg-type]
+    with pytest.raises(AssertionError, match="a task cannot reach the log"):
+        job.store().log.list_from("")
+
+
+def test_a_change_that_fails_before_its_put_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World({})
+    world.handle().append(table_of(ROWS))
+    before = set(world.files.objects)
+
+    def fail(*_: Any) -> Any:
+        raise txlog.StorageError("the log is gone")
+
+    monkeypatch.setattr(SparkRowPlan, "_counted", fail)
+    with pytest.raises(txlog.StorageError, match="the log is gone"):
+        upsert([(1, "a", 5), (9, "b", 5)], is_small=False).run(world, None)
+    assert set(world.files.objects) == before
+
+
+def test_a_large_source_is_only_looked_for_in_files_within_its_keys() -> None:
+    world = World(VECTORS)
+    for first in (0, 100, 200):
+        world.handle().append(table_of([(n, "a", n) for n in range(first, first + 10)]))
+    _, elsewhere = upsert([(104, "a", -1), (108, "a", -1)], is_small=False).run(world, None)
+    assert [len(call) for call in elsewhere.changed] == [1]
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+def test_with_read_version_a_later_change_of_what_matches_conflicts_and_one_of_other_keys_does_not(
+    is_small: bool,
+) -> None:
+    world = World(VECTORS)
+    world.handle().append(table_of([(n, "a", n) for n in range(10)]))
+    world.handle().append(table_of([(n, "b", n) for n in range(100, 110)]))
+    source = upsert([(1, "a", -1), (2, "a", -1)], is_small=is_small)
+    world.losing_to([lambda table: table.delete("k = 105")])
+    assert source.run(world, None, read_version=world.handle().version)[0].outcome == "committed"
+    world.losing_to([lambda table: table.update({"v": "7"}, "k = 2")])
+    with pytest.raises(txlog.ConflictError):
+        source.run(world, None, read_version=world.handle().version)
+
+
+# --- the check can fail ---------------------------------------------------------------------------------------------
+
+
+def forget_dead_hits(patch: pytest.MonkeyPatch) -> None:
+    """What a task did is kept although rows that it matched died."""
+    followed = SparkRowPlan._followed
+
+    def kept(self: SparkRowPlan, each: Any, add: Any, vectors: Any) -> Any:
+        dead = pack(vectors.dead_rows(add.deletion_vector, each.num_rows)) if add and add.deletion_vector else b""
+        hits = (
+            each
+            if each.hits is None
+            else replace(each, dead_hits=bytes((unpack(dead) & unpack(each.hits)).serialize()))
+        )
+        return followed(self, hits, add, vectors)
+
+    patch.setattr(SparkRowPlan, "_followed", kept)
+
+
+def keep_own_vectors(patch: pytest.MonkeyPatch) -> None:
+    """The vectors of tasks replace those that others wrote meanwhile."""
+
+    def kept(self: SparkRowPlan, each: Any, add: Any, vectors: Any) -> Any:
+        return (each if add is None else replace(each, key=add.key)), None
+
+    patch.setattr(SparkRowPlan, "_followed", kept)
+
+
+def look_once(patch: pytest.MonkeyPatch) -> None:
+    look_into = SparkRowPlan._look_into
+
+    def once(self: SparkRowPlan, files: Any, keys: Any) -> None:
+        if self._executions == 0:
+            look_into(self, files, keys)
+
+    patch.setattr(SparkRowPlan, "_look_into", once)
+
+
+def write_source_once(patch: pytest.MonkeyPatch) -> None:
+    source_rows = SparkRowPlan._source_rows
+
+    def once(self: SparkRowPlan) -> Any:
+        return source_rows(self) if self._new_rows is None else (self._new_rows[1], len(self._new_rows[0]))
+
+    patch.setattr(SparkRowPlan, "_source_rows", once)
+
+
+def scenarios() -> list[tuple[list[Row], Change, Callable[[Table], Any]]]:
+    ten: list[Row] = [(n, "a", n) for n in range(10)]
+    insert = upsert([(1, "b", 99), (50, "b", 99)], is_small=False, when_matched="ignore")
+    return [
+        (ten, insert, lambda table: table.delete("k = 1")),
+        (ten, insert, lambda table: table.append(table_of([(50, "b", 0)]))),
+        (ten, upsert([(1, "b", 99)], is_small=False), lambda table: table.delete("k = 5")),
+        (ten, upsert([(1, "b", 99)], is_small=False), lambda table: table.append(table_of([(1, "b", 0)]))),
+        (ten, update("k in (1, 2, 3)"), lambda table: table.delete("k = 2")),
+        (ten, delete("k in (1, 2, 3)"), lambda table: table.append(table_of([(1, "b", 0)]))),
+    ]
+
+
+def run_scenarios() -> None:
+    for rows, change, winner in scenarios():
+        world, twin = World(VECTORS), World(VECTORS)
+        for each in (world, twin):
+            each.handle().append(table_of(rows))
+        world.losing_to([winner])
+        change.run(world, None)
+        winner(twin.handle())
+        change.by_table(twin.handle())
+        assert world.rows() == twin.rows(), change
+
+
+def test_each_scenario_holds() -> None:
+    run_scenarios()
+
+
+@pytest.mark.parametrize(
+    "mutate", [forget_dead_hits, keep_own_vectors, look_once, write_source_once], ids=lambda mutate: mutate.__name__
+)
+def test_a_mutant_of_re_execution_is_found(mutate: Callable[[pytest.MonkeyPatch], None]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        mutate(patch)
+        with pytest.raises((AssertionError, txlog.TxlogError)):
+            run_scenarios()

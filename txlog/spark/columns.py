@@ -1,0 +1,134 @@
+"""Values and conditions of txlog as columns of Spark: exact, whatever the session's time zone and settings.
+
+In: values in their ordered form (``expressions.values``) or columns of them, and bound predicates. Out: Spark columns.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from decimal import Decimal as Number
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.expressions.predicates import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    StartsWith,
+)
+from txlog.protocol.schema import DataType, Primitive, type_to_arrow
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+__all__ = ["carrier_type", "condition_column", "is_translatable", "typed_column", "value_column"]
+
+_CARRIERS = {"timestamp": pa.int64(), "timestamp_ntz": pa.int64(), "date": pa.int32()}
+_DAY_US = 86_400_000_000
+_COMPARED = {
+    "=": operator.eq,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<>": operator.ne,
+    "!=": operator.ne,
+}
+
+
+def carrier_type(data_type: DataType) -> pa.DataType:
+    """The Arrow type that holds values of a type in their ordered form."""
+    return _CARRIERS.get(data_type.name if isinstance(data_type, Primitive) else "", type_to_arrow(data_type))
+
+
+def typed_column(carrier: Column, data_type: DataType, spark_type: Any) -> Column:
+    """A column of ordered values as a column of the type."""
+    from pyspark.sql import functions as F
+
+    match data_type:
+        case Primitive("timestamp"):
+            return F.timestamp_micros(carrier.cast("bigint"))
+        case Primitive("timestamp_ntz"):
+            # No function of Spark's makes one of microseconds without the session's time zone.
+            micros = carrier.cast("bigint")
+            in_day = F.pmod(micros, F.lit(_DAY_US))
+            days = (micros - in_day) / F.lit(_DAY_US)  # a double, which holds every number of days exactly
+            seconds = in_day.cast("decimal(18,6)") / F.lit(Number(1_000_000))
+            return F.lit("1970-01-01 00:00:00").cast("timestamp_ntz") + F.make_dt_interval(
+                days.cast("int"), F.lit(0), F.lit(0), seconds.cast("decimal(18,6)")
+            )
+        case Primitive("date"):
+            return F.date_from_unix_date(carrier.cast("int"))
+    return carrier.cast(spark_type)
+
+
+def value_column(value: Any, data_type: DataType, spark_type: Any) -> Column:
+    """One ordered value, or None, as a constant of the type."""
+    from pyspark.sql import functions as F
+
+    if value is None:
+        return F.lit(None).cast(spark_type)
+    return typed_column(F.lit(value), data_type, spark_type)
+
+
+def is_translatable(predicate: Predicate) -> bool:
+    """Whether `condition_column` knows every part of a bound predicate; expressions of several columns it does not."""
+    match predicate:
+        case And(left, right) | Or(left, right):
+            return is_translatable(left) and is_translatable(right)
+        case Not(operand):
+            return is_translatable(operand)
+        case Constant() | Comparison() | In() | StartsWith() | IsNull():
+            return True
+    return False
+
+
+def condition_column(predicate: Predicate, spark_types: Any) -> Column:
+    """A bound predicate as a Spark column.
+
+    Args:
+        predicate: A predicate that `is_translatable`.
+        spark_types: The table's columns, a ``StructType``.
+    """
+    from pyspark.sql import functions as F
+
+    match predicate:
+        case And(left, right):
+            return condition_column(left, spark_types) & condition_column(right, spark_types)
+        case Or(left, right):
+            return condition_column(left, spark_types) | condition_column(right, spark_types)
+        case Not(operand):
+            return ~condition_column(operand, spark_types)
+        case Constant(value):
+            return F.lit(value).cast("boolean")
+        case IsNull(path):
+            return _column(path).isNull()
+        case StartsWith(path, prefix):
+            return _column(path).startswith(prefix)
+        case Comparison(path, sign, value, data_type) if data_type is not None:
+            compared = _COMPARED[sign](_column(path), value_column(value, data_type, _spark_type(path, spark_types)))
+            assert not isinstance(compared, bool)
+            return compared
+        case In(path, values, has_null, data_type) if data_type is not None:
+            kind = _spark_type(path, spark_types)
+            found = _column(path).isin(*[value_column(each, data_type, kind) for each in values])
+            return F.when(found, F.lit(True)) if has_null else found
+    raise TypeError(f"not a condition that Spark is told: {predicate!r}")
+
+
+def _column(path: Path) -> Column:
+    from pyspark.sql import functions as F
+
+    return F.col(".".join(f"`{name.replace('`', '``')}`" for name in path))
+
+
+def _spark_type(path: Path, spark_types: Any) -> Any:
+    return functools.reduce(lambda kind, name: kind[name].dataType, path, spark_types)

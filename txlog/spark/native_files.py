@@ -1,0 +1,107 @@
+"""Which data files Spark's own Parquet reader may read, and in which groups: pure decisions.
+
+In: the tasks of a scan. Out: `FileGroup`s for Spark's reader, and the tasks that txlog's reader has to take. Spark
+splits, expands, decodes or skips some paths, which gives missing or repeated rows, so a path is only handed to it if it
+has plain characters. Rows of a file are found again by the end of its path, which is the same in every spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from txlog.protocol.column_mapping import physical_name
+from txlog.protocol.schema import VOID, Array, DataType, Map, Struct, fold_name
+from txlog.protocol.type_widening import was_integer
+from txlog.read.scan_task import ScanTask, Selection
+
+__all__ = ["FileGroup", "groups_of", "hadoop_root", "is_plain_path", "reads_natively"]
+
+BRANCHES_MAX = 64
+"""A read of each partition by itself lets Spark skip partitions later; beyond this many, planning would take longer
+than that saves."""
+
+_PLAIN_ROOT = re.compile(r"(?:(?:s3a?|abfss?|gs)://[A-Za-z0-9._@-]+)?(?:/[A-Za-z0-9=_+.-]+)*/?")
+_PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9=+-][A-Za-z0-9=_+.-]*/)*[A-Za-z0-9+-][A-Za-z0-9=_+.-]*")
+_METADATA = "_metadata"
+_SKIPPED_BY_SPARK = "._COPYING_"
+
+
+@dataclass(slots=True)
+class FileGroup:
+    """Files that one read of Spark's takes: all at the same depth below the root, all with or all without vectors.
+
+    ``partition_values`` are those of all its files, or None if the files differ in them.
+    """
+
+    depth: int
+    has_vectors: bool
+    partition_values: tuple[tuple[str, str | None], ...] | None
+    tasks: list[ScanTask] = field(default_factory=list)
+
+
+def hadoop_root(uri: str) -> str | None:
+    """A table's location as Hadoop names it, without a slash at its end; None if Spark is not to be handed it.
+
+    Args:
+        uri: The table's URI, as a store shows it: a local path, or one with a scheme.
+    """
+    if not uri or not _PLAIN_ROOT.fullmatch(uri):
+        return None
+    if uri.startswith("s3://"):
+        uri = "s3a://" + uri.removeprefix("s3://")
+    return uri.rstrip("/") if "://" in uri else "file://" + uri.rstrip("/")
+
+
+def is_plain_path(path: str) -> bool:
+    """Whether Spark reads a file at this path, relative to the root, exactly once.
+
+    Commas separate paths, ``%`` and spaces are decoded or encoded, brackets and stars are patterns, and files whose
+    names begin with ``_`` or ``.`` are left out.
+    """
+    return _PLAIN_PATH.fullmatch(path) is not None and not path.endswith(_SKIPPED_BY_SPARK)
+
+
+def reads_natively(selection: Selection) -> bool:
+    """Whether Spark's reader finds the needed columns and knows their types.
+
+    It finds columns by id only while a setting of the session is on, and otherwise gives nulls without an error; it has
+    no void inside of another type; it reads no integers as decimals; and ``_metadata`` is a name that it uses itself.
+    """
+    if selection.column_mapping_mode == "id" or was_integer(Struct(tuple(selection.needed()))):
+        return False
+    return not any(
+        _has_inner_void(each.type) or fold_name(physical_name(each)) == _METADATA for each in selection.needed()
+    )
+
+
+def groups_of(tasks: Iterable[ScanTask], branches_max: int = BRANCHES_MAX) -> tuple[list[FileGroup], list[ScanTask]]:
+    """The groups for Spark's reader, and the tasks whose paths it must not be given.
+
+    With more than ``branches_max`` combinations of partition values, groups hold files of several.
+    """
+    plain: list[ScanTask] = []
+    others: list[ScanTask] = []
+    for task in tasks:
+        (plain if is_plain_path(task.path) else others).append(task)
+    values = [tuple(sorted(task.partition_values.items())) for task in plain]
+    is_split = len(set(values)) <= branches_max
+    groups: dict[tuple[object, ...], FileGroup] = {}
+    for task, own in zip(plain, values, strict=True):
+        depth, has_vectors = task.path.count("/") + 1, task.deletion_vector is not None
+        key = (depth, has_vectors, own if is_split else None)
+        groups.setdefault(key, FileGroup(depth, has_vectors, own if is_split else None)).tasks.append(task)
+    return [*groups.values()], others
+
+
+def _has_inner_void(data_type: DataType) -> bool:
+    inner: Sequence[DataType] = ()
+    match data_type:
+        case Struct(fields):
+            inner = [member.type for member in fields]
+        case Array(element):
+            inner = [element]
+        case Map(key, value):
+            inner = [key, value]
+    return any(each == VOID or _has_inner_void(each) for each in inner)

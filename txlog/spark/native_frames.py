@@ -1,0 +1,221 @@
+"""DataFrames of data files that Spark's own Parquet reader reads.
+
+In: a session, groups of files of one table version, and the rows of them that are deleted. Out: DataFrames of the
+selected columns and rows. What differs by file, dead rows and in large groups partition values, is joined by the end of
+the file's path. A file that finds no partner there stops the query: it would give deleted rows back or lose rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.expressions.values import ordered
+from txlog.protocol.column_mapping import physical_name
+from txlog.protocol.partition_values import decode
+from txlog.protocol.schema import VOID, Field, fold_name
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.read.scan_task import ScanTask, Selection
+from txlog.spark.columns import carrier_type, condition_column, typed_column, value_column
+from txlog.spark.native_files import FileGroup
+from txlog.spark.table_version import TableVersion, nullable_type
+from txlog.util.parallel import parallel_map
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+__all__ = ["NativeFrames", "words_of"]
+
+_PHYSICAL_NAME = "delta.columnMapping.physicalName"
+_VECTORS_AT_ONCE = 8
+_WORDS_BYTES_MAX = 64 << 20
+"""What Spark broadcasts to each executor; files whose vectors do not fit are left out."""
+_ANY_ROWS = 1 << 62
+_READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
+"""Whatever the session says: a file less would be rows less."""
+
+
+class NativeFrames:
+    """Makes the frames of one selection. ``root`` is the table's location as Hadoop names it.
+
+    ``left_out`` are the tasks whose deletion vectors are too large to send.
+    """
+
+    def __init__(self, spark: SparkSession, table: TableVersion, selection: Selection, root: str) -> None:
+        import json
+
+        from pyspark.sql.types import StructType
+
+        self._spark = spark
+        self._log = table.log
+        self._selection = selection
+        self._root = root
+        self._types = table.spark_schema()
+        self._stored_types = StructType.fromJson(json.loads(table.state.metadata.schema_string))
+        constant = {fold_name(name) for name in selection.partition_columns}
+        self._constants = [each for each in selection.needed() if fold_name(each.name) in constant]
+        self._stored = [each for each in selection.needed() if each not in self._constants and each.type != VOID]
+        self._words: dict[str, NDArray[np.int64]] = {}
+        self.left_out: list[ScanTask] = []
+
+    def with_vectors_loaded(self, tasks: Sequence[ScanTask]) -> list[ScanTask]:
+        """The tasks but for those that are left out. Raises CorruptLogError, StorageError."""
+        reader = DeletionVectorReader(self._log.store, self._selection.version)
+        kept = [task for task in tasks if task.deletion_vector is None]
+        size_bytes = 0
+
+        def load(task: ScanTask) -> tuple[ScanTask, NDArray[np.int64]]:
+            assert task.deletion_vector is not None
+            return task, words_of(reader.dead_rows(task.deletion_vector, _ANY_ROWS))
+
+        with_vector = (task for task in tasks if task.deletion_vector is not None)
+        for task, words in parallel_map(load, with_vector, threads=_VECTORS_AT_ONCE):
+            size_bytes += words.nbytes
+            if size_bytes > _WORDS_BYTES_MAX:
+                self.left_out.append(task)
+                continue
+            self._words[task.path] = words
+            kept.append(task)
+        return kept
+
+    def of(self, group: FileGroup) -> DataFrame:
+        """The selected columns and rows of a group's files."""
+        from pyspark.sql import functions as F
+
+        paths = [f"{self._root}/{task.path}" for task in group.tasks]
+        reader = self._spark.read.schema(self._physical_schema()).options(**_READ_OPTIONS)
+        frame = reader.parquet(*paths)
+        values: dict[str, Column] = {}
+        if group.has_vectors or group.partition_values is None:
+            frame, values = self._joined(frame, group)
+        if group.partition_values is not None:
+            known = dict(group.partition_values)
+            values = {
+                each.name: value_column(_ordered_value(each, known), each.type, self._types[each.name].dataType)
+                for each in self._constants
+            }
+        columns = [self._column(each, values).alias(each.name) for each in self._selection.needed()]
+        frame = frame.select(*columns)
+        if self._selection.predicate is not None:
+            frame = frame.where(condition_column(self._selection.predicate, self._types))
+            frame = frame.select(*[F.col(_quoted(each.name)) for each in self._selection.fields])
+        return frame
+
+    # --- columns ----------------------------------------------------------------------------------------------------
+
+    def _physical_schema(self) -> StructType:
+        from pyspark.sql.types import StructType
+
+        fields = {field.name: field for field in self._stored_types}
+        physical = nullable_type(StructType([fields[each.name] for each in self._stored]), _PHYSICAL_NAME)
+        assert isinstance(physical, StructType)
+        return physical
+
+    def _column(self, column: Field, values: dict[str, Column]) -> Column:
+        from pyspark.sql import functions as F
+
+        if column.name in values:
+            return values[column.name]
+        kind = self._types[column.name].dataType
+        if column.type == VOID:
+            return F.lit(None).cast(kind)
+        # A cast renames the members of structs by position, and does nothing else here.
+        return _not_pushed_down(F.col(_quoted(physical_name(column))).cast(kind), kind)
+
+    # --- what differs by file ---------------------------------------------------------------------------------------
+
+    def _joined(self, frame: DataFrame, group: FileGroup) -> tuple[DataFrame, dict[str, Column]]:
+        """The live rows of a group's files with the partition values of their files."""
+        from pyspark.sql import functions as F
+
+        prefix = self._free_prefix()
+        key, row, side_key, words = (prefix + name for name in ("key", "row", "file", "words"))
+        path = F.substring_index(F.col("_metadata.file_path"), "/", -group.depth)
+        with_key = frame.withColumns({key: path, row: F.col("_metadata.row_index")})
+        columns: dict[str, pa.Array] = {side_key: pa.array([task.path for task in group.tasks], pa.string())}
+        if group.has_vectors:
+            columns[words] = pa.array([self._words[task.path] for task in group.tasks], pa.list_(pa.int64()))
+        names = {} if group.partition_values is not None else {
+            each.name: f"{prefix}{at}" for at, each in enumerate(self._constants)
+        }  # fmt: skip
+        for each in self._constants if names else ():
+            found = [_ordered_value(each, dict(task.partition_values)) for task in group.tasks]
+            columns[names[each.name]] = pa.array(found, carrier_type(each.type))
+        side = self._spark.createDataFrame(pa.table(columns))
+        joined = with_key.join(F.broadcast(side), F.col(key) == F.col(side_key), "left")
+        # The message needs a column of each side: of the right side alone, Spark would try it out while it plans.
+        lost = F.raise_error(F.concat(F.lit(f"txlog does not know the file of these rows: {self._root} "), F.col(key)))
+        live = _is_live(F.col(words), F.col(row)) if group.has_vectors else F.lit(True)
+        rows = joined.where(F.when(F.col(side_key).isNull(), lost.cast("boolean")).otherwise(live))
+        values = {
+            each.name: typed_column(F.col(names[each.name]), each.type, self._types[each.name].dataType)
+            for each in (self._constants if names else ())
+        }
+        return rows, values
+
+    def _free_prefix(self) -> str:
+        """A prefix that no column of the files has."""
+        taken = [fold_name(physical_name(each)) for each in self._stored]
+        prefix = "txlog_"
+        while any(name.startswith(prefix) for name in taken):
+            prefix += "_"
+        return prefix
+
+
+def words_of(dead: NDArray[np.uint64]) -> NDArray[np.int64]:
+    """Positions, ascending, as a bitmap: bit ``position % 64`` of word ``position // 64``."""
+    import numpy as np
+
+    if not len(dead):
+        return np.zeros(0, dtype=np.int64)
+    words = np.zeros(int(dead[-1] >> np.uint64(6)) + 1, dtype=np.uint64)
+    np.bitwise_or.at(words, dead >> np.uint64(6), np.left_shift(np.uint64(1), dead & np.uint64(63)))
+    return words.view(np.int64)
+
+
+def _is_live(words: Column, row: Column) -> Column:
+    from pyspark.sql import functions as F
+
+    word = F.get(words, F.shiftright(row, 6).cast("int"))
+    return word.isNull() | (F.getbit(word, row.bitwiseAND(F.lit(63)).cast("int")) == F.lit(0))
+
+
+def _ordered_value(column: Field, partition_values: dict[str, str | None]) -> Any:
+    name = physical_name(column)
+    key = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
+    value = decode(partition_values.get(key), column.type)
+    return None if value is None else ordered(value, column.type)
+
+
+def _not_pushed_down(column: Column, kind: Any) -> Column:
+    """The same column, such that Spark does not compare its floats with the statistics of row groups.
+
+    Those leave NaN out, which Spark's filters take for the greatest number, so it would lose rows.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import DoubleType, FloatType, StructType
+
+    if isinstance(kind, (FloatType, DoubleType)):
+        return F.nanvl(column, F.lit(float("nan")).cast(kind))
+    if isinstance(kind, StructType) and _has_floats(kind):
+        members = [_not_pushed_down(column.getField(each.name), each.dataType).alias(each.name) for each in kind]
+        return F.when(column.isNotNull(), F.struct(*members))
+    return column
+
+
+def _has_floats(kind: Any) -> bool:
+    """Whether a filter may be on a float in the type: not on one in an array or map."""
+    from pyspark.sql.types import DoubleType, FloatType, StructType
+
+    if isinstance(kind, StructType):
+        return any(_has_floats(each.dataType) for each in kind)
+    return isinstance(kind, (FloatType, DoubleType))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"

@@ -1,0 +1,47 @@
+"""DataFrames of scan tasks that txlog's reader reads in Spark's Python workers.
+
+In: a session and tasks. Out: a DataFrame. It reads any file that the log may name and any condition, through the Arrow
+pipe between Spark and Python, which costs about as much as the reading itself.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.read.scan_task import ScanTask, Selection
+from txlog.spark.table_version import TableVersion
+from txlog.spark.task_reader import PickledTasks, balanced
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["PythonFrames"]
+
+_TASKS_MAX = 64
+
+
+@dataclass(frozen=True, slots=True)
+class PythonFrames:
+    """Makes the frames of one table version; its storage options may hold secrets."""
+
+    spark: SparkSession
+    table: TableVersion
+    location: str
+    storage_options: Mapping[str, str] = field(repr=False)
+
+    def of(self, tasks: Sequence[ScanTask], selection: Selection) -> DataFrame:
+        """The rows of the tasks, all of this selection."""
+        from pyspark.sql.types import StructField, StructType
+
+        types = self.table.spark_schema()
+        schema = StructType([StructField(each.name, types[each.name].dataType) for each in selection.fields])
+        if not tasks:
+            return self.spark.createDataFrame([], schema)
+        parts = [pickle.dumps(part) for part in balanced(tasks, _TASKS_MAX)]
+        rows = self.spark.createDataFrame(pa.table({"tasks": pa.array(parts, pa.binary())})).repartition(len(parts))
+        return rows.mapInArrow(PickledTasks(self.location, self.storage_options, schema), schema)

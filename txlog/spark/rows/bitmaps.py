@@ -1,0 +1,65 @@
+"""Sets of whole numbers that travel between Spark tasks and the driver: positions in files, numbers of source rows.
+
+In: NumPy arrays. Out: roaring bitmaps and their bytes, which for a million neighbours are a few dozen.
+"""
+
+from __future__ import annotations
+
+import array
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from pyroaring import BitMap64
+
+__all__ = ["bitmap_of", "is_in", "numbers_of", "pack", "union", "unpack"]
+
+
+def bitmap_of(numbers: NDArray[Any]) -> BitMap64:
+    """Numbers from 0, in any order."""
+    import numpy as np
+    from pyroaring import BitMap64
+
+    return BitMap64(array.array("Q", numbers.astype(np.uint64, copy=False).tobytes()))
+
+
+def numbers_of(bitmap: BitMap64) -> NDArray[np.uint64]:
+    """The numbers, ascending."""
+    import numpy as np
+
+    return np.frombuffer(bitmap.to_array(), dtype=np.uint64) if bitmap else np.empty(0, np.uint64)
+
+
+def is_in(numbers: NDArray[Any], bitmap: BitMap64) -> NDArray[np.bool_]:
+    """Which of the numbers, all different, the bitmap holds."""
+    import numpy as np
+
+    if not bitmap:
+        return np.zeros(len(numbers), dtype=bool)
+    return np.isin(numbers.astype(np.uint64, copy=False), numbers_of(bitmap & bitmap_of(numbers)), assume_unique=True)
+
+
+def union(bitmaps: Iterable[bytes]) -> BitMap64:
+    """All numbers of packed bitmaps."""
+    from pyroaring import BitMap64
+
+    found = BitMap64()
+    for each in bitmaps:
+        found |= unpack(each)
+    return found
+
+
+def pack(numbers: NDArray[Any]) -> bytes:
+    """The numbers as bytes."""
+    bitmap = bitmap_of(numbers)
+    bitmap.run_optimize()
+    return bytes(bitmap.serialize())
+
+
+def unpack(packed: bytes) -> BitMap64:
+    """What `pack` packed; of no bytes the empty set."""
+    from pyroaring import BitMap64
+
+    return BitMap64.deserialize(packed) if packed else BitMap64()

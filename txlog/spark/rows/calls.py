@@ -1,0 +1,310 @@
+"""`delete`, `update`, `upsert` and `merge`: rows of a table changed by Spark, from the program's own process.
+
+In: a session, a table's location, and for two of them a DataFrame. Out: a ``WriteResult``; txlog's own errors, typed.
+Arguments, and behaviour beside other writers, are those of the methods of ``txlog.Table`` with the same names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from txlog.commands.merge import Clause, MergeOptions
+from txlog.commands.merge_builder import MergeBuilder
+from txlog.commands.row_change.dead_rows import warn_of_dead_rows
+from txlog.commands.row_change.options import OnConflict, OnFiles, RowMode, RowOptions, uses_vectors
+from txlog.commands.row_change.run import commit_row_plan, replayed, state_to_change
+from txlog.commands.upsert.source import OnDuplicate
+from txlog.commands.upsert.upsert import UpsertOptions, WhenMatched, WhenNotMatched
+from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.expressions.predicates import Predicate
+from txlog.hooks import CommitHooks
+from txlog.log.state import TableState
+from txlog.result import WriteResult
+from txlog.spark.hadoop import of_session
+from txlog.spark.rows.jobs import SparkJobs
+from txlog.spark.rows.part import RowJob
+from txlog.spark.rows.plan import Jobs, SparkRowPlan
+from txlog.spark.rows.source import prepare_source
+from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec
+from txlog.spark.rows.target import Extent, Target
+from txlog.store.open import open_store
+from txlog.store.retry import RetryPolicy
+from txlog.util import ambient
+from txlog.util.api_hints import explains_call
+from txlog.util.arguments import described
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["delete", "merge", "run_spec", "update", "upsert"]
+
+
+@dataclass(frozen=True)
+class _Where:
+    """The session that works, and the table."""
+
+    spark: SparkSession
+    open_table: OpenTable
+    storage_options: dict[str, str]
+
+
+@explains_call
+def delete(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    where: str | Predicate | None = None,
+    *,
+    mode: RowMode | None = None,
+    on_conflict: OnConflict = "rerun",
+    read_version: int | None = None,
+    app_id: str | None = None,
+    checkpoint_id: int | None = None,
+    fingerprint: str | None = None,
+    user_metadata: str | None = None,
+    on_progress: OnFiles | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    retry: RetryPolicy | None = None,
+    hooks: CommitHooks | None = None,
+) -> WriteResult:
+    """Delete the rows for which ``where`` is true; None deletes all. Spark tasks look into the files.
+
+    Args:
+        spark: The session whose executors do the work (classic or Connect); they need txlog installed.
+        uri: The table, reachable from every executor.
+        where: A condition in SQL, or one built from `txlog.col`; see docs/expressions.md.
+        storage_options: As for `Table.open`. For S3 the session's ``fs.s3a.*`` settings are taken besides.
+        retry: How long a commit keeps trying.
+        hooks: Notified of the commit, and of lost races and conflicts.
+
+    The other arguments, the behaviour beside other writers and the errors are those of `Table.delete`. ``on_progress``
+    is called after each job.
+    """
+    options = RowOptions(
+        mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
+    )
+    return _run(_open(spark, uri, storage_options, retry, hooks), DeleteSpec(where, ambient.now()), options)
+
+
+@explains_call
+def update(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    values: Mapping[str, Any],
+    where: str | Predicate | None = None,
+    *,
+    mode: RowMode | None = None,
+    on_conflict: OnConflict = "rerun",
+    read_version: int | None = None,
+    app_id: str | None = None,
+    checkpoint_id: int | None = None,
+    fingerprint: str | None = None,
+    user_metadata: str | None = None,
+    on_progress: OnFiles | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    retry: RetryPolicy | None = None,
+    hooks: CommitHooks | None = None,
+) -> WriteResult:
+    """Set columns of the rows for which ``where`` is true; None means all rows.
+
+    ``values`` and ``where`` are those of `Table.update`: strings are SQL, other values are themselves. All other
+    arguments are those of `txlog.spark.delete`, and so are the errors.
+    """
+    options = RowOptions(
+        mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
+    )
+    return _run(_open(spark, uri, storage_options, retry, hooks), UpdateSpec(values, where, ambient.now()), options)
+
+
+@explains_call
+def upsert(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    rows: DataFrame,
+    keys: Iterable[str],
+    *,
+    when_matched: WhenMatched = "update",
+    when_not_matched: WhenNotMatched = "insert",
+    update_columns: Sequence[str] | None = None,
+    on_duplicate: OnDuplicate = "error",
+    sequence_by: str | None = None,
+    mode: RowMode | None = None,
+    on_conflict: OnConflict = "rerun",
+    read_version: int | None = None,
+    app_id: str | None = None,
+    checkpoint_id: int | None = None,
+    fingerprint: str | None = None,
+    user_metadata: str | None = None,
+    on_progress: OnFiles | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    retry: RetryPolicy | None = None,
+    hooks: CommitHooks | None = None,
+) -> WriteResult:
+    """Update the rows of the table whose keys ``rows`` has, and insert the others, as one new version.
+
+    ``rows`` is computed once, before the table is looked into, and kept in Spark. Tasks find and write all rows; the
+    driver learns counts and positions, and the rows themselves only of a source of no more than 4 MB.
+
+    Args:
+        spark: As for `txlog.spark.delete`.
+        uri: The table.
+        rows: A DataFrame with every column of the table. One that reads the table itself needs ``read_version``.
+        keys: The columns that identify a row, as for `Table.upsert`. So are the arguments up to ``on_duplicate``.
+        on_duplicate: A key that two of ``rows`` have is an "error", or the "last" one counts. A DataFrame has no order,
+            so "last" needs ``sequence_by``.
+
+    The other arguments are those of `txlog.spark.delete`. Raises what `Table.upsert` raises.
+    """
+    options = RowOptions(
+        mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
+    )
+    names = keys if isinstance(keys, str) or not isinstance(keys, Iterable) else tuple(keys)
+    updated = tuple(update_columns) if isinstance(update_columns, list) else update_columns
+    how = UpsertOptions(names, when_matched, when_not_matched, updated, on_duplicate, sequence_by)
+    if on_duplicate == "last" and sequence_by is None:
+        raise InvalidInputError(
+            'on_duplicate="last" needs sequence_by="<column>": the rows of a DataFrame have no order, so that only a'
+            " column can tell which is the last"
+        )
+    return _run(_open(spark, uri, storage_options, retry, hooks), UpsertSpec(how), options, _frame(rows))
+
+
+@explains_call
+def merge(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    source: DataFrame,
+    on: str | Iterable[str],
+    *,
+    source_alias: str = "source",
+    target_alias: str = "target",
+    mode: RowMode | None = None,
+    on_conflict: OnConflict = "rerun",
+    read_version: int | None = None,
+    app_id: str | None = None,
+    checkpoint_id: int | None = None,
+    fingerprint: str | None = None,
+    user_metadata: str | None = None,
+    on_progress: OnFiles | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    retry: RetryPolicy | None = None,
+    hooks: CommitHooks | None = None,
+) -> MergeBuilder[WriteResult]:
+    """Begin a merge of a DataFrame into the table; clauses and ``execute()`` follow (see `MergeBuilder`).
+
+        (
+            txlog.spark.merge(spark, uri, changes, "target.id = source.id")
+            .when_matched_delete("source.op = 'd'")
+            .when_matched_update_all()
+            .when_not_matched_insert_all()
+            .execute()
+        )
+
+    ``on`` and the aliases are those of `Table.merge`, all other arguments those of `txlog.spark.delete`. ``source`` is
+    computed once; one that reads the table itself needs ``read_version``.
+    """
+    options = RowOptions(
+        mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
+    )
+    how = MergeOptions(on if isinstance(on, str) else tuple(on), source_alias, target_alias)
+    where = _open(spark, uri, storage_options, retry, hooks)
+    frame = _frame(source)
+
+    def run(clauses: tuple[Clause, ...]) -> WriteResult:
+        if not clauses:
+            raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
+        return _run(where, MergeSpec(how, clauses, ambient.now()), options, frame)
+
+    return MergeBuilder(where.open_table.uri, how, run)
+
+
+def _open(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    storage_options: Mapping[str, str] | None,
+    retry: RetryPolicy | None,
+    hooks: CommitHooks | None,
+) -> _Where:
+    if not hasattr(spark, "range") or not hasattr(spark, "conf"):
+        raise InvalidInputError(f"the first argument is the SparkSession that does the work, not {described(spark)}")
+    path = os.fspath(uri) if isinstance(uri, str | os.PathLike) else uri
+    session = of_session(spark, path) if isinstance(path, str) else {}
+    given = {key.removeprefix("storage."): value for key, value in session.items()} | dict(storage_options or {})
+    return _Where(spark, OpenTable(open_store(path, given), retry, hooks, key_cache_size_bytes=0), given)
+
+
+def _frame(rows: Any) -> Any:
+    if not hasattr(rows, "mapInArrow"):
+        raise InvalidInputError(
+            f"the source must be a Spark DataFrame, not {described(rows)}: Arrow and pandas data go to"
+            " txlog.Table.open(uri).upsert(...) and .merge(...), or to spark.createDataFrame(data) first"
+        )
+    return rows
+
+
+def _run(where: _Where, spec: RowSpec | SourceSpec, options: RowOptions, frame: DataFrame | None = None) -> WriteResult:
+    open_table = where.open_table
+    state = state_to_change(open_table, options, spec.what)
+    with TxlogError.located(open_table.uri, state.version):
+        with_vectors = uses_vectors(state, options)
+        _check_supported(state, spec)
+    found = replayed(open_table, state, options)
+    if found is not None:
+        return found
+    source = None if frame is None else prepare_source(frame, spec, state, open_table.uri)  # type: ignore[arg-type]
+    return run_spec(
+        open_table,
+        state,
+        spec,
+        options,
+        None if source is None else source[1],
+        lambda job: SparkJobs(where.spark, job, source),
+        where.storage_options,
+        with_vectors=with_vectors,
+    )
+
+
+def run_spec(
+    open_table: OpenTable,
+    state: TableState,
+    spec: RowSpec,
+    options: RowOptions,
+    source: Extent | None,
+    jobs_for: Callable[[RowJob], Jobs],
+    storage_options: Mapping[str, str],
+    *,
+    with_vectors: bool,
+) -> WriteResult:
+    """Execute and commit a change whose source is materialised; ``jobs_for`` says who runs its parts."""
+    with TxlogError.located(open_table.uri, state.version):
+        target = Target(open_table, state, spec, source)
+        _check_keeps_row_ids(state, spec, with_vectors=with_vectors, replaces_rows=target.replaces_rows)
+    definition = (state.version, state.protocol, state.metadata)
+    job = RowJob(open_table.uri, dict(storage_options), *definition, spec, with_vectors)
+    with UnsentFiles(open_table.store.files) as unsent:
+        plan = SparkRowPlan(open_table, job, target, options, jobs_for(job), unsent)
+        result = commit_row_plan(open_table, state, options, plan, unsent)
+        warn_of_dead_rows(open_table, result.version, plan.dead_fractions)
+        return result
+
+
+def _check_supported(state: TableState, spec: RowSpec) -> None:
+    if state.properties.enable_change_data_feed:
+        raise UnsupportedFeatureError(
+            "the table has its change data feed on (delta.enableChangeDataFeed), and Spark tasks of this release do"
+            f" not write the changes of {spec.what}: unset the property, or use Spark's Delta in turns with others",
+            features=("changeDataFeed",),
+        )
+
+
+def _check_keeps_row_ids(state: TableState, spec: RowSpec, *, with_vectors: bool, replaces_rows: bool) -> None:
+    if state.properties.enable_row_tracking and (replaces_rows or not with_vectors):
+        raise UnsupportedFeatureError(
+            "the table tracks rows (delta.enableRowTracking), and Spark tasks of this release do not keep the row ids"
+            f" of rows that {spec.what} writes again",
+            features=("rowTracking",),
+        )

@@ -1,0 +1,327 @@
+"""`SparkRowPlan`: a change of rows as a plan whose work Spark does.
+
+In: a spec, its source, and the newest version. Out: a proposal for it. What a task reported for a file holds as long as
+the same rows of it match alive; then only a vector that others wrote meanwhile has to be joined with ours, which the
+driver does. Files that are new, or whose matching rows died, are changed in Spark again, or here where they are few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+
+from txlog.commands.row_change.change import file_keys
+from txlog.commands.row_change.options import RowOptions
+from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.log.files import add_files_of, live_rows
+from txlog.log.proposal import Isolation, Proposal
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey
+from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.paths import resolve_data_path
+from txlog.protocol.wide_statistics import wide_statistics
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.result import WriteMetrics
+from txlog.spark.rows.bitmaps import bitmap_of, numbers_of, union, unpack
+from txlog.spark.rows.part import FileOutcome, NewRows, PartOutcome, RowJob, change_part, write_new_rows
+from txlog.spark.rows.target import Target
+from txlog.util import ambient
+from txlog.writer.vector_file import write_vectors
+from txlog.writer.write_plan import TaskIdentity, WritePlan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from pyroaring import BitMap64
+
+__all__ = ["Jobs", "SparkRowPlan"]
+
+_FEW_FILES = 16
+_FEW_BYTES = 16 << 20
+_JOB_S = 1.0  # what a Spark job costs at least
+_CLOSE_S = 0.005  # what every execution costs
+_VECTOR_S = 0.002  # reading one vector and writing another
+_BYTES_PER_S = 100e6
+
+
+class Jobs(Protocol):
+    """Runs parts of a change elsewhere: `SparkJobs`."""
+
+    def change(self, adds: Sequence[AddFile]) -> list[PartOutcome]: ...
+
+    def write_new_rows(self, matched: bytes) -> list[NewRows]: ...
+
+
+@dataclass(slots=True)
+class _Part:
+    """What a task did, with its files as they are by the newest version executed on."""
+
+    outcome: PartOutcome
+    files: dict[str, FileOutcome]
+
+
+class SparkRowPlan:
+    """A `Plan`; see ``commit/plan``."""
+
+    def __init__(
+        self, open_table: OpenTable, job: RowJob, target: Target, options: RowOptions, jobs: Jobs, unsent: UnsentFiles
+    ) -> None:
+        self._open_table = open_table
+        self._store = open_table.store
+        self._job = job
+        self._target = target
+        self._options = options
+        self._jobs = jobs
+        self._unsent = unsent
+        self._txn_id = ambient.uuid4()
+        self._excluded: set[FileKey] = set()
+        self._whole: set[FileKey] = set()
+        self._parts: list[_Part] = []
+        self._new_rows: tuple[BitMap64, list[NewRows]] | None = None
+        self._random_prefix_length = WritePlan.of(job.metadata, table=job.uri).random_prefix_length
+        self._executions = 0
+        self._metrics = WriteMetrics()
+        self._live_files: pa.Table | None = None  # held, so that a newer version's list costs only what is new
+
+    @property
+    def metrics(self) -> WriteMetrics:
+        return self._metrics
+
+    @property
+    def dead_fractions(self) -> dict[str, float]:
+        """The part of each file's rows that its new vector marks, by path."""
+        return {
+            path: (each.num_dead + len(unpack(each.replaced))) / each.num_rows
+            for part in self._parts
+            for path, each in part.files.items()
+            if each.vector is not None and not each.is_removed
+        }
+
+    def execute(self, state: TableState) -> Proposal:
+        options, builder = self._options, ProposalBuilder(state)
+        if options.app_id is not None and options.checkpoint_id is not None:
+            builder.set_transaction(options.app_id, options.checkpoint_id)
+        files = self._live_files = self._open_table.log.files(state)
+        keys = file_keys(files)
+        self._follow(state, files, keys)
+        self._look_into(files, keys)
+        self._metrics = self._put_into(builder, files, keys)
+        self._executions += 1
+        if options.is_reexecuted:
+            builder.read_table()
+        else:
+            self._target.declare_reads(builder, [key[0] for key in keys if key not in self._excluded])
+        is_serial = options.is_reexecuted or options.read_version is not None
+        return builder.build(
+            txn_id=self._txn_id,
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE if is_serial else self._open_table.isolation(state),
+            operation=self._target.name,
+            parameters=self._target.parameters(),
+            metrics=self._target.metrics(self._metrics),
+            user_metadata=options.user_metadata,
+            fingerprint=options.fingerprint,
+            is_reexecutable=options.is_reexecuted,
+            is_tied_to_version=options.read_version is not None,
+        )
+
+    def remaining_work_s(self, state: TableState) -> float:
+        files = self._live_files = self._open_table.log.files(state)
+        keys = file_keys(files)
+        touched = self._touched()
+        paths = {key[0] for key in touched}
+        known = touched.keys() | self._excluded | self._whole
+        unknown = [row for row, key in enumerate(keys) if key not in known]
+        merged = sum(keys[row][0] in paths for row in unknown)
+        new = self._candidates(files, keys, [row for row in unknown if keys[row][0] not in paths])
+        work_s = _CLOSE_S + _VECTOR_S * merged
+        if not new:
+            return work_s
+        return work_s + (sum(add.size for add in new) / _BYTES_PER_S if self._is_done_here(new) else _JOB_S)
+
+    # --- files that changed meanwhile -----------------------------------------------------------------------------
+
+    def _follow(self, state: TableState, files: pa.Table, keys: Sequence[FileKey]) -> None:
+        """Keep what tasks did to files that are live with the same matching rows; forget the rest."""
+        live = dict(keys)
+        self._excluded &= set(keys)
+        self._whole &= set(keys)
+        before = {path: outcome.key for part in self._parts for path, outcome in part.files.items()}
+        changed = [row for row, key in enumerate(keys) if before.get(key[0], key) != key]
+        adds = {add.path: add for add in add_files_of(files.take(changed))} if changed else {}
+        vectors = DeletionVectorReader(self._store, state.version)
+        kept, grown = [], []
+        for part in self._parts:
+            if not all(path in live for path in part.files):
+                continue
+            followed = {path: self._followed(each, adds.get(path), vectors) for path, each in part.files.items()}
+            if all(each is not None for each in followed.values()):
+                kept.append(part)
+                grown += [(part, path, *each) for path, each in followed.items() if each is not None]
+        self._parts = kept
+        self._write_vectors(grown)
+
+    def _followed(
+        self, each: FileOutcome, add: AddFile | None, vectors: DeletionVectorReader
+    ) -> tuple[FileOutcome, NDArray[np.uint64] | None] | None:
+        """What was done to a file, for the vector that ``add`` has; None where it has to be done again.
+
+        With it come the rows that a new vector has to mark, if there has to be one.
+        """
+        if add is None:
+            return each, None
+        if each.hits is None or not self._job.with_vectors or each.num_rows == 0:
+            return None
+        vector = add.deletion_vector
+        dead = unpack(b"") if vector is None else bitmap_of(vectors.dead_rows(vector, each.num_rows))
+        if dead & unpack(each.hits) != unpack(each.dead_hits):
+            return None
+        after = replace(each, key=add.key, num_dead=len(dead))
+        replaced = unpack(each.replaced)
+        if not replaced:
+            return after, None
+        if each.is_removed or len(dead | replaced) >= each.num_rows:
+            return None  # the file itself decides whether a row is left
+        return after, numbers_of(dead | replaced)
+
+    def _write_vectors(self, grown: Sequence[tuple[_Part, str, FileOutcome, NDArray[np.uint64] | None]]) -> None:
+        new = [dead for _, _, _, dead in grown if dead is not None]
+        if not grown:
+            return
+        descriptors, _ = write_vectors(self._store.files, new, random_prefix_length=self._random_prefix_length)
+        self._own_vectors(descriptors)
+        left = iter(descriptors)
+        for part, path, outcome, dead in grown:
+            part.files[path] = outcome if dead is None else replace(outcome, vector=next(left))
+
+    # --- files that are new -----------------------------------------------------------------------------------------
+
+    def _look_into(self, files: pa.Table, keys: Sequence[FileKey]) -> None:
+        known = self._touched().keys() | self._excluded | self._whole
+        unknown = [row for row, key in enumerate(keys) if key not in known]
+        adds = self._candidates(files, keys, unknown)
+        whole = {add.key for add in adds if self._target.matches_whole_file(add)}
+        self._whole |= whole
+        to_do = [add for add in adds if add.key not in whole]
+        self._excluded |= {keys[row] for row in unknown} - {add.key for add in adds}
+        if not to_do:
+            return
+        if self._is_done_here(to_do):
+            few = self._target.few
+            outcomes = [change_part(self._job, self._store, to_do, few)]
+        else:
+            outcomes = self._jobs.change(to_do)
+        for outcome in outcomes:
+            touched = {each.key[0]: each for each in outcome.files}
+            self._parts.append(_Part(outcome, touched))
+            self._own(outcome.new_files)
+            self._own_vectors(each.vector for each in outcome.files if each.vector is not None)
+        done = {each.key for outcome in outcomes for each in outcome.files}
+        self._excluded |= {add.key for add in to_do} - done
+        if self._options.on_progress is not None:
+            self._options.on_progress(len(to_do), len(to_do))
+
+    def _candidates(self, files: pa.Table, keys: Sequence[FileKey], rows: Sequence[int]) -> list[AddFile]:
+        """Those of these rows of ``files`` that may hold a match."""
+        import numpy as np
+
+        if not rows:
+            return []
+        chosen = files.take(rows) if len(rows) < files.num_rows else files
+        wanted = np.flatnonzero(self._target.candidates(chosen))
+        return add_files_of(chosen.take(wanted)) if len(wanted) else []
+
+    def _is_done_here(self, adds: Sequence[AddFile]) -> bool:
+        """Few files are sooner changed by the driver than by a Spark job; the first execution is always Spark's."""
+        is_little = len(adds) <= _FEW_FILES and sum(add.size for add in adds) <= _FEW_BYTES
+        return is_little and self._executions > 0 and not self._target.is_in_spark
+
+    def _own(self, adds: Sequence[AddFile]) -> None:
+        self._unsent.own(resolve_data_path(add.path).path for add in adds)
+
+    def _own_vectors(self, vectors: Iterable[DeletionVectorDescriptor]) -> None:
+        self._unsent.own(path.path for path in map(vector_path, vectors) if path is not None)
+
+    def _touched(self) -> dict[FileKey, FileOutcome]:
+        return {outcome.key: outcome for part in self._parts for outcome in part.files.values()}
+
+    # --- the proposal -------------------------------------------------------------------------------------------------
+
+    def _put_into(self, builder: ProposalBuilder, files: pa.Table, keys: Sequence[FileKey]) -> WriteMetrics:
+        """Put the change into ``builder``; what it does. Of a file everything but its vector comes from its ``add``."""
+        touched = self._touched()
+        rows = [row for row, key in enumerate(keys) if key in touched or key in self._whole]
+        whole: list[AddFile] = []
+        for add in add_files_of(files.take(rows)) if rows else []:
+            outcome = touched.get(add.key)
+            if outcome is None:
+                whole.append(add)
+            elif outcome.is_removed:
+                builder.remove(add)
+            elif outcome.vector is not None:
+                stats = wide_statistics(add.stats, num_records=outcome.num_rows, dead_before=outcome.num_dead)
+                builder.replace_vector(add, outcome.vector, stats=stats)
+        builder.remove(*whole)
+        for part in self._parts:
+            builder.add(*part.outcome.new_files)
+        new_rows, num_matched = self._source_rows()
+        builder.add(*(file for each in new_rows for file in each.files))
+        return self._counted(whole, new_rows, num_matched)
+
+    def _source_rows(self) -> tuple[list[NewRows], int]:
+        """What rows of the source add, written again where others match than before; and how many match."""
+        source = self._target.source
+        if source is None:
+            return [], 0
+        matched = union(part.outcome.matched for part in self._parts)
+        if not source.spec.may_add(source.num_rows, len(matched)):
+            return [], len(matched)
+        basis = unpack(b"") if source.spec.writes_every_row else matched
+        if self._new_rows is None or self._new_rows[0] != basis:
+            few = self._target.few
+            if few is not None and self._executions > 0:
+                task = TaskIdentity(ambient.uuid4())
+                written = [write_new_rows(self._job, self._store, task, [few], basis)]
+            else:
+                written = self._jobs.write_new_rows(bytes(basis.serialize()))
+            self._own([file for each in written for file in each.files])
+            self._new_rows = basis, written
+        return self._new_rows[1], len(matched)
+
+    def _counted(self, whole: Sequence[AddFile], new_rows: Sequence[NewRows], num_matched: int) -> WriteMetrics:
+        parts = _sum(part.outcome.metrics for part in self._parts)
+        inserted, updated, deleted = 0, parts.rows_updated, parts.rows_deleted
+        if self._target.source is not None:
+            written = sum(each.rows for each in new_rows)
+            inserted, updated, deleted = self._target.source.spec.counts(written, num_matched, parts)
+        new_files = [file for each in new_rows for file in each.files]
+        return WriteMetrics(
+            rows=inserted + updated,
+            files=parts.files + len(new_files),
+            bytes=parts.bytes + sum(file.size for file in new_files),
+            files_removed=parts.files_removed + len(whole),
+            rows_inserted=inserted,
+            rows_updated=updated,
+            rows_deleted=deleted + sum(map(live_rows, whole)),
+            rows_copied=parts.rows_copied,
+            vectors=parts.vectors,
+            dead_fraction=max(self.dead_fractions.values(), default=0.0),
+        )
+
+
+def _sum(metrics: Iterable[WriteMetrics]) -> WriteMetrics:
+    each = list(metrics)
+    return WriteMetrics(
+        files=sum(one.files for one in each),
+        bytes=sum(one.bytes for one in each),
+        files_removed=sum(one.files_removed for one in each),
+        rows_updated=sum(one.rows_updated for one in each),
+        rows_deleted=sum(one.rows_deleted for one in each),
+        rows_copied=sum(one.rows_copied for one in each),
+        vectors=sum(one.vectors for one in each),
+    )

@@ -1,0 +1,212 @@
+"""The source of a change of rows in Spark: materialised once, its keys checked, its extent known to the driver.
+
+In: a DataFrame and how it joins the table. Out: a DataFrame, and its `Extent`. Its rows lie in
+Spark's storage from then on, and are not computed again: a part of it that is lost ends the job. Every row has a number
+that it keeps. The driver learns counts, one repeated key and the least and greatest keys; the rows themselves only of a
+small source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError, TxlogError
+from txlog.log.state import TableState
+from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow, type_to_arrow
+from txlog.spark.errors import crossing, error_from
+from txlog.spark.rows.part import PartSource
+from txlog.spark.rows.specs import SourceShape, SourceSpec, UpsertSpec
+from txlog.spark.rows.target import Extent
+from txlog.spark.schema import frame_schema, spark_type
+from txlog.writer.conform import conformer_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyspark.sql import DataFrame
+
+__all__ = ["DATA", "KEYS", "NUMBER", "part_source", "prepare_source", "typed_errors"]
+
+SMALL_BYTES = 4 << 20
+"""A source of no more than this goes to every task and to the driver as a whole; a larger one is joined in Spark."""
+
+NUMBER, SIZE, KEYS, DATA = "number", "size", "keys", "data"
+"""The columns of a materialised source: a row's number and size, its key (null where part of it is), and itself."""
+
+_PARTITION_SHIFT = 33
+
+
+@contextlib.contextmanager
+def typed_errors() -> Iterator[None]:
+    """What Spark raises for a txlog error in a task is that error again. Other exceptions pass unchanged."""
+    try:
+        yield
+    except Exception as error:
+        typed = error_from(error)
+        if typed is None:
+            raise
+        raise typed from None
+
+
+def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table: str) -> tuple[DataFrame, Extent]:
+    """Materialise the rows of ``frame`` once; the DataFrame has the columns above.
+
+    Raises as `Table.upsert` and `Table.merge` for columns and keys that do not fit.
+    """
+    with TxlogError.located(table, state.version):
+        found = frame_schema(frame.schema)
+        shape = spec.shape(state, found, table)
+        left_out = {fold_name(name) for name in shape.left_out}
+        kept = Struct(tuple(field for field in found.fields if fold_name(field.name) not in left_out))
+        conformer_for(shape.schema, to_arrow(kept), table)
+        sequence = _sequence(spec)
+        if sequence is not None and shape.schema.find(sequence) is None:
+            raise InvalidInputError(
+                f"sequence_by names {sequence!r}, which the source lacks; it has {', '.join(shape.schema.names)}"
+            )
+    with typed_errors():
+        keyed = frame.mapInArrow(_keying(shape, table), _spark_type_of(shape)).localCheckpoint()
+        facts = _facts(keyed, shape, spec)
+        num_given = num_rows = facts["rows"]
+        if spec.needs_distinct_keys:
+            _refuse_bad_keys(facts, shape, spec, table)
+            num_rows = facts["keys"]
+            if num_rows < num_given:
+                keyed = _last_of_each_key(keyed, spec)
+        few = None
+        if facts["bytes"] <= SMALL_BYTES:
+            few = part_source(keyed.select(NUMBER, DATA).toArrow())
+    types = [type_to_arrow(key.type) for key in shape.table_keys]
+    ends = [
+        pa.array([end for end in (facts[f"min{at}"], facts[f"max{at}"]) if end is not None], kind)
+        for at, kind in enumerate(types)
+    ]
+    return keyed, Extent(spec, shape, num_rows, num_given, tuple(ends), few)
+
+
+def part_source(rows: pa.Table) -> PartSource:
+    """Rows of a materialised source, as Spark hands them over."""
+    data = pa.concat_arrays(rows.column(DATA).chunks) if rows.num_rows else None
+    kind = rows.schema.field(DATA).type
+    names = [kind.field(at).name for at in range(kind.num_fields)]
+    columns = [pa.array([], kind.field(at).type) for at in range(kind.num_fields)] if data is None else data.flatten()
+    return PartSource(pa.table(columns, names=names), rows.column(NUMBER).to_numpy())
+
+
+# --- in tasks -------------------------------------------------------------------------------------------------------
+
+
+def _spark_type_of(shape: SourceShape) -> Any:
+    keys = Struct(tuple(Field(f"k{at}", key.type) for at, key in enumerate(shape.source_keys)))
+    columns = (Field(NUMBER, LONG), Field(SIZE, LONG), Field(KEYS, keys), Field(DATA, shape.schema))
+    return spark_type(Struct(columns))
+
+
+def _keying(shape: SourceShape, table: str) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def keyed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        first, number = context.partitionId() << _PARTITION_SHIFT, 0
+        for batch in batches:
+            with crossing():
+                yield _keyed(batch, shape, table, first, number)
+            number += batch.num_rows
+
+    return keyed
+
+
+def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, row: int) -> pa.RecordBatch:
+    """Rows of the source in the types that are used, each with its number, an average size in bytes, and its key."""
+    import numpy as np
+
+    left_out = {fold_name(name) for name in shape.left_out}
+    batch = batch.select([at for at, name in enumerate(batch.schema.names) if fold_name(name) not in left_out])
+    fitted = conformer_for(shape.schema, batch.schema, table).conform(batch, row)
+    fitted = pa.RecordBatch.from_arrays(fitted.columns, schema=to_arrow(shape.schema))
+    keys = [key.of(fitted).cast(type_to_arrow(key.type)) for key in shape.source_keys]
+    is_null = np.zeros(fitted.num_rows, dtype=bool)
+    for column in keys:
+        is_null |= column.is_null().to_numpy(zero_copy_only=False)
+    size = 1 + fitted.nbytes // max(1, fitted.num_rows)
+    names = [f"k{at}" for at in range(len(keys))]
+    return pa.RecordBatch.from_arrays(
+        [
+            pa.array(np.arange(fitted.num_rows, dtype=np.int64) + first + row),
+            pa.repeat(pa.scalar(size, pa.int64()), fitted.num_rows),
+            pa.StructArray.from_arrays(keys, names=names, mask=pa.array(is_null)),
+            pa.StructArray.from_arrays(fitted.columns, names=fitted.schema.names),
+        ],
+        names=[NUMBER, SIZE, KEYS, DATA],
+    )
+
+
+# --- what the driver learns -----------------------------------------------------------------------------------------
+
+
+def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> dict[str, Any]:
+    """Counts, a repeated key and the ends of the keys: one row, of one job."""
+    import pyspark.sql.functions as F
+
+    key, rows = F.col(KEYS), F.col("rows")
+    sequence = _sequence(spec)
+    unordered = F.lit(0) if sequence is None else F.sum(F.col(f"{DATA}.`{sequence}`").isNull().cast("long"))
+    each = keyed.groupBy(KEYS).agg(
+        F.count(F.lit(1)).alias("rows"), F.sum(SIZE).alias("bytes"), unordered.alias("unordered")
+    )
+    ends = [
+        how(f"{KEYS}.k{at}").alias(f"{name}{at}")
+        for at in range(len(shape.table_keys))
+        for name, how in (("min", F.min), ("max", F.max))
+    ]
+    found = each.agg(
+        F.coalesce(F.sum("rows"), F.lit(0)).alias("rows"),
+        F.coalesce(F.sum("bytes"), F.lit(0)).alias("bytes"),
+        F.coalesce(F.sum("unordered"), F.lit(0)).alias("unordered"),
+        F.coalesce(F.sum(F.when(key.isNull(), rows)), F.lit(0)).alias("null"),
+        F.count(key).alias("keys"),
+        F.count(F.when(key.isNotNull() & (rows > 1), 1)).alias("repeated"),
+        F.max_by(F.when(key.isNotNull(), key), F.when(key.isNotNull(), rows)).alias("example"),
+        *ends,
+    )
+    return dict(found.toArrow().to_pylist()[0])
+
+
+def _sequence(spec: SourceSpec) -> str | None:
+    return spec.upsert.sequence_by if isinstance(spec, UpsertSpec) else None
+
+
+def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec, table: str) -> None:
+    names = [key.name for key in shape.table_keys]
+    if facts["null"]:
+        raise InvalidInputError(
+            f"the key ({', '.join(names)}) of {facts['null']} rows of the source is null or has a null in it: a null is"
+            " no key, since it equals nothing. Fill or drop those rows",
+            table=table,
+        )
+    if facts["unordered"]:
+        raise InvalidInputError(
+            f"sequence_by column {_sequence(spec)} has {facts['unordered']} nulls, whose order nobody knows",
+            table=table,
+        )
+    if facts["repeated"] and _sequence(spec) is None:
+        key = ", ".join(f"{name}={str(facts['example'][f'k{at}'])[:60]}" for at, name in enumerate(names))
+        raise InvalidInputError(
+            f"{facts['repeated']} keys are in more than one row of the source, such as {key}: which row counts?"
+            ' on_duplicate="last" with sequence_by="<column>" takes the one that is greatest in that column',
+            table=table,
+        )
+
+
+def _last_of_each_key(keyed: DataFrame, spec: SourceSpec) -> DataFrame:
+    import pyspark.sql.functions as F
+    from pyspark.sql import Window
+
+    order = Window.partitionBy(KEYS).orderBy(F.col(f"{DATA}.`{_sequence(spec)}`").desc(), F.col(NUMBER).desc())
+    ranked = keyed.withColumn("rank", F.row_number().over(order))
+    return ranked.where("rank = 1").drop("rank").localCheckpoint()

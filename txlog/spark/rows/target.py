@@ -1,0 +1,111 @@
+"""What the driver knows of a change of rows: which files may hold a match, and what history says.
+
+In: a spec bound to the table's definition, and the extent of its source. Out: a `Target`. The keys of a small source
+decide for each file; of a large one the driver knows the least and the greatest, which exclude fewer files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.commit.open_table import OpenTable
+from txlog.expressions.predicates import Predicate
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.actions import AddFile
+from txlog.protocol.schema import to_arrow
+from txlog.result import WriteMetrics
+from txlog.skipping.key_pruning import key_range
+from txlog.skipping.many_files import FilePruner
+from txlog.skipping.one_file import Pruner
+from txlog.spark.rows.part import PartSource
+from txlog.spark.rows.specs import RowSpec, SourceShape, SourceSpec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Extent", "Target"]
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What the driver knows of a source. ``few`` are its rows, if it is small.
+
+    ``num_given`` counts rows that were dropped for another one of their key too. ``ends`` are, for each key column, the
+    least and the greatest value; where no row has a key, empty arrays.
+    """
+
+    spec: SourceSpec
+    shape: SourceShape
+    num_rows: int
+    num_given: int
+    ends: tuple[pa.Array, ...]
+    few: PartSource | None
+
+    def key_range(self, state: TableState) -> Predicate | None:
+        """A condition that holds for every row with one of the keys; None where there is none such."""
+        return key_range([key.path for key in self.shape.table_keys], self.ends, state.schema)
+
+
+class Target:
+    """A change of the rows of one table."""
+
+    def __init__(self, open_table: OpenTable, state: TableState, spec: RowSpec, source: Extent | None) -> None:
+        self.source = source
+        self.few = None if source is None else source.few
+        rows = None if source is None else to_arrow(source.shape.schema).empty_table()
+        self._operation = spec.bind(open_table, state, rows if self.few is None else self.few.rows).operation
+        self.name = self._operation.name
+        self.replaces_rows = self._operation.replaces_rows
+        self._range: Predicate | None = None
+        self._pruner: FilePruner | None = None
+        if source is not None and self.few is None:
+            self._range = source.key_range(state)
+            if self._range is not None:
+                self._pruner = FilePruner(Pruner(self._range, state.schema, state.partition_columns))
+
+    @property
+    def is_in_spark(self) -> bool:
+        """Whether the rows of the source are in Spark alone."""
+        return self.source is not None and self.few is None
+
+    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
+        """Which of these live files may hold a row that changes. False only where none can."""
+        import numpy as np
+
+        if self.source is None or self.few is not None:
+            return self._operation.candidates(files)
+        if self.source.spec.reads_every_file:
+            return np.ones(files.num_rows, dtype=bool)
+        if any(len(ends) == 0 for ends in self.source.ends):
+            return np.zeros(files.num_rows, dtype=bool)
+        if self._pruner is None:
+            return np.ones(files.num_rows, dtype=bool)
+        return self._pruner.mask_of_table(files)
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        """Whether every row of the file certainly goes."""
+        return self._operation.matches_whole_file(add)
+
+    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
+        """What the change depends on, where it is not executed again; ``files`` may hold a match."""
+        if not self.is_in_spark:
+            self._operation.declare_reads(builder, files)
+        elif self._range is None or (self.source is not None and self.source.spec.reads_every_file):
+            builder.read_table()
+        else:
+            builder.read_where(self._range, files)
+
+    def parameters(self) -> dict[str, str]:
+        """commitInfo's ``operationParameters``."""
+        return self._operation.parameters()
+
+    def metrics(self, done: WriteMetrics) -> dict[str, str]:
+        """commitInfo's ``operationMetrics``."""
+        found = self._operation.metrics(done)
+        return found if self.source is None else {**found, "numSourceRows": str(self.source.num_given)}

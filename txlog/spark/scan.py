@@ -1,0 +1,115 @@
+"""`read`: a version of a table as a DataFrame that Spark's own Parquet reader reads, file by file of the log.
+
+In: a session, a location, a version or time, columns and a condition. Out: a DataFrame. The log says which files there
+are, what partition values they have and which rows of them are deleted. Files whose paths Spark would misread, and
+conditions that Spark has no exact words for, go through txlog's reader in Spark's Python workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+from txlog.spark.columns import is_translatable
+from txlog.spark.hadoop import of_session
+from txlog.spark.native_files import groups_of, hadoop_root, reads_natively
+from txlog.spark.native_frames import NativeFrames
+from txlog.spark.python_frames import PythonFrames
+from txlog.spark.table_version import open_version
+from txlog.util.api_hints import explains_call
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from txlog.expressions.predicates import Predicate
+
+__all__ = ["read"]
+
+_LIST_IN_DRIVER = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+_LIST_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_LIST_TASKS_MAX = "64"
+_settings_lock = threading.Lock()
+
+
+@explains_call
+def read(
+    spark: SparkSession,
+    uri: str | os.PathLike[str],
+    version: int | None = None,
+    timestamp: datetime | date | str | int | None = None,
+    where: str | Predicate | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    storage_options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """A version of a table as a DataFrame, read at the speed of Spark's own Parquet reader.
+
+    The version is fixed by this call: later actions on the DataFrame, and joins with itself, see the same rows.
+
+    Args:
+        spark: A SparkSession.
+        uri: The table's location, as for ``Table.open``. Spark reads the files through Hadoop (``fs.s3a.*`` and the
+            like), txlog reads the log.
+        version: The number of a version; None means the newest.
+        timestamp: A time, as for ``Table.snapshot``, in place of a version.
+        where: A condition in SQL, as for ``Snapshot.to_arrow``: only matching rows, and only files that may have some.
+            Times without a zone are in UTC.
+        columns: The columns wanted, in this order; None means all.
+        storage_options: The store's options for reading the log; by default those of the session's ``fs.s3a.*``.
+
+    Returns:
+        A DataFrame of the table's columns, all of them nullable.
+
+    Raises:
+        InvalidInputError: A column or the condition does not fit the table, or both version and timestamp are given.
+        NotFoundError: The table has no such version any more, or not yet.
+        TableNotFoundError: There is no table.
+        UnsupportedFeatureError: The table needs a reader feature that this release lacks.
+        CorruptLogError: The log or a deletion vector is damaged.
+        StorageError: The store failed.
+    """
+    location = os.fspath(uri)
+    if storage_options is None:
+        found = of_session(spark, location)
+        storage_options = {key.removeprefix("storage."): value for key, value in found.items()}
+    table = open_version(location, storage_options, version, timestamp)
+    plan = table.plan(columns, where)
+    tasks = list(plan.tasks())
+    python = PythonFrames(spark, table, location, storage_options)
+    root = hadoop_root(table.log.uri)
+    predicate = plan.selection.predicate
+    if root is None or not reads_natively(plan.selection) or not (predicate is None or is_translatable(predicate)):
+        return python.of(tasks, plan.selection)
+    native = NativeFrames(spark, table, plan.selection, root)
+    groups, others = groups_of(native.with_vectors_loaded(tasks))
+    others += native.left_out
+    with _few_listing_tasks(spark, root, len(tasks)):
+        frames = [native.of(group) for group in groups]
+    if others or not frames:
+        frames.append(python.of(others, plan.selection))
+    return functools.reduce(lambda left, right: left.union(right), frames)
+
+
+@contextlib.contextmanager
+def _few_listing_tasks(spark: SparkSession, root: str, files: int) -> Iterator[None]:
+    """Let Spark look at many paths without a task for each: locally in the driver, on object stores in a few tasks.
+
+    The settings are those of the whole session, so they are put back at once.
+    """
+    name, value = (_LIST_IN_DRIVER, str(1 << 30)) if root.startswith("file:") else (_LIST_TASKS, _LIST_TASKS_MAX)
+    with _settings_lock:
+        before = spark.conf.get(_LIST_IN_DRIVER)
+        if before is not None and files <= int(before):
+            yield
+            return
+        before = spark.conf.get(name)
+        spark.conf.set(name, value)
+        try:
+            yield
+        finally:
+            spark.conf.set(name, str(before))

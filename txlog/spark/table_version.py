@@ -1,0 +1,111 @@
+"""One version of a table, as Spark reads it: its state, its live files, and its columns as Spark's types.
+
+In: a location, storage options, and a version or a time. Out: a `TableVersion`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from txlog.errors import InvalidInputError, TxlogError
+from txlog.expressions.predicates import Predicate, bind_predicate
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.times import milliseconds
+from txlog.protocol.features import check_can_read
+from txlog.read.scan_plan import ScanPlan, select
+from txlog.store.open import open_store
+from txlog.util import ambient
+from txlog.util.arguments import whole_number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql.types import StructType
+
+__all__ = ["TableVersion", "nullable_type", "open_version"]
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A pinned version of a table."""
+
+    log: DeltaLog
+    state: TableState
+
+    def plan(self, columns: Sequence[str] | None = None, where: Any = None) -> ScanPlan:
+        """What to read: the columns, and the files that may have matching rows.
+
+        Raises:
+            InvalidInputError: A column or the condition does not fit the table.
+        """
+        uri = self.log.uri
+        predicate: Predicate | None = None
+        if where is not None:
+            with TxlogError.located(uri, self.state.version):
+                predicate = bind_predicate(where, self.state.schema, now=ambient.now())
+        selection = select(uri, self.state, columns, predicate)
+        files = self.log.files(self.state) if predicate is None else self.log.matching_files(self.state, predicate)
+        return ScanPlan(selection, files)
+
+    def spark_schema(self) -> StructType:
+        """All columns of the table in Spark's types, all nullable, as Spark's file sources have them."""
+        from pyspark.sql.types import StructType
+
+        found = nullable_type(StructType.fromJson(json.loads(self.state.metadata.schema_string)))
+        assert isinstance(found, StructType)
+        return found
+
+
+def open_version(
+    path: str, storage_options: Mapping[str, str] | None = None, version: Any = None, timestamp: Any = None
+) -> TableVersion:
+    """The version of a table that is asked for, or its newest.
+
+    Args:
+        path: The table's location.
+        storage_options: Options of the store.
+        version: The number of a version.
+        timestamp: A time as for ``Table.snapshot``: its newest version at or before it.
+
+    Raises:
+        InvalidInputError: Both are given, or one is no version or time.
+        NotFoundError: The table has no such version any more, or not yet.
+        TableNotFoundError: There is no table.
+        UnsupportedFeatureError: The table needs a reader feature that this release lacks.
+    """
+    log = DeltaLog(open_store(path, storage_options))
+    if version is not None and timestamp is not None:
+        raise InvalidInputError("give a version or a timestamp, not both", table=log.uri)
+    if timestamp is not None:
+        version = log.version_at(milliseconds(timestamp))
+    state = log.newest_state() if version is None else log.state_at(whole_number("version", version, table=log.uri))
+    with TxlogError.located(log.uri, state.version):
+        check_can_read(state.protocol, state.metadata)
+    return TableVersion(log, state)
+
+
+def nullable_type(data_type: Any, name_key: str | None = None) -> Any:
+    """A Spark type without field metadata, every part of it nullable.
+
+    ``name_key`` is the key of the metadata that holds the names to use, such as the physical names of columns.
+    """
+    from pyspark.sql.types import ArrayType, MapType, StructField, StructType
+
+    if isinstance(data_type, StructType):
+        return StructType(
+            [
+                StructField(
+                    each.name if name_key is None else (each.metadata or {}).get(name_key, each.name),
+                    nullable_type(each.dataType, name_key),
+                )
+                for each in data_type
+            ]
+        )
+    if isinstance(data_type, ArrayType):
+        return ArrayType(nullable_type(data_type.elementType, name_key))
+    if isinstance(data_type, MapType):
+        return MapType(nullable_type(data_type.keyType, name_key), nullable_type(data_type.valueType, name_key))
+    return data_type
