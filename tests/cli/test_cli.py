@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -18,8 +19,8 @@ from typer.testing import CliRunner, Result
 
 from txlog.cli.app import app
 
-TENDING = ["checkpoint", "compact-log", "clean-up-log", "sinks", "staging"]
-COMMANDS = ["create", "append", "overwrite", "show", "history", "files", "verify", "probe-store", *TENDING]
+TENDING = ["checkpoint", "compact-log", "clean-up-log", "restore", "tag", "tags", "untag", "vacuum", "sinks", "staging"]
+COMMANDS = ["create", "append", "overwrite", "show", "history", "files", "changes", "verify", "probe-store", *TENDING]
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_create_refuses_an_existing_table_without_exist_ok(table: Path) -> None:
     other = txlog("create", table, "--columns", "id string not null, day date", "--exist-ok")
     assert other.exit_code == 1
     assert "id  table bigint NOT NULL, asked for as string NOT NULL" in other.stderr
-    assert "it is partitioned by day, not by nothing" in other.stderr
+    assert "it is partitioned by day, and you asked for one that is not partitioned" in other.stderr
     assert deltalake.DeltaTable(table).version() == 0
 
 
@@ -142,7 +143,7 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "told"),
+    ("name", "content", "reported"),
     [
         (
             "a.csv",
@@ -201,7 +202,7 @@ def test_append_takes_many_files_of_all_formats_as_one_version(table: Path, csv_
     ],
 )
 def test_the_error_for_an_unreadable_text_file_names_the_column_and_what_to_do(
-    tmp_path: Path, name: str, content: bytes, told: str
+    tmp_path: Path, name: str, content: bytes, reported: str
 ) -> None:
     columns = "id bigint, name string, day date, at timestamp, wall timestamp_ntz, price decimal(9,2), paid boolean"
     assert txlog("create", tmp_path / "t", "--columns", columns).exit_code == 0
@@ -211,7 +212,7 @@ def test_the_error_for_an_unreadable_text_file_names_the_column_and_what_to_do(
     assert refused.stderr.startswith("InvalidInputError: ")
     assert name in refused.stderr
     assert len(refused.stderr) < 500
-    assert told in refused.stderr
+    assert reported in refused.stderr
     assert deltalake.DeltaTable(tmp_path / "t").version() == 0
 
 
@@ -293,6 +294,14 @@ def test_a_new_column_is_refused_by_name_and_added_on_request(table: Path, tmp_p
     assert rows_of(table)[0]["extra"] == 9
 
 
+def test_a_pipe_is_refused_with_what_to_do(table: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "rows.csv")
+    refused = txlog("append", table, tmp_path / "rows.csv")
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(f"InvalidInputError: {tmp_path / 'rows.csv'} is a pipe or a device")
+    assert f"Write it to a file first: cat {tmp_path / 'rows.csv'} > copy.csv" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -369,8 +378,8 @@ def test_an_option_names_the_strings_that_mean_null_in_csv(table: Path, tmp_path
 def test_show_prints_a_version_as_text_and_as_json(table: Path, csv_file: Path) -> None:
     txlog("append", table, csv_file)
     text = txlog("show", table).stdout
-    for said in ("3 rows, 2 files", "partitioned by  day", "reader 1, writer 2", "not null", " UTC"):
-        assert said in text
+    for shown in ("3 rows, 2 files", "partitioned by  day", "reader 1, writer 2", "not null", " UTC"):
+        assert shown in text
     facts = json.loads(txlog("show", table, "--json").stdout)
     assert (facts["version"], facts["rows"], facts["files"], facts["partition_columns"]) == (1, 3, 2, ["day"])
     assert facts["size_bytes"] == sum(path.stat().st_size for path in table.rglob("*.parquet"))

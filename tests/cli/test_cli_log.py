@@ -61,11 +61,11 @@ def test_verify_says_what_to_do_about_each_kind_of_damage(table: txlog.Table) ->
     _run("checkpoint", table.uri)
     next(log.glob("*.checkpoint.parquet")).write_bytes(b"PAR1")
     next(Path(table.uri, "day=a").glob("*.parquet")).unlink()
-    told = CliRunner().invoke(app, ["verify", table.uri]).stdout
+    reported = CliRunner().invoke(app, ["verify", table.uri]).stdout
     assert (
-        "A missing or truncated data file" in told,
-        "A damaged checkpoint" in told,
-        "A damaged or missing commit" in told,
+        "A missing or truncated data file" in reported,
+        "A damaged checkpoint" in reported,
+        "A damaged or missing commit" in reported,
     ) == (
         True,
         True,
@@ -76,9 +76,9 @@ def test_verify_says_what_to_do_about_each_kind_of_damage(table: txlog.Table) ->
 
 
 def test_compact_log_prints_the_versions_that_the_new_file_combines(table: txlog.Table) -> None:
-    told = _told("compact-log", table.uri)["compaction"]
-    name = Path(table.uri, "_delta_log", told["name"])
-    assert (told["first_version"], told["last_version"], told["size_bytes"]) == (0, 4, name.stat().st_size)
+    reported = _told("compact-log", table.uri)["compaction"]
+    name = Path(table.uri, "_delta_log", reported["name"])
+    assert (reported["first_version"], reported["last_version"], reported["size_bytes"]) == (0, 4, name.stat().st_size)
     assert _run("compact-log", table.uri).stdout.startswith("versions 0 to 4 as one file of 6 actions: ")
 
 
@@ -116,23 +116,23 @@ def test_clean_up_log_deletes_the_files_that_its_dry_run_listed(table: txlog.Tab
 def test_a_summary_counts_files_as_deltalake_lists_them(table: txlog.Table) -> None:
     table.overwrite(rows(1, 2))
     table.append(rows(3))
-    told = _told("show", table.uri, "--files-summary")
+    reported = _told("show", table.uri, "--files-summary")
     files = deltalake.DeltaTable(table.uri).get_add_actions().to_struct_array().to_pylist()
     sizes = [file["size_bytes"] for file in files]
-    assert (told["files"], told["size_bytes"]) == (len(sizes), sum(sizes)) == (2, sum(sizes))
-    assert [(found["files"], found["size_bytes"]) for found in told["sizes"]] == [(2, sum(sizes))] + [(0, 0)] * 6
-    assert told["partitions"] == [{"values": {"day": "a"}, "files": 2, "size_bytes": sum(sizes), "small_files": 2}]
-    assert (told["small_files"], told["mergeable_files"]) == (2, 2)
-    assert (told["removed_files"], told["expired_files"]) == (4, 0)
+    assert (reported["files"], reported["size_bytes"]) == (len(sizes), sum(sizes)) == (2, sum(sizes))
+    assert [(found["files"], found["size_bytes"]) for found in reported["sizes"]] == [(2, sum(sizes))] + [(0, 0)] * 6
+    assert reported["partitions"] == [{"values": {"day": "a"}, "files": 2, "size_bytes": sum(sizes), "small_files": 2}]
+    assert (reported["small_files"], reported["mergeable_files"]) == (2, 2)
+    assert (reported["removed_files"], reported["expired_files"]) == (4, 0)
 
 
 def test_a_summary_of_an_older_version_and_of_an_empty_one(table: txlog.Table) -> None:
-    told = _told("show", table.uri, "--files-summary", "--version", 4)
-    assert [(found["values"], found["files"]) for found in told["partitions"]] == [
+    reported = _told("show", table.uri, "--files-summary", "--version", 4)
+    assert [(found["values"], found["files"]) for found in reported["partitions"]] == [
         ({"day": "a"}, 3),
         ({"day": None}, 1),
     ]
-    assert (told["small_files"], told["mergeable_files"]) == (4, 3)
+    assert (reported["small_files"], reported["mergeable_files"]) == (4, 3)
     text = _run("show", table.uri, "--files-summary", "--version", 4).stdout
     assert "day=null" in text
     assert "2 partitions" in text
@@ -148,10 +148,10 @@ def test_each_size_is_in_the_bin_whose_range_it_falls_in(tmp_path: Path) -> None
     lines = [{"add": {**add, "path": f"f{size}", "size": size}} for size in sizes]
     log = Path(table.uri, "_delta_log", f"{1:020d}.json")
     log.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    told = _told("show", table.uri, "--files-summary")
-    assert [found["files"] for found in told["sizes"]] == [2, 1, 1, 1, 0, 0, 2]
-    assert (told["smallest_bytes"], told["median_bytes"], told["largest_bytes"]) == (0, 31_999_999, 10**12)
-    assert told["partitions"] == [{"values": {}, "files": 7, "size_bytes": sum(sizes), "small_files": 4}]
+    reported = _told("show", table.uri, "--files-summary")
+    assert [found["files"] for found in reported["sizes"]] == [2, 1, 1, 1, 0, 0, 2]
+    assert (reported["smallest_bytes"], reported["median_bytes"], reported["largest_bytes"]) == (0, 31_999_999, 10**12)
+    assert reported["partitions"] == [{"values": {}, "files": 7, "size_bytes": sum(sizes), "small_files": 4}]
     text = _run("show", table.uri, "--files-summary").stdout
     assert "1 GB or more" in text
     assert "partition " not in text
@@ -172,7 +172,7 @@ def test_history_shows_operations_in_readable_form(table: txlog.Table) -> None:
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "reported"),
     [
         (  # as Spark writes them
             {
@@ -221,6 +221,6 @@ def test_history_shows_operations_in_readable_form(table: txlog.Table) -> None:
          ("X [1] None, 1", "", "", "")),
     ],
 )  # fmt: skip
-def test_history_describes_the_commits_of_every_engine(entry: dict[str, Any], told: tuple[str, ...]) -> None:
+def test_history_describes_the_commits_of_every_engine(entry: dict[str, Any], reported: tuple[str, ...]) -> None:
     found = (described(entry), rows_changed(entry), files_changed(entry), bytes_written(entry))
-    assert found[: len(told)] == told
+    assert found[: len(reported)] == reported

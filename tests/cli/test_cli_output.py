@@ -187,6 +187,11 @@ KEYS = {
     "checkpoint": "table version",
     "compact-log": "compaction table",
     "clean-up-log": "dry_run files first_version names size_bytes table",
+    "vacuum": "dry_run files mode paths retention_hours size_bytes table version",
+    "tag a": "created_ms name table version",
+    "tags": "table tags",
+    "restore --version 0": "bytes_removed bytes_restored dry_run files files_removed files_restored missing"
+    " restored_version size_bytes table version",
     "sinks": "app_id checkpoint_id rows timestamp_ms version",
 }
 
@@ -229,7 +234,10 @@ def test_a_usage_error_with_json_is_printed_as_json(arguments: list[str]) -> Non
         ("ls", "use txlog files"),
         ("write", "use txlog append"),
         ("describe", "use txlog show"),
-        ("vacuum", "deltalake does it"),
+        ("gc", "use txlog vacuum"),
+        ("rollback", "use txlog restore"),
+        ("compact", "use txlog optimize"),
+        ("z-order", "use txlog optimize --cluster-by COLUMNS"),
         ("shwo", "Did you mean 'show'?"),
         ("nonsense", "No such command 'nonsense'"),
     ],
@@ -258,8 +266,8 @@ def test_an_append_to_a_missing_table_names_the_command_that_creates_one(tmp_pat
 
 def test_the_error_for_a_duplicate_column_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "twice.csv").write_text("id,id\n1,2\n")
-    said = _txlog("create", str(tmp_path / "t"), "--like", str(tmp_path / "twice.csv")).stderr
-    assert f"{tmp_path / 'twice.csv'} has 2 columns named 'id'" in said
+    reported = _txlog("create", str(tmp_path / "t"), "--like", str(tmp_path / "twice.csv")).stderr
+    assert f"{tmp_path / 'twice.csv'} has 2 columns named 'id'" in reported
 
 
 def test_ctrl_c_while_the_command_loads_prints_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,8 +46,8 @@ def test_overwrite_with_where_replaces_the_matching_rows(table: Path, rows: Path
 
 def test_overwrite_without_where_replaces_every_row(table: Path, rows: Path) -> None:
     done = run("overwrite", table, rows, "--json")
-    told = json.loads(done.stdout)
-    assert (told["version"], told["rows"], told["rows_deleted"], told["files_removed"]) == (1, 1, 3, 2)
+    reported = json.loads(done.stdout)
+    assert (reported["version"], reported["rows"], reported["rows_deleted"], reported["files_removed"]) == (1, 1, 3, 2)
     assert found(table) == [(9, "mon")]
 
 
@@ -59,8 +59,8 @@ def test_a_dry_run_says_how_many_rows_and_files_and_writes_nothing(
 ) -> None:
     condition = [] if where is None else ["--where", where]
     before = sorted(table.rglob("*"))
-    told = json.loads(run("overwrite", table, rows, *condition, "--dry-run", "--json").stdout)
-    assert told == {
+    reported = json.loads(run("overwrite", table, rows, *condition, "--dry-run", "--json").stdout)
+    assert reported == {
         "table": str(table),
         "dry_run": True,
         "version": 0,
@@ -80,8 +80,13 @@ def test_a_dry_run_says_how_many_rows_and_files_and_writes_nothing(
 def test_a_dry_run_counts_files_that_would_only_be_marked(table: Path, rows: Path) -> None:
     txlog.Table.open(table).set_properties({"delta.enableDeletionVectors": "true"})
     rows.write_text("id,day\n2,mon\n")
-    told = json.loads(run("overwrite", table, rows, "--where", "id = 2", "--dry-run", "--json").stdout)
-    assert (told["files_marked"], told["files_removed"], told["rows_copied"], told["rows_deleted"]) == (1, 0, 0, 1)
+    reported = json.loads(run("overwrite", table, rows, "--where", "id = 2", "--dry-run", "--json").stdout)
+    assert (reported["files_marked"], reported["files_removed"], reported["rows_copied"], reported["rows_deleted"]) == (
+        1,
+        0,
+        0,
+        1,
+    )
     done = run("overwrite", table, rows, "--where", "id = 2")
     assert "1 row in place of 1 row in 1 file" in done.stdout
     assert found(table) == [(1, "mon"), (2, "mon"), (3, "tue")]

@@ -71,17 +71,17 @@ def test_a_dry_run_says_what_is_then_done_and_writes_nothing(
 ) -> None:
     name, *rest = [str(rows) if each == "rows" else each for each in command]
     files = {path.name for path in table.rglob("*")}
-    told = json.loads(run(name, table, *rest, "--dry-run", "--json").stdout)
-    assert (told["rows_inserted"], told["rows_updated"], told["rows_deleted"]) == counts
-    assert (told["dry_run"], told["version"]) == (True, 0)
+    reported = json.loads(run(name, table, *rest, "--dry-run", "--json").stdout)
+    assert (reported["rows_inserted"], reported["rows_updated"], reported["rows_deleted"]) == counts
+    assert (reported["dry_run"], reported["version"]) == (True, 0)
     assert "dry run" in run(name, table, *rest, "--dry-run").stdout
     assert ({path.name for path in table.rglob("*")}, version(table)) == (files, 0)
     done = json.loads(run(name, table, *rest, "--json").stdout)
     assert (done["rows_inserted"], done["rows_updated"], done["rows_deleted"]) == counts
     assert (done["rows_copied"], done["vectors"], done["files_removed"]) == (
-        told["rows_copied"],
-        told["files_marked"],
-        told["files_removed"],
+        reported["rows_copied"],
+        reported["files_marked"],
+        reported["files_removed"],
     )
 
 

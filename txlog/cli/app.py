@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 
 import txlog
-from txlog.cli import log_commands, row_commands, show, sink_commands, write_commands
+from txlog.cli import (
+    change_commands,
+    log_commands,
+    restore_commands,
+    rewrite_commands,
+    row_commands,
+    show,
+    sink_commands,
+    tag_commands,
+    vacuum_commands,
+    write_commands,
+)
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import open_data_files
 from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs, read_schema
@@ -228,9 +239,17 @@ def probe_store(
             raise typer.Exit(FAILED)
 
 
+app.command("changes")(change_commands.changes)
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)
+app.command("optimize")(rewrite_commands.optimize)
+app.command("purge")(rewrite_commands.purge)
+app.command("restore")(restore_commands.restore)
+app.command("tag")(tag_commands.tag)
+app.command("tags")(tag_commands.tags)
+app.command("untag")(tag_commands.untag)
+app.command("vacuum")(vacuum_commands.vacuum)
 app.command("sinks")(sink_commands.sinks)
 app.command("staging")(sink_commands.staging)
 

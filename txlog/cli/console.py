@@ -43,6 +43,10 @@ UNFOLDED_WIDTH = 10_000
 _OPTION_FOR = {
     'schema_mode="merge"': "--merge-schema",
     "Table.open opens it": "--exist-ok accepts it",
+    "force=True": "--force",
+    "retention_hours=": "--retention-hours ",
+    "allow_missing_files=True": "--allow-missing-files",
+    "allow_expired_files=True": "--allow-expired-files",
     "or create the table": "or create the table, by txlog create or txlog append --create",
 }
 

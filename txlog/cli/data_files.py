@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -85,13 +86,13 @@ class DataFiles:
 
     def _batches(self, advance: Advance) -> Iterator[pa.RecordBatch]:
         for file in self.files:
-            told = 0
+            reported = 0
             with file.opened() as (_, batches):
                 for batch, done_bytes in batches:
                     yield _lined_up(batch, self.schema)
-                    advance(done_bytes - told)
-                    told = done_bytes
-            advance(file.size_bytes - told)
+                    advance(done_bytes - reported)
+                    reported = done_bytes
+            advance(file.size_bytes - reported)
 
 
 def open_data_files(
@@ -258,7 +259,14 @@ def _data_file(path: Path, file_format: str | None, text_format: TextFormat) -> 
             f"{path.name!r} has no known suffix ({', '.join(_FORMAT_OF_SUFFIX)}, and for text also .gz, .bz2 or .zst):"
             " rename it, or use txlog append with --format parquet, csv or json"
         )
-    return _DataFile(path, known, compression, path.stat().st_size, text_format)
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise InvalidInputError(
+            f"{path} is a pipe or a device, which can be read only once, and txlog reads each file twice: first for its"
+            f" columns, then for its rows. Write it to a file first: cat {shlex.quote(str(path))} > copy.{known}",
+            path=str(path),
+        )
+    return _DataFile(path, known, compression, status.st_size, text_format)
 
 
 def _lined_up(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -71,12 +71,12 @@ def _decoded(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def _mode(parameters: Mapping[str, Any]) -> str:
     mode, partitioned_by = parameters.get("mode"), parameters.get("partitionBy")
-    told = {"errorifexists": "create"}.get(str(mode).lower(), str(mode).lower()) if mode else ""
-    if parameters.get("isDynamicPartitionOverwrite") is True and told == "overwrite":
+    text = {"errorifexists": "create"}.get(str(mode).lower(), str(mode).lower()) if mode else ""
+    if parameters.get("isDynamicPartitionOverwrite") is True and text == "overwrite":
         return "overwrite of partitions"
-    if isinstance(partitioned_by, list) and partitioned_by and told != "append" and not parameters.get("predicate"):
-        told = f"{told} partitioned by {', '.join(map(str, partitioned_by))}".strip()
-    return told
+    if isinstance(partitioned_by, list) and partitioned_by and text != "append" and not parameters.get("predicate"):
+        text = f"{text} partitioned by {', '.join(map(str, partitioned_by))}".strip()
+    return text
 
 
 def _condition(parameters: Mapping[str, Any]) -> str:

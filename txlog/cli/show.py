@@ -106,13 +106,13 @@ def row_preview_facts(uri: str, preview: RowPreview) -> Facts:
 def row_preview_shown(uri: str, preview: RowPreview) -> str:
     files = counted(preview.files_removed + preview.files_marked, "file")
     copied = f", {counted(preview.rows_copied, 'row')} copied" if preview.rows_copied else ""
-    told = _row_counts(asdict(preview), " would be")
-    return f"{told}, in {files}{copied}: dry run, {uri} stays at version {preview.version}"
+    counts = _row_counts(asdict(preview), " would be")
+    return f"{counts}, in {files}{copied}: dry run, {uri} stays at version {preview.version}"
 
 
 def _row_counts(counts: dict[str, Any], would: str) -> str:
-    told = [f"{counted(counts[f'rows_{what}'], 'row')}{would} {what}" for what in ("inserted", "updated", "deleted")]
-    return ", ".join(text for text in told if not text.startswith("0 ")) or f"0 rows{would} changed"
+    parts = [f"{counted(counts[f'rows_{what}'], 'row')}{would} {what}" for what in ("inserted", "updated", "deleted")]
+    return ", ".join(text for text in parts if not text.startswith("0 ")) or f"0 rows{would} changed"
 
 
 # --- a version ----------------------------------------------------------------------------------------------
@@ -206,14 +206,14 @@ class _Fitting:
 
 
 def _commits(names: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    # What no commit tells would only take room from the rest.
-    told = [at for at in range(len(names)) if at < _ALWAYS_SHOWN or any(row[at] for row in rows)]
+    # A column without a value would only take space from the others.
+    shown = [at for at in range(len(names)) if at < _ALWAYS_SHOWN or any(row[at] for row in rows)]
     numbers, unbroken = ("version", "rows", "files", "size"), ("version", "time (UTC)", "rows", "files", "size")
-    table = _table(*(names[at] for at in told), numbers=numbers, unbroken=unbroken)
-    for at, column in zip(told, table.columns, strict=True):
+    table = _table(*(names[at] for at in shown), numbers=numbers, unbroken=unbroken)
+    for at, column in zip(shown, table.columns, strict=True):
         column.min_width = min(_READABLE_WIDTH, max((len(row[at]) for row in rows), default=0))
     for row in rows:
-        table.add_row(*(Text(row[at]) for at in told))
+        table.add_row(*(Text(row[at]) for at in shown))
     return table
 
 

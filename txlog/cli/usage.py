@@ -10,8 +10,6 @@ import orjson
 import typer
 import typer.core
 
-from txlog.util.api_hints import NOT_BUILT
-
 __all__ = ["CommandGroup"]
 
 WRONG_CALL = 2
@@ -27,8 +25,10 @@ _INSTEAD = {
     "add": "append",
     "check": "verify",
     "cleanup": "clean-up-log",
+    "compact": "optimize",
     "describe": "show",
     "fsck": "verify",
+    "gc": "vacuum",
     "info": "show",
     "init": "create",
     "insert": "append",
@@ -36,10 +36,15 @@ _INSTEAD = {
     "log": "history",
     "ls": "files",
     "list": "files",
+    "merge": "upsert",
     "probe": "probe-store",
+    "reorg": "purge",
+    "rollback": "restore",
     "schema": "show",
     "stats": "show --files-summary",
     "write": "append",
+    "z-order": "optimize --cluster-by COLUMNS",
+    "zorder": "optimize --cluster-by COLUMNS",
 }
 """Names that users try -> the command of txlog that does it."""
 
@@ -80,7 +85,7 @@ def _hint(name: str, commands: frozenset[str]) -> str | None:
         return _READ
     if name in _INSTEAD and _INSTEAD[name].split()[0] in commands:
         return f"use txlog {_INSTEAD[name]}"
-    return f"it is not in this release. Instead: {NOT_BUILT[name]}" if name in NOT_BUILT else None
+    return None
 
 
 def _reported(error: Exception, wants_json: bool) -> Exception:

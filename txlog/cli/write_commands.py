@@ -123,7 +123,7 @@ def overwrite(
             reader = data.reader(advance)
             if dry_run:
                 from txlog.commands.overwrite_preview import preview_overwrite
-                from txlog.commands.write_planning import WriteOptions
+                from txlog.commands.write_options import WriteOptions
 
                 preview = preview_overwrite(table._open_table, reader, WriteOptions(mode="overwrite", **arguments))
             else:

@@ -1,0 +1,64 @@
+"""The commands `txlog optimize` and `txlog purge`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import txlog
+from txlog.cli.app import app
+
+
+@pytest.fixture
+def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
+    properties = {"delta.enableDeletionVectors": "true"}
+    table = make_table(schema="id bigint, day string", partition_by=["day"], properties=properties)
+    for first in (0, 10, 20):
+        table.append(pa.table({"id": range(first, first + 10), "day": ["a"] * 5 + ["b"] * 5}))
+    return table
+
+
+def run(*arguments: Any) -> str:
+    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def test_optimize_says_what_it_rewrote_and_then_that_nothing_is_left(table: txlog.Table) -> None:
+    assert "would rewrite 6 files as 2" in run("optimize", table.uri, "--dry-run")
+    assert table.version == 3
+    assert "rewrote 3 files as 1" in run("optimize", table.uri, "--where", "day = 'a'", "--user-metadata", "x")
+    facts = json.loads(run("optimize", table.uri, "--json"))
+    assert (facts["versions"], facts["files_removed"], len(facts["paths_removed"])) == ([5], 3, 3)
+    assert run("optimize", table.uri).startswith("nothing to rewrite: no small files that can be put together")
+
+
+def test_refusals_of_vacuum_and_restore_name_options_of_the_command_line(table: txlog.Table) -> None:
+    refused = CliRunner().invoke(app, ["vacuum", table.uri, "--retention-hours", "0"])
+    assert refused.exit_code == 1
+    assert "--retention-hours 0 is shorter" in refused.stderr
+    assert "pass --force; else" in refused.stderr
+    table.overwrite(table.to_arrow())
+    table.vacuum(0, force=True)
+    refused = CliRunner().invoke(app, ["restore", table.uri, "--version", "1"])
+    assert "pass --allow-missing-files to leave" in refused.stderr
+
+
+def test_purge_takes_deleted_rows_out_of_the_files(table: txlog.Table) -> None:
+    table.delete("id in (1, 12)")
+    assert "would rewrite 2 files as 2" in run("purge", table.uri, "--dry-run")
+    reported = run("purge", table.uri)
+    assert reported.startswith("rewrote 2 files as 2, ")
+    assert "2 deletion vectors purged; version 5" in reported
+    assert run("purge", table.uri) == "nothing to rewrite: no live file holds deleted rows or dropped columns\n"
+
+
+def test_a_condition_on_other_columns_is_refused(table: txlog.Table) -> None:
+    done = CliRunner().invoke(app, ["optimize", table.uri, "--where", "id > 3", "--json"])
+    assert done.exit_code == 1
+    assert "partition values alone do not decide" in json.loads(done.stdout)["error"]["message"]

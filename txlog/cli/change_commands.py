@@ -1,0 +1,89 @@
+"""The command of `txlog` that reads a table's change data feed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import date, datetime
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+import txlog
+from txlog.cli.console import Output
+from txlog.cli.options import Json, Storage, Uri, names, pairs
+
+__all__ = ["changes"]
+
+_SHOWN_ROWS = 100
+
+
+def changes(
+    uri: Uri,
+    from_version: Annotated[int, typer.Option("--from", min=0, metavar="VERSION", help="the first version")],
+    to_version: Annotated[
+        int | None, typer.Option("--to", min=0, metavar="VERSION", help="the last version, not the newest")
+    ] = None,
+    columns: Annotated[
+        list[str] | None, typer.Option("--columns", metavar="NAMES", help="only these columns: 'id,day'")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="SQL", help="only these rows, such as \"_change_type = 'delete'\"")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, metavar="NUMBER", help="only the first rows")
+    ] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """List the rows that versions inserted, updated and deleted.
+
+    The table needs its change data feed on (delta.enableChangeDataFeed). With --json all rows are one document; for a
+    person the first 100 are shown, or --limit.
+    """
+    options = pairs(storage_options, "--storage-option")
+    most = limit or (None if as_json else _SHOWN_ROWS)
+    out = Output(as_json)
+    with out.reporting():
+        with out.waiting("reading changes"):
+            reader = txlog.Table.open(uri, storage_options=options).changes(
+                from_version, to_version, names(columns) if columns else None, where
+            )
+            rows, is_cut = _first_rows(reader, most)
+        if as_json:
+            out.result([{name: _plain(value) for name, value in row.items()} for row in rows])
+            return
+        shown = Table(box=None, pad_edge=False, header_style="bold")
+        for name in reader.schema.names:
+            shown.add_column(Text(name))
+        for row in rows:
+            shown.add_row(*(Text("" if value is None else str(_plain(value))) for value in row.values()))
+        note = [f"and more: --limit shows more than {len(rows)} rows"] if is_cut else [] if rows else ["no changes"]
+        out.result(None, *([shown] if rows else []), *note, is_folded=False)
+
+
+def _first_rows(reader: Any, most: int | None) -> tuple[list[dict[str, Any]], bool]:
+    """The first rows, and whether there are others."""
+    rows: list[dict[str, Any]] = []
+    for batch in reader:
+        room = None if most is None else most - len(rows)
+        if room is not None and batch.num_rows > room:
+            return rows + batch.slice(0, room).to_pylist(), True
+        rows += batch.to_pylist()
+    return rows, False
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it: times in ISO 8601, bytes in hexadecimal digits, decimals as text."""
+    if isinstance(value, dict):
+        return {str(_plain(name)): _plain(member) for name, member in value.items()}
+    if isinstance(value, datetime | date):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, str | int | float | None):
+        return value
+    if isinstance(value, Iterable):
+        return [_plain(member) for member in value]
+    return str(value)

@@ -1,0 +1,73 @@
+"""The command of `txlog` that takes a table back to an older version."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.console import RenderableType
+from rich.text import Text
+
+import txlog
+from txlog.cli.console import Output
+from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.result import RestoreResult, counted, human_size
+
+__all__ = ["restore"]
+
+_PATHS_SHOWN = 20
+
+
+def restore(
+    uri: Uri,
+    version: Annotated[int | None, typer.Option(min=0, metavar="NUMBER", help="the version to go back to")] = None,
+    timestamp: Annotated[
+        str | None, typer.Option(metavar="TIME", help="the newest version at this time (ISO 8601, UTC)")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would change and what is missing")] = False,
+    allow_missing_files: Annotated[
+        bool, typer.Option("--allow-missing-files", help="leave out rows whose files are gone")
+    ] = False,
+    allow_expired_files: Annotated[
+        bool, typer.Option("--allow-expired-files", help="take files that a vacuum may delete; only where none runs")
+    ] = False,
+    user_metadata: Annotated[str | None, typer.Option(metavar="TEXT", help="a note for the table's history")] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Make the table what it was at an older version.
+
+    The versions in between stay in the history.
+    """
+    if (version is None) == (timestamp is None):
+        raise typer.BadParameter("give --version or --timestamp")
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        with out.steps() as tell:
+            done = table.restore(
+                version,
+                timestamp,
+                allow_missing_files=allow_missing_files,
+                allow_expired_files=allow_expired_files,
+                dry_run=dry_run,
+                user_metadata=user_metadata,
+                on_progress=lambda looked_up, total: tell("looking up files", looked_up, total),
+            )
+        out.result({"table": table.uri, **done.to_dict()}, *_shown(done))
+
+
+def _shown(done: RestoreResult) -> list[RenderableType]:
+    shown: list[RenderableType] = [Text(f"missing: {path}") for path in done.missing[:_PATHS_SHOWN]]
+    if len(done.missing) > _PATHS_SHOWN:
+        shown.append(Text(f"... and {len(done.missing) - _PATHS_SHOWN:,} more"))
+    verb = "would restore" if done.dry_run else "restored"
+    now = "" if done.dry_run else f", as version {done.version}"
+    return [
+        *shown,
+        Text(
+            f"{verb} version {done.restored_version}{now}: {counted(done.files_restored, 'file')} back"
+            f" ({human_size(done.bytes_restored)}), {counted(done.files_removed, 'file')} removed"
+        ),
+    ]

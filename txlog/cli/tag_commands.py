@@ -1,0 +1,62 @@
+"""The commands of `txlog` that name versions, list the names and remove them."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+import txlog
+from txlog.cli.console import Output
+from txlog.cli.options import Json, Storage, Uri, pairs
+
+__all__ = ["tag", "tags", "untag"]
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="the name of a version", show_default=False)]
+
+
+def tag(
+    uri: Uri,
+    name: Name,
+    version: Annotated[
+        int | None, typer.Option("--version", min=0, metavar="NUMBER", help="this version instead of the newest")
+    ] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Name a version, so that clean-up and vacuum of txlog keep it."""
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        with out.waiting("keeping the version"):
+            named = table.tag(name, version)
+        out.result({"table": table.uri, **named.to_dict()}, Text(f"version {named.version} is {named.name}"))
+
+
+def tags(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
+    """List the named versions."""
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        found = table.tags()
+        lines = [f"{each.version:>8}  {each.name}  (named {_moment(each.created_ms)})" for each in found]
+        facts = {"table": table.uri, "tags": [each.to_dict() for each in found]}
+        out.result(facts, Text("\n".join(lines) or "no version has a name"))
+
+
+def untag(uri: Uri, name: Name, storage_options: Storage = None, as_json: Json = False) -> None:
+    """Remove the name of a version. The next vacuum may take its files."""
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        table.untag(name)
+        out.result({"table": table.uri, "name": name}, Text(f"{name} is removed"))
+
+
+def _moment(moment_ms: int) -> str:
+    return datetime.fromtimestamp(moment_ms / 1000, timezone.utc).isoformat(sep=" ", timespec="seconds")
