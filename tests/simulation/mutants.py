@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from mutants_of_rows import ROW_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
 
 from txlog import transaction
@@ -78,7 +79,7 @@ def calls_an_unknown_outcome_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 
 def lets_a_later_failure_settle_an_earlier_doubt(patch: pytest.MonkeyPatch) -> None:
-    """A definite error of the second put is told as if the first could not have landed."""
+    """A definite error of the second put is reported as if the first could not have landed."""
 
     def put(self: Any, body: bytes) -> PutOutcome:
         self.sent = self.target
@@ -211,7 +212,7 @@ def drops_every_older_checkpoint_as_a_replay(patch: pytest.MonkeyPatch) -> None:
 
 
 def recovers_what_was_never_sealed(patch: pytest.MonkeyPatch) -> None:
-    """What a task staged is taken for a checkpoint, though nobody said that it is all of it."""
+    """Staged tasks are committed as a checkpoint although it is not sealed."""
     real = Sink.recover
 
     def recover(self: Any) -> Any:
@@ -365,8 +366,10 @@ def seals_what_was_removed_meanwhile(patch: pytest.MonkeyPatch) -> None:
 def numbers_rows_from_where_it_was_planned(patch: pytest.MonkeyPatch) -> None:
     """After a lost race the row ids are those of the first attempt: the winner has given them too."""
     real = attempt._numbered
-    said: dict[str, Any] = {}
-    patch.setattr(attempt, "_numbered", lambda proposal, state: said.setdefault(proposal.txn_id, real(proposal, state)))
+    numbered: dict[str, Any] = {}
+    patch.setattr(
+        attempt, "_numbered", lambda proposal, state: numbered.setdefault(proposal.txn_id, real(proposal, state))
+    )
 
 
 def takes_its_own_clock_for_the_tables(patch: pytest.MonkeyPatch) -> None:
@@ -389,46 +392,50 @@ def cleans_up_before_the_checkpoint_is_durable(patch: pytest.MonkeyPatch) -> Non
     patch.setattr(log_clean_up._CleanUp, "_make_durable", lambda self, checkpoint: None)
 
 
-MUTANTS: dict[str, tuple[Mutant, str]] = SURROUNDINGS | {
-    mutant.__name__: (mutant, scenario)
-    for mutant, scenario in (
-        (goes_to_the_next_version_after_a_lost_answer, "two-appenders-object-store"),
-        (calls_an_unknown_outcome_a_failure, "two-appenders-object-store"),
-        (lets_a_later_failure_settle_an_earlier_doubt, "two-appenders"),
-        (does_not_know_its_own_commit, "two-appenders-object-store"),
-        (judges_conflicts_before_looking_for_its_own_commit, "overwriter-and-appender"),
-        (deletes_its_data_files_when_the_outcome_is_unknown, "asks-what-became-of-it"),
-        (answers_what_became_of_it_without_a_fence, "asks-what-became-of-it"),
-        (judges_the_first_winner_only, "definition-changes"),
-        (trusts_a_list_with_a_hole, "definition-changes-lying-lists"),
-        (does_not_judge_what_was_read, "overwriter-and-appender"),
-        (takes_serializable_for_write_serializable, "serializable-reader"),
-        (commits_over_a_changed_definition, "definition-changes"),
-        (does_not_check_the_applications_version, "one-application-twice"),
-        (drops_every_older_checkpoint_as_a_replay, "application-goes-back"),
-        (recovers_what_was_never_sealed, "sink-restarts"),
-        (commits_again_what_is_still_staged, "sink-restarts"),
-        (removes_the_staging_before_the_commit, "sink-restarts"),
-        (cleans_what_is_about_to_be_sealed, "sink-and-cleaner-of-staging"),
-        (seals_what_was_removed_meanwhile, "sink-and-cleaner-of-staging"),
-        (seals_what_rests_on_a_version_that_is_not_on_disk, "sink-and-appender-power-cut"),
-        (acknowledges_what_it_read_back_without_syncing_it, "one-application-twice"),
-        (acknowledges_before_the_directory_is_synced, "two-appenders"),
-        (builds_on_a_version_that_is_not_on_disk, "two-appenders-power-cut"),
-        (names_files_before_they_are_durable, "two-appenders-power-cut"),
-        (creates_the_name_and_then_writes_the_bytes, "two-appenders-power-cut"),
-        (looks_whether_the_name_is_free_and_then_overwrites, "two-appenders-power-cut"),
-        (numbers_rows_from_where_it_was_planned, "rows-are-numbered"),
-        (takes_its_own_clock_for_the_tables, "clocks-differ"),
-        (writes_a_checkpoint_of_a_stale_state, "checkpointer"),
-        (writes_a_checkpoint_of_what_is_not_on_disk, "checkpointer-power-cut"),
-        (compacts_what_is_not_on_disk, "compactor-power-cut"),
-        (puts_onto_a_version_that_was_cleaned_up, "cleaner-and-sleeper"),
-        (cleans_up_too_early, "cleaner-of-a-young-log"),
-        (cleans_up_beyond_the_checkpoint, "cleaner"),
-        (cleans_up_before_the_checkpoint_is_durable, "cleaner-after-a-crash"),
-    )
-}
+MUTANTS: dict[str, tuple[Mutant, str]] = (
+    SURROUNDINGS
+    | ROW_MUTANTS
+    | {
+        mutant.__name__: (mutant, scenario)
+        for mutant, scenario in (
+            (goes_to_the_next_version_after_a_lost_answer, "two-appenders-object-store"),
+            (calls_an_unknown_outcome_a_failure, "two-appenders-object-store"),
+            (lets_a_later_failure_settle_an_earlier_doubt, "two-appenders"),
+            (does_not_know_its_own_commit, "two-appenders-object-store"),
+            (judges_conflicts_before_looking_for_its_own_commit, "overwriter-and-appender"),
+            (deletes_its_data_files_when_the_outcome_is_unknown, "asks-what-became-of-it"),
+            (answers_what_became_of_it_without_a_fence, "asks-what-became-of-it"),
+            (judges_the_first_winner_only, "definition-changes"),
+            (trusts_a_list_with_a_hole, "definition-changes-lying-lists"),
+            (does_not_judge_what_was_read, "overwriter-and-appender"),
+            (takes_serializable_for_write_serializable, "serializable-reader"),
+            (commits_over_a_changed_definition, "definition-changes"),
+            (does_not_check_the_applications_version, "one-application-twice"),
+            (drops_every_older_checkpoint_as_a_replay, "application-goes-back"),
+            (recovers_what_was_never_sealed, "sink-restarts"),
+            (commits_again_what_is_still_staged, "sink-restarts"),
+            (removes_the_staging_before_the_commit, "sink-restarts"),
+            (cleans_what_is_about_to_be_sealed, "sink-and-cleaner-of-staging"),
+            (seals_what_was_removed_meanwhile, "sink-and-cleaner-of-staging"),
+            (seals_what_rests_on_a_version_that_is_not_on_disk, "sink-and-appender-power-cut"),
+            (acknowledges_what_it_read_back_without_syncing_it, "one-application-twice"),
+            (acknowledges_before_the_directory_is_synced, "two-appenders"),
+            (builds_on_a_version_that_is_not_on_disk, "two-appenders-power-cut"),
+            (names_files_before_they_are_durable, "two-appenders-power-cut"),
+            (creates_the_name_and_then_writes_the_bytes, "two-appenders-power-cut"),
+            (looks_whether_the_name_is_free_and_then_overwrites, "two-appenders-power-cut"),
+            (numbers_rows_from_where_it_was_planned, "rows-are-numbered"),
+            (takes_its_own_clock_for_the_tables, "clocks-differ"),
+            (writes_a_checkpoint_of_a_stale_state, "checkpointer"),
+            (writes_a_checkpoint_of_what_is_not_on_disk, "checkpointer-power-cut"),
+            (compacts_what_is_not_on_disk, "compactor-power-cut"),
+            (puts_onto_a_version_that_was_cleaned_up, "cleaner-and-sleeper"),
+            (cleans_up_too_early, "cleaner-of-a-young-log"),
+            (cleans_up_beyond_the_checkpoint, "cleaner"),
+            (cleans_up_before_the_checkpoint_is_durable, "cleaner-after-a-crash"),
+        )
+    }
+)
 """Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""
 
 

@@ -69,7 +69,7 @@ def takes_over_what_no_reader_takes(patch: pytest.MonkeyPatch) -> None:
 
 
 def tells_what_a_log_handler_raised_as_the_answer_to_a_write(patch: pytest.MonkeyPatch) -> None:
-    """The commit has landed, and its caller is told that it was refused."""
+    """The commit has landed, and its caller gets an error that it was refused."""
     patch.setattr(type(logger), "log", lambda self, level, msg, *args, **named: self.logger.log(level, msg, *args))
 
 

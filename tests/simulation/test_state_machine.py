@@ -1,7 +1,7 @@
 """Whatever is done to a table, in whatever order, by whichever handle: it holds what a dictionary says it holds.
 
 Hypothesis draws the operations; two handles, both open all the time and so often behind, do them on one table in
-memory under a clock that moves only when told. The model is a dictionary of rows for every version, and what each
+memory under a clock that moves only on request. The model is a dictionary of rows for every version, and what each
 commit touched, by day. At the end deltalake reads the table too, and ``txlog verify`` looks at its log.
 """
 

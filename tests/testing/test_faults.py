@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import CommitStateUnknownError, InvalidInputError, StorageError
 from txlog.log_files.delta_log import DeltaLog
@@ -99,7 +99,7 @@ def test_a_late_put_lands_before_the_call_it_was_given_and_only_where_the_name_i
     assert left.land() is PutOutcome.ALREADY_EXISTS
 
 
-def test_a_slow_call_sleeps_as_long_as_it_was_told_on_the_ambient_clock(store: TableStore, clock: Any) -> None:
+def test_a_slow_call_sleeps_for_the_given_time_on_the_ambient_clock(store: TableStore, clock: Any) -> None:
     faulty = faulty_table_store(store, "put_if_absent#1=slow=2.5 list_from#1=slow")
     put(faulty)
     faulty.log.list_from("")
@@ -157,16 +157,16 @@ def test_a_log_is_cleaned_up_under_a_writer_and_holds_the_same_rows(table: Table
 
 
 @pytest.mark.parametrize(
-    ("call", "told", "left"),
+    ("call", "error", "left"),
     [("make_durable#1", StorageError, COMMITS[:1]), ("put_if_absent#1", CommitStateUnknownError, [COMMITS[0], FIFTH])],
     ids=["before the put", "at the put"],
 )
-def test_a_table_is_created_again_under_a_writer_which_is_never_told_that_it_committed(
-    call: str, told: type[Exception], left: list[str], table: TableStore
+def test_a_commit_into_a_table_that_is_created_again_is_never_acknowledged(
+    call: str, error: type[Exception], left: list[str], table: TableStore
 ) -> None:
     before = DeltaLog(table).newest_state().metadata
     ours = Table(OpenTable(faulty_table_store(table, f"{call}=recreated")))
-    with pytest.raises(told, match="version 3, which it builds on, is gone"):
+    with pytest.raises(error, match="version 3, which it builds on, is gone"):
         ours.append(ROWS)
     assert names(table) == left
     after = DeltaLog(table).state_at(0).metadata

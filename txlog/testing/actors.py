@@ -40,6 +40,21 @@ from txlog.testing.programs import (
     rewrite,
     set_properties,
 )
+from txlog.testing.row_programs import (
+    append_keys,
+    compact_rows,
+    delete_where,
+    foreign_append,
+    foreign_delete,
+    insert_absent,
+    optimize_rows,
+    overwrite_where,
+    purge_rows,
+    update_where,
+    upsert,
+    upsert_once,
+    upsert_same_key,
+)
 from txlog.testing.run import SERIALIZABLE, Scenario
 from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor
@@ -144,6 +159,19 @@ _SMALL = (
         power_cuts=1,
         splits_sync=True,
     ),
+    Scenario(
+        "writer-dies-below-others-that-sync-nothing",
+        _actors(append, append_unsynced, restarts=1),
+        crashes=1,
+        splits_sync=True,
+    ),
+    Scenario(
+        "refused-while-a-put-is-in-flight",
+        _actors(set_properties, append),
+        faults=2,
+        kinds=("late",),
+        power_cuts=1,
+    ),
     Scenario("files-that-no-reader-takes", _actors(append_what_no_reader_takes, append)),
     Scenario("observers-fail", _actors(append_rows, append), faults=2, kinds=("fail_after",), observers_fail=True),
     Scenario(
@@ -163,7 +191,30 @@ _SMALL = (
     ),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in _SMALL}
+_COPIES = ("delta.enableDeletionVectors", "false")
+_LOST_ANSWERS = ("fail_before", "fail_after", "conflict", "late")
+
+
+def _of_rows(name: str, *programs: Program, restarts: int = 0, versions: int = 3, **options: Any) -> Scenario:
+    return Scenario(name, _actors(*programs, restarts=restarts), versions=versions, has_rows=True, **options)
+
+
+_OF_ROWS = (
+    _of_rows("two-upserters-of-one-key", upsert_same_key, upsert_same_key, faults=1, kinds=_LOST_ANSWERS),
+    _of_rows("upserter-and-appenders-of-its-key", upsert, append_keys, foreign_append),
+    _of_rows("upserter-and-compactor", upsert, compact_rows, versions=5, faults=1, kinds=_LOST_ANSWERS),
+    _of_rows("upserter-and-optimizer", upsert, optimize_rows, versions=5),
+    _of_rows("deleter-and-updater", delete_where, update_where, faults=1, kinds=_LOST_ANSWERS),
+    _of_rows("two-deleters-of-one-row", delete_where, delete_where, faults=1, kinds=_LOST_ANSWERS),
+    _of_rows("upserter-power-cut", upsert, delete_where, power_cuts=1, splits_sync=True),
+    _of_rows("upserter-restarts", upsert_once, restarts=1, faults=1, crashes=1),
+    _of_rows("inserter-beside-other-engines", insert_absent, foreign_delete, compact_rows, versions=5),
+    _of_rows("overwriter-and-upserter", overwrite_where, upsert),
+    _of_rows("updater-upserter-and-deleter", update_where, upsert, delete_where),
+    _of_rows("updater-and-deleter-that-copy", update_where, delete_where, foreign_append, properties=(_COPIES,)),
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS)}
 """Scenarios small enough to be explored whole."""
 
 _LIGHT: tuple[Program, ...] = (
@@ -247,7 +298,38 @@ _AMONG_OTHERS: tuple[Program, ...] = (
 )
 """Those that share the table with other engines, which know neither row ids nor in-commit timestamps."""
 
-_CASTS = (_LIGHT, _ROWS, _SINKS, _LOG, _AMONG_OTHERS, tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))))
+_ROW_CHANGES: tuple[Program, ...] = (
+    upsert,
+    upsert_same_key,
+    upsert_once,
+    insert_absent,
+    delete_where,
+    update_where,
+    overwrite_where,
+    append_keys,
+    optimize_rows,
+    purge_rows,
+    compact_rows,
+    foreign_delete,
+    foreign_append,
+    append,
+    append_unsynced,
+    set_properties,
+    checkpoint,
+    maintain,
+    read,
+)
+"""Those that change rows of a table that has some, beside other engines."""
+
+_CASTS = (
+    _LIGHT,
+    _ROWS,
+    _SINKS,
+    _LOG,
+    _AMONG_OTHERS,
+    _ROW_CHANGES,
+    tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
+)
 """Programs that have more to do with each other than with others; and all of them."""
 
 _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
@@ -261,6 +343,7 @@ _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
 )
 
 
+_TABLES_OF_ROWS = ((), (_COPIES,), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,))
 _TABLES_OF_ALL = ((), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,), _SHORT_RETENTION)
 
 
@@ -268,7 +351,8 @@ def any_story(choices: Choices) -> Scenario:
     """Two to four actors, up to three faults, two crashes and a power cut, on one of a few kinds of table."""
     cast = _CASTS[choices.choose(len(_CASTS), calm=0.65)]
     programs = [cast[choices.choose(len(cast))] for _ in range(2 + choices.choose(3))]
-    tables = _TABLES_OF_ALL if cast is _AMONG_OTHERS else _TABLES
+    has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES)
+    tables = _TABLES_OF_ROWS if cast is _ROW_CHANGES else _TABLES_OF_ALL if has_others else _TABLES
     properties = tables[choices.choose(len(tables), calm=0.75)]
     by_itself = _CHECKPOINTS_BY_ITSELF in properties
     return Scenario(
@@ -277,7 +361,7 @@ def any_story(choices: Choices) -> Scenario:
             *programs,
             restarts=choices.choose(2),
             all_checkpoint=by_itself,
-            behind_ms=0 if cast is _AMONG_OTHERS else (0, _HOUR_MS, -_HOUR_MS)[choices.choose(3, calm=0.7)],
+            behind_ms=0 if has_others else (0, _HOUR_MS, -_HOUR_MS)[choices.choose(3, calm=0.7)],
             sleep=bool(choices.choose(2, calm=0.7)),
         ),
         faults=choices.choose(4),
@@ -291,4 +375,5 @@ def any_story(choices: Choices) -> Scenario:
         versions=1 + choices.choose(3),
         aged=bool(choices.choose(2, calm=0.6)),
         properties=properties,
+        has_rows=cast is _ROW_CHANGES,
     )

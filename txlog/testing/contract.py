@@ -203,12 +203,12 @@ def a_large_file_arrives_whole(files: FileStore) -> None:
 def a_file_written_at_once_arrives_whole(files: FileStore) -> None:
     import pyarrow as pa
 
-    for size in (1, 100_000):
+    for size in (0, 1, 65_536, 65_537, 100_000):
         body = (bytes(range(256)) * (size // 256 + 1))[:size]
         meta = files.write(f"day=3/at-once-{size}.bin", body if size == 1 else pa.py_buffer(body))
         assert (meta.size, files.stat(f"day=3/at-once-{size}.bin").size) == (size, size)
         assert files.open(f"day=3/at-once-{size}.bin").read() == body
-        assert files.read_from(f"day=3/at-once-{size}.bin", size // 3) == body[size // 3 :]
+        assert size == 0 or files.read_from(f"day=3/at-once-{size}.bin", size // 3) == body[size // 3 :]
     _assert_raises(NotFoundError, lambda: files.read_from("day=3/absent.bin", 0))
 
 
@@ -238,6 +238,20 @@ def a_deleted_file_is_gone(files: FileStore) -> None:
     files.delete("part-3.parquet")
     files.delete("part-3.parquet")
     _assert_raises(NotFoundError, lambda: files.stat("part-3.parquet"))
+
+
+def many_files_are_deleted_at_once(files: FileStore) -> None:
+    written = [f"day={number % 3}/many-{number} é.bin" for number in range(40)]
+    for path in (*written, "day=0/stays.bin"):
+        files.write(path, b"x")
+    files.delete_many([*written[:20], "day=0/absent.bin", "absent/absent.bin", *written[10:]])
+    for path in written:
+        _assert_raises(NotFoundError, partial(files.stat, path))
+    assert files.stat("day=0/stays.bin").size == 1
+    files.delete_many([])
+    for path in ("../escaped", "/tmp/escaped", "day=0/../day=0/stays.bin"):
+        _assert_raises(StorageError, partial(files.delete_many, [path]))
+    assert files.stat("day=0/stays.bin").size == 1
 
 
 def a_path_that_leaves_the_table_is_refused(files: FileStore) -> None:
@@ -331,6 +345,7 @@ FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
     an_aborted_file_leaves_nothing,
     names_are_kept_to_the_letter,
     a_deleted_file_is_gone,
+    many_files_are_deleted_at_once,
     a_path_that_leaves_the_table_is_refused,
     a_list_holds_every_file_with_its_size_and_time,
     a_list_keeps_to_the_folder_and_leaves_out_what_is_skipped,

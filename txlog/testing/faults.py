@@ -208,8 +208,7 @@ class FaultyFileStore(_Intercepted):
 
     def __init__(self, inner: FileStore, faults: str | Decide = "") -> None:
         super().__init__(faults)
-        self.inner = inner
-        self.part_bytes = inner.part_bytes
+        self.inner, self.part_bytes = inner, inner.part_bytes
 
     def create(self, path: str) -> OutputFile:
         output: OutputFile = self._call("create", self.inner.create, path)
@@ -240,6 +239,10 @@ class FaultyFileStore(_Intercepted):
 
     def delete(self, path: str) -> None:
         self._call("delete", self.inner.delete, path)
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def publish(self, path: str, output: OutputFile) -> ObjectMeta:
         found: ObjectMeta = self._call("publish", lambda _: output.publish(), path)
@@ -353,8 +356,7 @@ def _stale(store: _Intercepted, fault: Fault, operation: str, real: Step, name: 
 def _hole(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
     """A list lacks its ``argument``-th oldest commit (default 1) although newer ones show."""
     found: list[ObjectMeta] = real(name, *arguments)
-    commits = [meta.name for meta in found if _is_commit(meta.name)]
-    hidden = commits[:-1][int(fault.argument or 1) - 1 :][:1]
+    hidden = [meta.name for meta in found if _is_commit(meta.name)][:-1][int(fault.argument or 1) - 1 :][:1]
     return [meta for meta in found if meta.name not in hidden]
 
 
@@ -391,9 +393,8 @@ def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, n
     from txlog.log_files.delta_log import DeltaLog
 
     assert isinstance(store, FaultyLogStore), "only a log can be cleaned up"
-    files = store.files
-    assert files is not None, "give the faulty log its table's file store: faulty_table_store does"
-    log = DeltaLog(TableStore("cleaner://", store.inner, files))
+    assert store.files is not None, "give the faulty log its table's file store: faulty_table_store does"
+    log = DeltaLog(TableStore("cleaner://", store.inner, store.files))
     state = log.newest_state()
     log.write_checkpoint(state)
     for meta in store.inner.list_from(""):
@@ -410,9 +411,8 @@ def _recreated(store: _Intercepted, fault: Fault, operation: str, real: Step, na
     from txlog.log_files.delta_log import DeltaLog
 
     assert isinstance(store, FaultyLogStore), "only a log can be created again"
-    files = store.files
-    assert files is not None, "give the faulty log its table's file store: faulty_table_store does"
-    table = TableStore("recreator://", store.inner, files)
+    assert store.files is not None, "give the faulty log its table's file store: faulty_table_store does"
+    table = TableStore("recreator://", store.inner, store.files)
     state = DeltaLog(table).newest_state()
     for meta in store.inner.list_from(""):
         store.inner.delete(meta.name)

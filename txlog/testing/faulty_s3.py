@@ -246,6 +246,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, body, headers)
             return
         first, last = _range(wanted, len(body))
+        if last < first:
+            self._fail(416, "InvalidRange")
+            return
         headers["Content-Range"] = f"bytes {first}-{last}/{len(body)}"
         self._answer(206, body[first : last + 1], headers)
 

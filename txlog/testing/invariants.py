@@ -13,6 +13,7 @@ import orjson
 
 from txlog.protocol.log_names import LogFileKind, parse_log_name
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.testing.rows import RowHistory
 from txlog.testing.versions import Attempt, InvariantBroken, State, Version, folded, parsed_commit
 
 __all__ = ["Ledger"]
@@ -29,6 +30,8 @@ class Ledger:
         self.staging = MemoryLogStore() if staging is None else staging
         self.syncs = syncs
         self.is_serializable = False
+        self.rows: RowHistory | None = None
+        """Where a story is about rows."""
         self.versions: dict[int, Version] = {}
         self.states: dict[int, State] = {}
         self.attempts: dict[str, Attempt] = {}
@@ -49,6 +52,7 @@ class Ledger:
         copied = Ledger(log, files, staging, syncs=self.syncs)
         for name in ("versions", "states", "txn_ids", "apps", "_kinds", "_seen"):
             setattr(copied, name, dict(getattr(self, name)))
+        copied.rows = self.rows and self.rows.copy(files)
         return copied
 
     @property
@@ -155,6 +159,8 @@ class Ledger:
             self._check_sealed(version, entry)
         self.states[version] = folded(version, entry, self.states.get(version - 1))
         self.versions[version] = entry
+        if self.rows is not None:
+            self.rows.appears(version, actions, self.states[version].live, attempt.makes if attempt else None)
         self._seen[name] = body
 
     def _check_below_is_durable(self, version: int) -> None:
@@ -187,11 +193,13 @@ class Ledger:
                 self.apps[key] = version
 
     def _check_files(self, version: int, entry: Version) -> None:
+        """What another engine has left unsynced is no better for a vector that we put beside it."""
+        before = self.states[version - 1].live if version else {}
         for action in entry.actions:
             if "add" in action:
                 path, size = action["add"]["path"], action["add"]["size"]
                 body = self.files.objects.get(path)
-                is_safe = entry.is_foreign or path in self.files.durable
+                is_safe = entry.is_foreign or path in self.files.durable or path in before
                 if body is None or len(body[0]) != size or not is_safe:
                     state = "absent" if body is None else f"{len(body[0])} of {size} bytes, durable or not"
                     raise InvariantBroken("files exist before their commit", f"v{version} names {path}: {state}")
@@ -294,6 +302,8 @@ class Ledger:
                 raise InvariantBroken("a power cut leaves no hole", f"v{version} is gone and a later one is there")
             entry = self.versions.pop(version)
             del self.states[version]
+            if self.rows is not None:
+                self.rows.forget(version)
             self.txn_ids = {txn_id: v for txn_id, v in self.txn_ids.items() if v != version}
             self.apps = {app: v for app, v in self.apps.items() if v != version}
             self._seen.pop(f"{version:020d}.json", None)

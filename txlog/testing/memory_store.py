@@ -178,6 +178,10 @@ class MemoryFileStore:
             self.objects.pop(_check(path), None)
             self.durable.discard(path)
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
+
     def publish(self, path: str, body: bytes) -> ObjectMeta:
         """Give a finished file its final name. Raises StorageError if the name is taken."""
         with self.lock:
@@ -211,7 +215,7 @@ class MemoryOutputFile:
 
 def memory_table_store(uri: str = "memory://table") -> TableStore:
     """A fresh, empty table. Hand the same object to several writers to let them race."""
-    return TableStore(uri, MemoryLogStore(), MemoryFileStore(), MemoryLogStore())
+    return TableStore(uri, MemoryLogStore(), MemoryFileStore(), MemoryLogStore(), versions=MemoryLogStore())
 
 
 @lru_cache(maxsize=4096)  # an explorer asks of the same few names a million times

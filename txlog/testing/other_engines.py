@@ -12,7 +12,7 @@ from txlog.protocol.log_names import LogFileKind, commit_name, parse_log_name
 from txlog.testing.faults import StoreCall
 from txlog.testing.session import Session
 
-__all__ = ["append_unsynced", "clean_up_in_time", "clean_up_now", "move_on_and_clean_up"]
+__all__ = ["append_unsynced", "clean_up_in_time", "clean_up_now", "link_unsynced", "move_on_and_clean_up"]
 
 
 def append_unsynced(session: Session, *, times: int = 2) -> None:
@@ -53,6 +53,9 @@ def _clean_up(session: Session) -> None:
         default=-1,
     )
     kept = max((version for version in session.run.ledger.checkpoints() if version <= expired), default=0)
+    for each, _ in found:
+        if each.version == kept and each.kind.is_checkpoint:
+            session.run.world.log.make_durable(each.name)  # it is old: the kernel has written it by now
     for name in sorted(each.name for each, _ in found if each.version < kept):
         session.log.delete(name)
 
@@ -64,6 +67,11 @@ def _append(session: Session) -> None:
     version = session.run.ledger.latest + 1
     info = {"commitInfo": {"operation": "WRITE", "isBlindAppend": True, "engineInfo": "another engine"}}
     body = b"".join(orjson.dumps(line) + b"\n" for line in (info, {"add": add.to_json()}))
+    link_unsynced(session, version, body)
+
+
+def link_unsynced(session: Session, version: int, body: bytes) -> None:
+    """Make the next version visible, and leave it to the kernel when it reaches the disk."""
     session.run.world.log.objects[commit_name(version)] = (body, session.run.now_ms())
     if session.run.scenario.store == "object":
         session.run.world.log.make_durable(commit_name(version))  # the service answers when it is

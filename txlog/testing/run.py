@@ -56,6 +56,7 @@ class Scenario:
     ``splits_sync`` lets others act between link and sync. ``observers_fail`` lets hooks and log handlers raise, each of
     which counts as a fault. The table begins with ``versions`` versions, of which handles that are open have not seen
     the newest ``unseen``, and with these ``properties``; all of them are older than any retention where it is ``aged``.
+    Where it ``has_rows``, they are held against those of the operations one by one.
     """
 
     name: str
@@ -82,6 +83,7 @@ class Scenario:
     aged: bool = False
     unseen: int = 0
     properties: tuple[tuple[str, str], ...] = ()
+    has_rows: bool = False
 
 
 class Run:
@@ -101,7 +103,9 @@ class Run:
         self.scenario = scenario
         self.choices = choices
         self.base = base_world(
-            scenario.versions, scenario.store, scenario.unseen, scenario.properties, is_aged=scenario.aged
+            *(scenario.versions, scenario.store, scenario.unseen, scenario.properties),
+            is_aged=scenario.aged,
+            has_rows=scenario.has_rows,
         )
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger

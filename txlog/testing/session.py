@@ -19,6 +19,7 @@ from txlog.protocol.actions import AddFile
 from txlog.result import WriteResult
 from txlog.store.base import TableStore
 from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
+from txlog.testing.rows import RowHistory
 from txlog.testing.versions import Attempt, InvariantBroken
 from txlog.testing.world import BASE_MS, FILE_BYTES, opened
 from txlog.util import ambient
@@ -60,7 +61,8 @@ class Clock(ambient.Ambient):
         self.attempt = 0
         self.elapsed_ms = number
         self.suspended_ms = 0
-        self._drawn = 0
+        self._home = threading.get_ident()
+        self._drawn = {True: 0, False: 0}
 
     def now_ms(self) -> int:
         return BASE_MS + int(self.elapsed_ms) - self.behind_ms
@@ -75,8 +77,10 @@ class Clock(ambient.Ambient):
         return (low + high) / 2
 
     def uuid4(self) -> str:
-        self._drawn += 1
-        return f"{self.key()}-{self._drawn:04x}-4000-8000-{0:012x}"
+        """Drawn by threads of their own apart: which of two is first is chance."""
+        is_at_home = threading.get_ident() == self._home
+        self._drawn[is_at_home] += 1
+        return f"{self.key()}-{self._drawn[is_at_home]:04x}-4000-8000-{not is_at_home:012x}"
 
     def key(self) -> str:
         return f"{self.number:02x}{self.incarnation:02x}{self.attempt:04x}"
@@ -118,12 +122,22 @@ class Session:
 
     def new_file(self, part: str = "a", *, data_change: bool = True) -> AddFile:
         """Publish one file of one row, of this actor alone. Whoever wrote it has synced neither it nor its name."""
-        self._published += 1
-        path = f"part={part}/{self.actor.name}-{self.clock.incarnation}-{self._published}.parquet"
+        path = self.new_path(part)
         self.run.world.files.publish(path, FILE_BYTES)
         self.run.world.files.unsynced.add(path)
         stats = '{"numRecords":1,"minValues":{"id":1},"maxValues":{"id":1},"nullCount":{"id":0}}'
         return AddFile(path, {"part": part}, len(FILE_BYTES), self.clock.now_ms(), data_change, stats)
+
+    def new_path(self, part: str) -> str:
+        """The name of a file of this life alone."""
+        self._published += 1
+        return f"part={part}/{self.actor.name}-{self.clock.incarnation}-{self._published}.parquet"
+
+    @property
+    def rows(self) -> RowHistory:
+        """The rows of the story's table, which has some."""
+        assert self.run.ledger.rows is not None, "the scenario does not say has_rows"
+        return self.run.ledger.rows
 
     def read(self, txn: Transaction, where: Predicate | None = None) -> list[str]:
         """Depend on what ``where`` names (all, if None), as `Transaction.read` does; the paths of its files.

@@ -6,13 +6,13 @@ of its own. Nothing here is computed by ``txlog.log``: the `Ledger` of ``invaria
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-__all__ = ["Attempt", "InvariantBroken", "State", "Version", "folded", "parsed_commit"]
+__all__ = ["Attempt", "InvariantBroken", "State", "Version", "folded", "parsed_commit", "vector_of"]
 
 
 class InvariantBroken(AssertionError):
@@ -30,6 +30,7 @@ class Attempt:
 
     ``key`` is what all its ``txnId``s begin with. ``answer`` is "open" (also for good, after a crash), "committed",
     "refused" (a definite failure), "unknown", or "nothing to do" where no commit was asked for.
+    ``makes`` is what its operation makes of all rows, where a story has rows.
     ``reads`` are partitions, None standing for the whole table. ``read_version`` is what its commit says where the
     program cannot know it. ``is_blind`` is None until it lands where that depends on what others did first.
     """
@@ -42,6 +43,7 @@ class Attempt:
     is_blind: bool | None = True
     changes_data: bool = True
     changes_definition: bool = False
+    makes: Callable[[list[Any]], list[Any]] | None = None
     is_serializable: bool = False
     app: tuple[str, int] | None = None
     answer: str = "open"
@@ -103,8 +105,12 @@ def folded(version: int, entry: Version, before: State | None) -> State:
     metadata, protocol = before.metadata, before.protocol
     last_row_id, timestamp_ms = before.last_row_id, before.timestamp_ms
     for action in entry.actions:
-        if "remove" in action and live.pop(action["remove"]["path"], None) is None:
-            raise InvariantBroken("only live files are removed", f"v{version} removes {action['remove']['path']}")
+        if "remove" in action:
+            removed, was_live = action["remove"], live.pop(action["remove"]["path"], None)
+            if was_live is None or vector_of(was_live) != vector_of(removed):
+                raise InvariantBroken(
+                    "only live files are removed", f"v{version} removes {removed['path']} {vector_of(removed)}"
+                )
     for action in entry.actions:
         if "add" in action:
             if action["add"]["path"] in live:
@@ -126,6 +132,12 @@ def folded(version: int, entry: Version, before: State | None) -> State:
             timestamp_ms = told_ms
     left = {name: domain for name, domain in domains.items() if not domain["removed"]}
     return State(metadata, protocol, live, transactions, left, last_row_id, timestamp_ms)
+
+
+def vector_of(file: Mapping[str, Any]) -> tuple[str, int] | None:
+    """Which vector an ``add`` or a ``remove`` names, by its file and the place in it."""
+    vector = file.get("deletionVector")
+    return (vector["pathOrInlineDv"], vector.get("offset", 0)) if vector else None
 
 
 def _last_row_id(version: int, add: dict[str, Any], last_row_id: int) -> int:

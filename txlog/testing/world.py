@@ -27,6 +27,7 @@ from txlog.store.retry import RetryPolicy
 from txlog.table import Table
 from txlog.testing.invariants import Ledger
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
+from txlog.testing.rows import ROW_SCHEMA, RowHistory, file_of
 from txlog.testing.versions import InvariantBroken, State
 from txlog.util import ambient
 
@@ -77,6 +78,7 @@ class World:
     ledger: Ledger
     state: TableState
     staging: MemoryLogStore = field(default_factory=MemoryLogStore)
+    _paths_read: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
 
     def copy(self) -> World:
         log, files = MemoryLogStore(), MemoryFileStore()
@@ -88,11 +90,16 @@ class World:
         return World(log, files, self.ledger.copy(log, files, staging), self.state, staging)
 
     def check_readers(self, ledger: Ledger) -> None:
-        """Read the newest version from each start point that the log offers, by txlog's own readers."""
+        """Read the newest version from each start point that the log offers, by txlog's own readers.
+
+        At the end of a story alone, and so is `check_handle`: what was read from the same files of the log is not read
+        again.
+        """
         for path in ledger.states[ledger.latest].live:
             if path not in self.files.objects:
                 raise InvariantBroken("live files stay", f"{path}, which v{ledger.latest} needs, was deleted")
         with ambient.use(_Still(BASE_MS)):
+            self._check_rows(ledger)
             newest = self._read(ledger, self.log.objects, None)
             if newest != ledger.latest:
                 raise InvariantBroken("a snapshot is the fold of the log", f"v{newest} is read as the newest")
@@ -111,10 +118,33 @@ class World:
         """A handle that lived through the story reads what one reads who opens the table now."""
         try:
             snapshot = table.snapshot()
-            paths = snapshot.files().column("path").to_pylist()
+            paths = self._paths(table._open_table.log, snapshot._state)
         except TxlogError as error:
             raise InvariantBroken("a handle that lives long can read", str(error)) from error
         ledger.check_reader(snapshot.version, seen_by(snapshot._state, paths), not_before=ledger.latest)
+
+    def _check_rows(self, ledger: Ledger) -> None:
+        """Where a story is about rows: those that a reader of txlog finds are those of the files."""
+        if ledger.rows is None:
+            return
+        table = opened(TableStore("memory://reader", self.log, self.files), None, {})
+        found = sorted(
+            (tuple(row.values()) for row in table.snapshot().to_arrow(ROW_SCHEMA.names).to_pylist()), key=repr
+        )
+        if found != ledger.rows.at[ledger.latest]:
+            raise InvariantBroken("a snapshot is the fold of the log", f"a reader sees {found} at v{ledger.latest}")
+
+    def _paths(self, delta_log: DeltaLog, state: TableState) -> list[str]:
+        """The live files of ``state``: a function of the log's files that it is made of, where no list is held."""
+        segment = state.segment
+        names = (*(segment.checkpoint.names if segment.checkpoint else ()), *(file.name for file in segment.plan()))
+        is_function = delta_log._held_files(state)[1] is None
+        if is_function and names in self._paths_read:
+            return self._paths_read[names]
+        paths: list[str] = delta_log.files(state).column("path").to_pylist()
+        if is_function:
+            self._paths_read[names] = paths
+        return paths
 
     def _read(self, ledger: Ledger, objects: dict[str, tuple[bytes, int]], version: int | None) -> int:
         log = MemoryLogStore()
@@ -123,7 +153,7 @@ class World:
         delta_log = DeltaLog(TableStore("memory://reader", log, self.files))
         try:
             state = delta_log.newest_state() if version is None else delta_log.state_at(version)
-            paths = delta_log.files(state).column("path").to_pylist()
+            paths = self._paths(delta_log, state)
         except TxlogError as error:
             raise InvariantBroken("a snapshot is the fold of the log", f"a reader is told: {error}") from error
         ledger.check_reader(state.version, seen_by(state, paths))
@@ -149,33 +179,40 @@ def base_world(
     properties: tuple[tuple[str, str], ...] = (),
     *,
     is_aged: bool = False,
+    has_rows: bool = False,
 ) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
     Handles that are open on it have not seen the newest ``unseen`` of them. ``is_aged`` where it was written so long
-    ago that no retention keeps what is below its newest checkpoint.
+    ago that no retention keeps what is below its newest checkpoint. Where it ``has_rows``, each file has three, and the
+    table deletion vectors.
     """
     if unseen:
-        world = base_world(versions, store, 0, properties, is_aged=is_aged)
-        known = base_world(versions - unseen, store, 0, properties, is_aged=is_aged).state
+        world = base_world(versions, store, 0, properties, is_aged=is_aged, has_rows=has_rows)
+        known = base_world(versions - unseen, store, 0, properties, is_aged=is_aged, has_rows=has_rows).state
         return World(world.log, world.files, world.ledger, known)
     log, files = MemoryLogStore(), MemoryFileStore()
     log.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
     with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS)):
         open_table = OpenTable(TableStore("memory://table", log, files))
         open_table.post_commit._executor = _Inline()  # type: ignore[assignment]
-        schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
-        definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | dict(properties)))
+        schema = ROW_SCHEMA if has_rows else pa.schema([("id", pa.int64()), ("part", pa.string())])
+        with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
+        definition = Definition(*new_table(schema, ("part",), _NO_CHECKPOINTS | with_vectors | dict(properties)))
         commit_definition(open_table, None, definition, "CREATE TABLE", {})
         for version in range(1, versions):
             part = PARTITIONS[(version - 1) % 2]
             path = f"part={part}/base-{version}.parquet"
-            files.publish(path, FILE_BYTES)
+            rows = ((3 * version - 2, 0), (3 * version - 1, None), (3 * version, 0))
+            body = file_of(rows) if has_rows else FILE_BYTES
+            files.publish(path, body)
             files.make_durable([path])
             with Table(open_table).transaction() as txn:
-                txn.add(AddFile(path, {"part": part}, len(FILE_BYTES), BASE_MS, True, '{"numRecords":1}'))
+                stats = f'{{"numRecords":{3 if has_rows else 1}}}'
+                txn.add(AddFile(path, {"part": part}, len(body), BASE_MS, True, stats))
         state = open_table.log.newest_state()
     ledger = Ledger(log, files, syncs=store == "local")
+    ledger.rows = RowHistory(files) if has_rows else None
     ledger.observe()
     return World(log, files, ledger, state)
 

@@ -1,0 +1,225 @@
+"""What actors of a story do to rows: upserts, deletes, updates and overwrites, beside engines that know none of it.
+
+In: a `Session` on a table that ``has_rows``. Out: nothing. Each program says what its operation makes of the rows of
+whatever version it lands on; `RowHistory` holds the table against that. Files are real Parquet: reading and writing one
+takes a millisecond, and whatever could stand in for it would be one more thing to be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from txlog.protocol.actions import AddFile
+from txlog.result import WriteResult
+from txlog.table import Table
+from txlog.testing.faults import StoreCall
+from txlog.testing.other_engines import link_unsynced
+from txlog.testing.rows import Makes, Row, file_of, table_of
+from txlog.testing.session import Session
+from txlog.testing.versions import vector_of
+
+__all__ = [
+    "append_keys",
+    "compact_rows",
+    "delete_where",
+    "foreign_append",
+    "foreign_delete",
+    "insert_absent",
+    "optimize_rows",
+    "overwrite_where",
+    "purge_rows",
+    "update_where",
+    "upsert",
+    "upsert_once",
+    "upsert_same_key",
+]
+
+
+def upsert(session: Session, *, keys: tuple[int, ...] = (1, 99)) -> None:
+    """Rows of which the table has some: the first moves to the other partition."""
+    rows: list[Row] = [(key, "ba"[number % 2], _value(session)) for number, key in enumerate(keys)]
+    _change(session, _upserted(rows), lambda table: table.upsert(table_of(rows), ["id"]))
+
+
+def upsert_same_key(session: Session) -> None:
+    """One row that every such actor has: whoever lands last is what the table shows."""
+    upsert(session, keys=(1,))
+
+
+def upsert_once(session: Session) -> None:
+    """The checkpoint of an application, begun again after a crash, with two rows of one key: the later one counts."""
+    rows: list[Row] = [(1, "a", 50), (99, "a", 51)]
+    given = table_of([(1, "b", 49), *rows])
+    _change(
+        session,
+        _upserted(rows),
+        lambda table: table.upsert(given, ["id"], on_duplicate="last", app_id="app", checkpoint_id=1),
+        app=("app", 1),
+    )
+
+
+def insert_absent(session: Session) -> None:
+    """Rows whose keys nobody has yet: what another writer deletes or adds meanwhile decides."""
+    rows: list[Row] = [(key, "a", _value(session)) for key in (2, 99)]
+
+    def makes(old: list[Row]) -> list[Row]:
+        there = {row[0] for row in old}
+        return old + [row for row in rows if row[0] not in there]
+
+    _change(session, makes, lambda table: table.upsert(table_of(rows), ["id"], when_matched="ignore"))
+
+
+def delete_where(session: Session) -> None:
+    _change(session, lambda old: [row for row in old if row[0] > 1], lambda table: table.delete("id <= 1"))
+
+
+def update_where(session: Session) -> None:
+    """Rows of both partitions, one of which has no value."""
+
+    def makes(old: list[Row]) -> list[Row]:
+        return [(key, part, v + 100 if key in (1, 2, 4) and v is not None else v) for key, part, v in old]
+
+    _change(session, makes, lambda table: table.update({"v": "v + 100"}, "id in (1, 2, 4)"))
+
+
+def overwrite_where(session: Session) -> None:
+    """A partition as a whole, by Delta's rules: whoever changed it meanwhile makes this fail.
+
+    But for blind appends, unless the table is Serializable: as if they came after it, although their version is lower.
+    """
+    rows: list[Row] = [(77, "a", _value(session))]
+
+    def makes(old: list[Row]) -> list[Row]:
+        return [row for row in old if row[1] != "a"] + rows
+
+    is_serial = session.run.ledger.is_serializable
+    _change(
+        session,
+        makes if is_serial else None,
+        lambda table: table.overwrite(table_of(rows), where="part = 'a'"),
+        reads="a",
+    )
+
+
+def append_keys(session: Session) -> None:
+    """Rows with keys that are there, and that others are about to upsert."""
+    rows: list[Row] = [(1, "b", _value(session)), (99, "b", _value(session))]
+    _change(session, lambda old: old + rows, lambda table: table.append(table_of(rows)), is_blind=True)
+
+
+def optimize_rows(session: Session) -> None:
+    """Files become one, whose rows others delete meanwhile: in as many commits as there are partitions."""
+    session.clock.attempt += 1
+    session.table().optimize()
+
+
+def purge_rows(session: Session) -> None:
+    """Rows that are marked as deleted leave their files."""
+    session.clock.attempt += 1
+    session.table().purge()
+
+
+def _value(session: Session) -> int:
+    return 10 * session.clock.number + session.clock.incarnation
+
+
+def _upserted(rows: list[Row]) -> Makes:
+    keys = {row[0] for row in rows}
+    return lambda old: [row for row in old if row[0] not in keys] + rows
+
+
+def _change(
+    session: Session,
+    makes: Makes | None,
+    change: Callable[[Table], WriteResult],
+    *,
+    app: tuple[str, int] | None = None,
+    reads: str | None = None,
+    is_blind: bool = False,
+) -> None:
+    table = session.table()
+    with session.attempt(app) as attempt:
+        attempt.is_blind, attempt.makes = is_blind, makes
+        if reads is not None:
+            attempt.reads.add(reads)
+        attempt.result = change(table)
+
+
+# --- other engines ----------------------------------------------------------------------------------------------
+
+
+def compact_rows(session: Session) -> None:
+    """Another engine's compaction by the classic rules: it loses to whoever changed one of its files."""
+    planned = _planned(session)
+    rows = [row for add in planned for row in session.rows.rows_of(add)]
+    if len(planned) > 1 and rows:
+        _commit(session, planned, [(part, [row for row in rows if row[1] == part]) for part in "ab"], lambda old: old)
+
+
+def foreign_delete(session: Session) -> None:
+    """Another engine copies the rows that stay, and loses to whoever changed one of its files.
+
+    Rows that are appended meanwhile stay, as in a table that is WriteSerializable.
+    """
+    found = [(add, session.rows.rows_of(add)) for add in _planned(session)]
+    touched = [(add, rows) for add, rows in found if any(row[0] == 2 for row in rows)]
+    gone = [row for _, rows in touched for row in rows if row[0] == 2]
+    left = [row for _, rows in touched for row in rows if row[0] != 2]
+
+    def makes(old: list[Row]) -> list[Row]:
+        rows = list(old)
+        for row in gone:
+            rows.remove(row)
+        return rows
+
+    if touched:
+        parts = [(part, [row for row in left if row[1] == part]) for part in "ab"]
+        _commit(session, [add for add, _ in touched], parts, makes, data_change=True)
+
+
+def foreign_append(session: Session) -> None:
+    """Another engine's rows, without statistics: whoever looks for a key has to look into them."""
+    rows: list[Row] = [(1, "a", 70), (2, "a", 71)]
+    _commit(session, [], [("a", rows)], lambda old: old + rows, data_change=True)
+
+
+def _planned(session: Session) -> list[dict[str, Any]]:
+    ledger = session.run.ledger
+    return list(ledger.states[ledger.latest].live.values())
+
+
+def _commit(
+    session: Session,
+    planned: list[dict[str, Any]],
+    parts: list[tuple[str, list[Row]]],
+    makes: Makes,
+    *,
+    data_change: bool = False,
+) -> None:
+    """Link the next version in one go, unless one of the ``planned`` files is no longer what it was."""
+    adds = [_written(session, part, rows, data_change) for part, rows in parts if rows]
+    session.run.suspend(session, StoreCall("link", 1, "the next version"))
+    ledger = session.run.ledger
+    live, version = ledger.states[ledger.latest].live, ledger.latest + 1
+    if any(add["path"] not in live or vector_of(live[add["path"]]) != vector_of(add) for add in planned):
+        session.run.tell(f"{session.actor.name}: gives up")
+        return
+    lines: list[dict[str, Any]] = [{"commitInfo": {"operation": "WRITE", "isBlindAppend": not planned}}]
+    for add in planned:
+        remove = {"path": add["path"], "dataChange": data_change, "deletionTimestamp": session.clock.now_ms()}
+        remove |= {"deletionVector": add["deletionVector"]} if add.get("deletionVector") else {}
+        lines.append({"remove": remove | {"partitionValues": add["partitionValues"], "size": add["size"]}})
+    lines += [{"add": add.to_json()} for add in adds]
+    session.rows.foreign[version] = makes
+    body = b"".join(orjson.dumps(line) + b"\n" for line in lines)
+    link_unsynced(session, version, body)
+
+
+def _written(session: Session, part: str, rows: list[Row], data_change: bool) -> AddFile:
+    body = file_of(tuple((key, value) for key, _, value in rows))
+    path = session.new_path(part)
+    session.run.world.files.publish(path, body)
+    return AddFile(path, {"part": part}, len(body), session.clock.now_ms(), data_change, None)

@@ -1,0 +1,131 @@
+"""The rows of a story's table at each version, read from the bytes of its files by nothing of ``txlog.read``.
+
+In: the file actions of a commit that becomes visible, and what its operation makes of rows. Out: nothing, or
+`InvariantBroken`: the rows of a version are those of the version before it, changed by the operation that landed, as if
+there were one writer. A vector that a commit names was whole before, and marks as many rows as it says.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyroaring import BitMap64
+
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import vector_path
+from txlog.testing.memory_store import MemoryFileStore
+from txlog.testing.versions import InvariantBroken
+
+__all__ = ["ROW_SCHEMA", "Makes", "Row", "RowHistory", "file_of", "table_of"]
+
+Row: TypeAlias = tuple[int, str, int | None]
+"""Key, partition and value."""
+
+Makes: TypeAlias = Callable[[list[Row]], list[Row]]
+"""What an operation makes of all rows of a table."""
+
+ROW_SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
+
+_MAGIC = (1681511377).to_bytes(4, "little")
+
+
+def table_of(rows: list[Row]) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(ROW_SCHEMA.names, row, strict=True)) for row in rows], ROW_SCHEMA)
+
+
+@lru_cache(maxsize=1024)
+def file_of(values: tuple[tuple[int, int | None], ...]) -> bytes:
+    """A data file of these keys and values: its partition is in its name."""
+    sink = pa.BufferOutputStream()
+    keys, numbers = zip(*values, strict=True)
+    pq.write_table(pa.table({"id": pa.array(keys, pa.int64()), "v": pa.array(numbers, pa.int64())}), sink)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+@lru_cache(maxsize=4096)  # of one story there are few files, which every version has
+def _values_in(body: bytes) -> tuple[tuple[int, int | None], ...]:
+    found = pq.read_table(pa.BufferReader(body))
+    values = found.column("v").to_pylist() if "v" in found.column_names else [None] * found.num_rows
+    return tuple(zip(found.column("id").to_pylist(), values, strict=True))
+
+
+def _unchanged(rows: list[Row]) -> list[Row]:
+    return rows
+
+
+class RowHistory:
+    """``at`` maps each version to its rows, sorted. ``foreign`` says what the commits of other engines do."""
+
+    def __init__(self, files: MemoryFileStore) -> None:
+        self.at: dict[int, list[Row]] = {}
+        self.foreign: dict[int, Makes] = {}
+        self._files = files
+
+    def copy(self, files: MemoryFileStore) -> RowHistory:
+        copied = RowHistory(files)
+        copied.at = dict(self.at)
+        return copied
+
+    def appears(
+        self, version: int, actions: Iterable[Mapping[str, Any]], live: Mapping[str, Any], makes: Makes | None
+    ) -> None:
+        """Judge a version that became visible; ``makes`` is None where nobody says what its commit does to rows.
+
+        One that says of no file that it changes data changes none.
+        """
+        found = sorted((row for add in live.values() for row in self.rows_of(add)), key=repr)
+        before = self.at.get(version - 1)
+        makes = makes or self.foreign.get(version)
+        files = [action.get("add") or action.get("remove") or {} for action in actions]
+        if not any(file.get("dataChange") for file in files):
+            makes = _unchanged
+        if makes is not None and before is not None and found != (expected := sorted(makes(before), key=repr)):
+            raise InvariantBroken(
+                "rows are those of one operation after the other", f"v{version} has {found}, not {expected}"
+            )
+        self.at[version] = found
+
+    def forget(self, version: int) -> None:
+        """A power cut took the version: another commit may get its number."""
+        self.at.pop(version, None)
+        self.foreign.pop(version, None)
+
+    def rows_of(self, add: Mapping[str, Any]) -> list[Row]:
+        """The live rows of a file."""
+        values = _values_in(self._files.objects[add["path"]][0])
+        stats = orjson.loads(add["stats"]) if add.get("stats") else {}
+        if stats.get("numRecords", len(values)) != len(values):
+            raise InvariantBroken("statistics tell the truth", f"{add['path']} has {len(values)} rows, not {stats}")
+        dead = self.dead_rows(add, len(values))
+        part = add["partitionValues"]["part"]
+        return [(key, part, value) for row, (key, value) in enumerate(values) if row not in dead]
+
+    def dead_rows(self, add: Mapping[str, Any], num_rows: int) -> frozenset[int]:
+        """The rows that the vector of an ``add`` marks. Raises where that is not whole, durable and true."""
+        vector = add.get("deletionVector")
+        if not vector:
+            return frozenset()
+        path = vector_path(DeletionVectorDescriptor.from_json(vector))
+        name = path.path if path else ""
+        body = self._files.objects.get(name, (b"", 0))[0]
+        start = vector.get("offset", 0)
+        size = int.from_bytes(body[start : start + 4], "big")
+        block = body[start + 4 : start + 4 + size]
+        check = int.from_bytes(body[start + 4 + size : start + 8 + size], "big")
+        is_whole = size == vector["sizeInBytes"] and block[:4] == _MAGIC and zlib.crc32(block) == check
+        if not is_whole or name not in self._files.durable:
+            raise InvariantBroken(
+                "vectors are on disk before their commit", f"{add['path']} names {name}, whole: {is_whole}"
+            )
+        dead = frozenset(BitMap64.deserialize(block[4:]))
+        if len(dead) != vector["cardinality"] or not len(dead) < num_rows or max(dead) >= num_rows:
+            raise InvariantBroken(
+                "a vector marks as many rows as it says", f"{add['path']} of {num_rows} rows: {sorted(dead)}, {vector}"
+            )
+        return dead
