@@ -20,8 +20,8 @@ from benchmarks import machine
 from benchmarks.measure import ROOT, Bench
 
 BENCHMARKS = (
-    *("append", "opening", "writers", "bulk", "spark_write", "spark_append"),
-    *("stream", "stream_growth", "sustained", "log_scale"),
+    *("append", "opening", "writers", "bulk", "upsert", "compaction", "vacuum", "spark_write", "spark_append"),
+    *("stream", "stream_growth", "sustained", "log_scale", "reading"),
 )
 PAGE = ROOT / "docs" / "benchmarks.md"
 OUTPUT = ROOT / ".benchmarks"
@@ -35,7 +35,7 @@ def main() -> None:
             module = importlib.import_module(f"benchmarks.{name}")
             measured_on = machine.describe(scratch)
             with (OUTPUT / f"{name}{'-quick' if options.quick else ''}.jsonl").open("w") as raw:
-                bench = Bench(name, scratch, options.quick, raw)
+                bench = Bench(name, scratch, options.quick, raw, with_spark=not options.no_spark)
                 bench.record(machine=measured_on)
                 text = f"{module.run(bench)}\n\nMeasured on {measured_on}"
             bench.say(f"took {time.monotonic() - begin_s:.0f} s")
@@ -53,6 +53,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--scratch", type=Path, help="a folder on the disk to measure; else one beside the checkout's files"
     )
+    parser.add_argument("--no-spark", action="store_true", help="leave Spark out where it is only compared with")
     options = parser.parse_args()
     unknown = set(options.names) - set(BENCHMARKS)
     if unknown:

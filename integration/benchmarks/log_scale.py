@@ -275,7 +275,7 @@ def _adds(kind: pa.StructType, files: int) -> Iterator[pa.StructArray]:
         yield pa.StructArray.from_arrays(columns, fields=list(kind))
 
 
-# --- what is told ---------------------------------------------------------------------------------------------------
+# --- the report ---------------------------------------------------------------------------------------------------
 
 
 def _report(bench: Bench, found: Mapping[Key, Mapping[str, float]]) -> str:

@@ -26,12 +26,16 @@ Scale = TypeVar("Scale")
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One run of one benchmark. ``scratch`` lies on the disk that is measured; ``raw`` takes a line per sample."""
+    """One run of one benchmark. ``scratch`` lies on the disk that is measured; ``raw`` takes a line per sample.
+
+    Without ``with_spark`` a benchmark of txlog and other libraries leaves its comparison with Spark out.
+    """
 
     name: str
     scratch: Path
     quick: bool
     raw: TextIO
+    with_spark: bool = True
 
     def scale(self, full: Scale, quick: Scale) -> Scale:
         return quick if self.quick else full

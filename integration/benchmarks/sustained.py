@@ -51,23 +51,23 @@ def run(bench: Bench) -> str:
     properties = {"delta.logRetentionDuration": "interval 1 day", "delta.checkpointInterval": "100"}
     table = txlog.Table.create(path, schema, properties=properties)
     context = multiprocessing.get_context("spawn")
-    ends, told = context.Event(), context.Queue()
+    ends, reported = context.Event(), context.Queue()
     with session(bench) as spark:
         spark.conf.set("spark.sql.streaming.numRecentProgressUpdates", "2000")
-        writers = [context.Process(target=_append, args=(str(path), ends, told)) for _ in range(WRITERS)]
+        writers = [context.Process(target=_append, args=(str(path), ends, reported)) for _ in range(WRITERS)]
         query = start_query(spark, "txlog", path, "1 second")
         for writer in writers:
             writer.start()
         wait_for(query, lambda: last_batch(query) >= 1)
         for _ in range(10 * WRITERS):
-            told.get(timeout=60)  # by then everybody has begun
+            reported.get(timeout=60)  # by then everybody has begun
         seen = []
         for number in range(windows):
-            seen.append(_watch(path, query, writers, told, length_s / windows))
+            seen.append(_watch(path, query, writers, reported, length_s / windows))
             _age(path / "_delta_log", retention_s)
             bench.say(f"{number + 1} of {windows}: {_told(seen[-1])}")
         ends.set()
-        appended = sum(_drain(told, writers))
+        appended = sum(_drain(reported, writers))
         query.stop()
     newest = table.snapshot().transaction_version(query.id)
     assert newest is not None
@@ -80,7 +80,7 @@ def run(bench: Bench) -> str:
     return _report(seen, length_s, batches, appended, table.snapshot().version)
 
 
-def _append(path: str, ends: Any, told: Any) -> None:
+def _append(path: str, ends: Any, reported: Any) -> None:
     """A batch writer: a row every half second through one handle. At the end it tells how many."""
     import txlog
 
@@ -90,20 +90,20 @@ def _append(path: str, ends: Any, told: Any) -> None:
     while not ends.wait(APPEND_INTERVAL_S):
         begin_s = time.monotonic()
         table.append(row)
-        told.put((time.monotonic() - begin_s) * 1e3)
+        reported.put((time.monotonic() - begin_s) * 1e3)
         done += 1
-    told.put(("done", done))
+    reported.put(("done", done))
 
 
-def _watch(path: Path, query: Any, writers: list[Any], told: Any, length_s: float) -> Window:
+def _watch(path: Path, query: Any, writers: list[Any], reported: Any, length_s: float) -> Window:
     """One window: its latencies, and what there is at its end."""
     window = Window()
     first = last_batch(query) + 1
     end_s = time.monotonic() + length_s
     while time.monotonic() < end_s:
         time.sleep(0.5)
-        while not told.empty():
-            window.appends_ms.append(told.get())
+        while not reported.empty():
+            window.appends_ms.append(reported.get())
         if not query.isActive:
             raise RuntimeError(f"the query ended: {query.exception()}")
         if not all(writer.is_alive() for writer in writers):
@@ -136,10 +136,10 @@ def _age(log: Path, older_than_s: float) -> None:
                 os.utime(entry, (modified_s - WEEK_S, modified_s - WEEK_S))
 
 
-def _drain(told: Any, writers: list[Any]) -> list[int]:
+def _drain(reported: Any, writers: list[Any]) -> list[int]:
     counts: list[int] = []
     while len(counts) < len(writers):
-        message = told.get()
+        message = reported.get()
         if isinstance(message, tuple):
             counts.append(message[1])
     for writer in writers:

@@ -55,12 +55,12 @@ def _race(path: Path, library: str, processes: int, appends: int) -> Race:
     ]
     for worker in workers:
         worker.start()
-    told = [results.get() for _ in workers]
+    reported = [results.get() for _ in workers]
     for worker in workers:
         worker.join()
-    took_s = max(end for _, end, _, _ in told) - min(begin for begin, _, _, _ in told)
-    wall_ms = [sample for _, _, samples, _ in told for sample in samples]
-    acknowledged = sum(done for _, _, _, done in told)
+    took_s = max(end for _, end, _, _ in reported) - min(begin for begin, _, _, _ in reported)
+    wall_ms = [sample for _, _, samples, _ in reported for sample in samples]
+    acknowledged = sum(done for _, _, _, done in reported)
     return Race(
         commits_per_s=acknowledged / took_s,
         failed=processes * appends - acknowledged,

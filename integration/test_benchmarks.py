@@ -1,0 +1,28 @@
+"""The benchmarks start: at tiny scales, without Spark, and what they print has every row."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.measure import ROOT
+from benchmarks.upsert_tables import LAYOUTS
+
+
+def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks", "--quick", "--no-spark", "--scratch", str(tmp_path), "upsert"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'integration'}{os.pathsep}{ROOT}"},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    lines = done.stdout.splitlines()
+    first_cells = {line.split("|")[1].strip() for line in lines if line.startswith("|")}
+    assert {f"upsert: {words}" for words in LAYOUTS.values()} < first_cells
+    assert {"delete of one row in a hundred", "update of one row in a hundred", "**txlog**", "deltalake"} < first_cells
+    assert any("failed" in line and "keys once" in line for line in lines)
+    assert {each.name for each in tmp_path.iterdir()} <= {"upsert_files.png"}, "what it made is removed"
