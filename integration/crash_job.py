@@ -160,7 +160,7 @@ OUTCOMES = ("ok", "StorageError", "CommitStateUnknownError", "CommitRetriesExhau
 
 
 def act_alone(job: Job, number: int) -> None:
-    """One act, after a stop at which somebody may begin to tamper; its end is told by `outcome_of`."""
+    """One act, after a stop at which another program may begin to tamper; `outcome_of` reports its end."""
     table = txlog.Table.open(job.uri, storage_options=job.storage_options)
     table.snapshot().to_arrow()  # what is loaded late is loaded now
     os.kill(os.getpid(), signal.SIGSTOP)
@@ -183,7 +183,7 @@ def outcome_of(exit_code: int | None) -> str:
 
 
 def acknowledged(job: Job) -> int:
-    """The last checkpoint that the job was told of; -1 before the first."""
+    """The last checkpoint that was acknowledged to the job; -1 before the first."""
     ledger = Path(job.ledger)
     return max(map(int, ledger.read_text().split()), default=-1) if ledger.exists() else -1
 
@@ -219,7 +219,7 @@ def left(job: Job) -> tuple[int, tuple[tuple[str, int], ...]]:
 # --- deaths -----------------------------------------------------------------------------------------------------
 
 
-def run_watched(job: Job, deed: str, at: int, told: str) -> None:
+def run_watched(job: Job, deed: str, at: int, reported: str) -> None:
     """`run`, and at step ``at``: "die", or "tear" (die in the middle of a write). "stop" stops at every step, "none"
     at none.
 
@@ -227,7 +227,7 @@ def run_watched(job: Job, deed: str, at: int, told: str) -> None:
     """
     if deed == "tear":
         _tear_the_write(job.uri, at)
-    note_steps(job.uri, told, {"die": die_at(at), "stop": stop, "tear": go_on, "none": go_on}[deed])
+    note_steps(job.uri, reported, {"die": die_at(at), "stop": stop, "tear": go_on, "none": go_on}[deed])
     run(job)
 
 

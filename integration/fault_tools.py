@@ -121,7 +121,7 @@ def stopped_or_ended(child: BaseProcess) -> bool:
     """Wait for the next time the child stops itself (True), or for its end (False)."""
     stat = Path(f"/proc/{child.pid}/stat")
     while not multiprocessing.connection.wait([child.sentinel], timeout=0.0005):
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended before, or in the middle of it
             if stat.read_text().rpartition(")")[2].split()[0] == "T":
                 return True
     end_of(child)

@@ -2,7 +2,7 @@
 
 In: a directory; then, in a child process, a seed and a number. Out: tables of one data file each; what each use of a
 table whose file is damaged came to. The child may not grow beyond `ADDRESS_SPACE_BYTES`, and writes down what it is
-about to read, so that a crash of the Parquet library is told from an error and can be repeated.
+about to read, so that a crash of the Parquet library is distinguished from an error and can be repeated.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One process of a race: it waits for the start, makes its calls, and keeps a ledger of each, before and after.
 
 The ledger has a JSON line for each thing that happened, on disk before the next thing does, so that it outlives a kill:
-``{"worker": 3, "number": 7, "state": "begun"}``, then "acknowledged" with what the call told, "refused" where a typed
-error says that nothing landed, "unknown" where it says that nobody knows. A worker that is started again with the
+``{"worker": 3, "number": 7, "state": "begun"}``, then "acknowledged" with the result of the call, "refused" where a
+typed error says that nothing landed, "unknown" where it says that nobody knows. A worker that is started again with the
 ledger of a dead one goes on after it: a plain writer with the next number, since the last may have landed; one with
 checkpoints by doing the last again, since a replay lands nothing twice.
 """
@@ -42,8 +42,8 @@ class Race:
     def row(self, number: int) -> pa.Table:
         return pa.table([[self.worker], [number]], schema=SCHEMA)
 
-    def told(self) -> list[dict[str, Any]]:
-        """The ledger; a last line that a kill cut short was not told to anybody."""
+    def reported(self) -> list[dict[str, Any]]:
+        """The ledger; a last line that a kill cut short was not acknowledged to anybody."""
         ledger = Path(self.ledger)
         lines = ledger.read_bytes().splitlines(keepends=True) if ledger.exists() else []
         return [json.loads(line) for line in lines if line.endswith(b"\n")]
@@ -53,7 +53,7 @@ class Race:
         return self.engine in ("txlog.sink", "txlog.twins")
 
     def next_number(self) -> int:
-        numbers = [entry["number"] for entry in self.told() if not self.replays or entry["state"] == "acknowledged"]
+        numbers = [entry["number"] for entry in self.reported() if not self.replays or entry["state"] == "acknowledged"]
         return max(numbers, default=-1) + 1
 
 
@@ -68,22 +68,22 @@ def work(race: Race, started: Any = None, call: Call | None = None) -> None:
     first = race.next_number()
     ledger = os.open(race.ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def note(number: int, state: str, **told: Any) -> None:
+    def note(number: int, state: str, **reported: Any) -> None:
         os.write(
-            ledger, (json.dumps({"worker": race.worker, "number": number, "state": state, **told}) + "\n").encode()
+            ledger, (json.dumps({"worker": race.worker, "number": number, "state": state, **reported}) + "\n").encode()
         )
         os.fsync(ledger)
 
     for number in range(first, race.calls):
         note(number, "begun")
         try:
-            told = call(number)
+            reported = call(number)
         except txlog.CommitStateUnknownError as error:
             note(number, "unknown", version=error.version, txn_id=error.txn_id)
         except txlog.TxlogError as error:
             note(number, "refused", error=str(error))
         else:
-            note(number, told.pop("state", "acknowledged"), **told)
+            note(number, reported.pop("state", "acknowledged"), **reported)
 
 
 def _by_txlog(race: Race) -> Call:

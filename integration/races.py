@@ -32,7 +32,7 @@ __all__ = [
 def run(races: Sequence[Race]) -> list[dict[str, Any]]:
     """Run the race, of which nobody may fail, and return the acknowledgements."""
     run_to_the_end(work, races)
-    refused = [entry for race in races for entry in race.told() if entry["state"] in ("refused", "unknown")]
+    refused = [entry for race in races for entry in race.reported() if entry["state"] in ("refused", "unknown")]
     assert refused == []
     return acknowledged(races)
 
@@ -43,7 +43,7 @@ def run_and_kill(races: Sequence[Race], kills: int, seed: int, pause_s: float) -
     Returns how many kills there were. ``pause_s`` is the longest wait before one. A worker without a ledger waits for
     the start: killed then, it could keep the others from starting.
     """
-    return kill_and_restart(work, races, kills, seed, (0, pause_s), at_work=lambda race: bool(race.told()))
+    return kill_and_restart(work, races, kills, seed, (0, pause_s), at_work=lambda race: bool(race.reported()))
 
 
 def run_to_the_end(life: Callable[..., None], races: Sequence[Any]) -> None:
@@ -87,7 +87,7 @@ def kill_and_restart(
 
 
 def acknowledged(races: Sequence[Race]) -> list[dict[str, Any]]:
-    return [entry for race in races for entry in race.told() if entry["state"] == "acknowledged"]
+    return [entry for race in races for entry in race.reported() if entry["state"] == "acknowledged"]
 
 
 def judge(races: Sequence[Race]) -> None:
@@ -95,21 +95,21 @@ def judge(races: Sequence[Race]) -> None:
 
     Acknowledged rows are there, nothing is there twice, what was refused is not there, what was begun and never
     answered is there once or not at all, and a worker that replays has all of its rows in. Every reader agrees, the
-    versions are dense, and each acknowledged version still holds the transaction that it was told of.
+    versions are dense, and each acknowledged version still holds the transaction that it acknowledged.
     """
     rows = rows_as_we_see_them(races[0])
     for reader, found in rows_as_others_see_them(races[0]).items():
         assert found == rows, f"{reader} sees other rows"
     assert set(rows.values()) <= {1}, "a row is there twice"
     ledger = acknowledged(races)
-    told = {(entry["worker"], entry["number"]) for entry in ledger}
-    assert told <= rows.keys(), "an acknowledged row is missing"
+    reported = {(entry["worker"], entry["number"]) for entry in ledger}
+    assert reported <= rows.keys(), "an acknowledged row is missing"
     begun, refused = _numbers(races, "begun"), _numbers(races, "refused")
-    assert not refused & rows.keys(), "a row is there of which an error said that nothing landed"
+    assert not refused & rows.keys(), "a row is in the table although an error said that nothing landed"
     assert rows.keys() <= begun
     for race in races:
         if race.engine == "txlog.sink":
-            assert {(race.worker, number) for number in range(race.calls)} <= told, "a job did not come to its end"
+            assert {(race.worker, number) for number in range(race.calls)} <= reported, "a job did not come to its end"
     log = versions_in_the_log(races[0])
     assert {entry["version"]: entry["txn_id"] for entry in ledger if _names_a_version(entry)}.items() <= log.items()
     assert_sound(races[0].uri, races[0].storage_options)
@@ -120,7 +120,7 @@ def _names_a_version(entry: dict[str, Any]) -> bool:
 
 
 def _numbers(races: Sequence[Race], state: str) -> set[tuple[int, int]]:
-    return {(race.worker, entry["number"]) for race in races for entry in race.told() if entry["state"] == state}
+    return {(race.worker, entry["number"]) for race in races for entry in race.reported() if entry["state"] == state}
 
 
 def rows_as_we_see_them(race: Race) -> Counter[tuple[int, int]]:

@@ -7,8 +7,10 @@ cut short has landed if its commit is there, and else never happened. Nothing th
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +48,17 @@ class RowRace:
         low = (number * 37) % self.keys
         return low, low + 5
 
-    def told(self, number: int) -> str:
+    @property
+    def ledger(self) -> Path:
+        """Where the worker notes of each upsert how often it was executed again and how many seconds it took."""
+        return Path(f"{self.uri}.worker{self.worker}.jsonl")
+
+    def noted(self) -> list[tuple[int, float]]:
+        if not self.ledger.exists():
+            return []
+        return [(int(count), float(s)) for count, s in map(json.loads, self.ledger.read_text().splitlines())]
+
+    def reported(self, number: int) -> str:
         return json.dumps([self.kind, self.worker, number])
 
 
@@ -55,28 +67,31 @@ def row_work(race: RowRace, started: Any = None) -> None:
     table = txlog.Table.open(race.uri)
     if started is not None:
         started.wait(60)
-    landed = {json.loads(said)[2] for said in _said(table) if json.loads(said)[:2] == [race.kind, race.worker]}
+    landed = {json.loads(message)[2] for message in _said(table) if json.loads(message)[:2] == [race.kind, race.worker]}
     for number in range(race.calls):
         if number not in landed:
             _CALLS[race.kind](table, race, number)
 
 
 def _upsert(table: txlog.Table, race: RowRace, number: int) -> None:
-    table.upsert(race.upserted(number), ["id"], user_metadata=race.told(number))
+    began_s = time.monotonic()
+    done = table.upsert(race.upserted(number), ["id"], user_metadata=race.reported(number))
+    with race.ledger.open("a") as ledger:
+        ledger.write(json.dumps([done.metrics.reexecutions, time.monotonic() - began_s]) + "\n")
 
 
 def _append(table: txlog.Table, race: RowRace, number: int) -> None:
-    table.append(race.appended(number), user_metadata=race.told(number))
+    table.append(race.appended(number), user_metadata=race.reported(number))
 
 
 def _delete(table: txlog.Table, race: RowRace, number: int) -> None:
     low, high = race.deleted(number)
-    table.delete(f"id >= {low} AND id < {high}", user_metadata=race.told(number))
+    table.delete(f"id >= {low} AND id < {high}", user_metadata=race.reported(number))
 
 
 def _update(table: txlog.Table, race: RowRace, number: int) -> None:
     low, high = race.deleted(number)
-    table.update({"v": "v + 1"}, f"id >= {low} AND id < {high}", user_metadata=race.told(number))
+    table.update({"v": "v + 1"}, f"id >= {low} AND id < {high}", user_metadata=race.reported(number))
 
 
 def _compact(table: txlog.Table, race: RowRace, number: int) -> None:
@@ -89,12 +104,17 @@ def _compact(table: txlog.Table, race: RowRace, number: int) -> None:
         pass
 
 
+def _optimize(table: txlog.Table, race: RowRace, number: int) -> None:
+    table.optimize()
+
+
 _CALLS: dict[str, Callable[[txlog.Table, RowRace, int], None]] = {
     "upsert": _upsert,
     "append": _append,
     "delete": _delete,
     "update": _update,
     "compact": _compact,
+    "optimize": _optimize,
 }
 
 
@@ -107,8 +127,8 @@ def replay(table: txlog.Table, races: list[RowRace], start: dict[int, int]) -> t
     """The rows that the commits make one after the other, and what landed, in order."""
     rows, landed = dict(start), []
     by_worker = {race.worker: race for race in races}
-    for said in _said(table):
-        kind, worker, number = json.loads(said)
+    for message in _said(table):
+        kind, worker, number = json.loads(message)
         race = by_worker[worker]
         landed.append((worker, number))
         if kind in ("upsert", "append"):

@@ -1,6 +1,6 @@
 """Explore schedules for as long as one likes: ``python integration/simulate.py --seconds 600 --seed 1``.
 
-Every small scenario whole, then random stories until the time is up. With ``--replay LINE`` one story is told again.
+Every small scenario completely, then random schedules until the time is up. ``--replay LINE`` repeats one schedule.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class SinkJob:
 def run(job: SinkJob, note: Callable[[str], None] = lambda done: None) -> None:
     """Recover what an earlier run left, then go on after the last checkpoint in the table.
 
-    ``note`` is told whatever was acknowledged, at once: "staged 2", "sealed" and "committed".
+    ``note`` is called at once with each thing that was acknowledged: "staged 2", "sealed" and "committed".
     """
     job.create()
     sink = job.sink()
@@ -93,13 +93,13 @@ def recover(job: SinkJob) -> None:
     sink._open_table.post_commit.drain()
 
 
-def watched(life: Callable[[SinkJob], None], job: SinkJob, at: int, told: str) -> None:
+def watched(life: Callable[[SinkJob], None], job: SinkJob, at: int, reported: str) -> None:
     """``life(job)``, which is killed at step ``at``. The file ``told`` gets a line for each step."""
-    note_steps(job.uri, told, die_at(at))
+    note_steps(job.uri, reported, die_at(at))
     life(job)
 
 
-def stopping(job: SinkJob, told: str, ledger: str) -> None:
+def stopping(job: SinkJob, reported: str, ledger: str) -> None:
     """`run`, which stops itself before each step. ``told`` gets a line for each; ``ledger`` what was acknowledged."""
     notes = os.open(ledger, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     write = os.write
@@ -107,7 +107,7 @@ def stopping(job: SinkJob, told: str, ledger: str) -> None:
     def note(done: str) -> None:
         write(notes, f"{done}\n".encode())
 
-    note_steps(job.uri, told, stop)
+    note_steps(job.uri, reported, stop)
     run(job, note)
 
 
@@ -131,12 +131,12 @@ def _staged(job: SinkJob, sink: txlog.Sink, checkpoint_id: int, task_id: int, at
 
 
 def stage(job: SinkJob, checkpoint_id: int, task_id: int, attempt: int) -> None:
-    """One attempt of one task. Its exit code 0 is what its coordinator is told."""
+    """One attempt of one task. Its exit code 0 tells its coordinator that it is done."""
     _staged(job, job.sink(), checkpoint_id, task_id, attempt)
 
 
 def coordinate(job: SinkJob, checkpoint_id: int, attempts: dict[int, int]) -> None:
-    """Whatever an earlier coordinator left; then this checkpoint, made of the attempts that were told to be done."""
+    """Finish what an earlier coordinator left; then this checkpoint, made of the attempts that reported success."""
     sink = job.sink()
     sink.recover()
     sink.prepare(checkpoint_id, attempts, fingerprint=job.fingerprint(checkpoint_id))

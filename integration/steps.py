@@ -55,9 +55,9 @@ class Steps:
             self._deed(next(self._numbers), f"{call} {shown}")
 
 
-def note_steps(root: str, told: str, then: Callable[[int], None]) -> None:
+def note_steps(root: str, reported: str, then: Callable[[int], None]) -> None:
     """From now on the file ``told`` gets a line for each step of this process; ``then`` is called with its number."""
-    lines = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    lines = os.open(reported, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def deed(number: int, what: str) -> None:
         _write(lines, f"{what}\n".encode())

@@ -38,12 +38,12 @@ def _die_at_every(folder: Path, deed: str, steps: int) -> tuple[list[str], int]:
 
     def die_at(at: int) -> str | None:
         job = Job(str(folder / f"t{at}"), str(folder / f"ledger-{at}"))
-        told = folder / f"told-{at}"
-        doomed = process(crash_job.run_watched, job, deed, at, str(told))
+        reported = folder / f"told-{at}"
+        doomed = process(crash_job.run_watched, job, deed, at, str(reported))
         exit_code = end_of(doomed)
         if exit_code == 0:
             return None
-        step = told.read_text().splitlines()[-1]
+        step = reported.read_text().splitlines()[-1]
         assert exit_code == -signal.SIGKILL, f"step {at}, {step}: exit code {exit_code}"
         state = crash_job.left(job)
         if state not in states:
@@ -59,10 +59,10 @@ def _die_at_every(folder: Path, deed: str, steps: int) -> tuple[list[str], int]:
 
 
 def _steps_of_a_whole_run(folder: Path) -> list[str]:
-    told = folder / "told"
-    whole = process(crash_job.run_watched, Job(str(folder / "t"), str(folder / "ledger")), "none", -1, str(told))
+    reported = folder / "reported"
+    whole = process(crash_job.run_watched, Job(str(folder / "t"), str(folder / "ledger")), "none", -1, str(reported))
     assert end_of(whole) == 0
-    return told.read_text().splitlines()
+    return reported.read_text().splitlines()
 
 
 def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(memory_folder: Path, record_property: Record) -> None:

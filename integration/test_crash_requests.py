@@ -3,7 +3,7 @@
 The job of `crash_job` works through a gate before an S3 server (`request_gate`), which kills it as soon as it sends
 the request of a given number, and sends that no further: so the server is left in every state that a death at any
 moment can leave, since it changes with requests alone. After each death a fresh process finds a legal state, and
-running the job again ends it. What is not told here: an upload that is cut off in the middle, which no server keeps.
+running the job again ends it. Not tested here: an upload that is cut off in the middle, which no server keeps.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ def _job(server: S3Server, folder: Path) -> Job:
 
 def _run_through_a_gate(server: S3Server, job: Job, die_at: int | None) -> tuple[int | None, list[str]]:
     """Its exit code, and every request that it made to change something; the last one, if it died, was never sent."""
-    told: list[str] = []
+    reported: list[str] = []
     child: list[BaseProcess] = []
 
     def deed(number: int, what: str) -> bool:
-        told.append(what)
+        reported.append(what)
         if number == die_at:
             child[0].kill()
         return number != die_at
 
     with gate(server.url, deed) as url:
         child.append(process(crash_job.run, Job(job.uri, job.ledger, {**job.storage_options, "endpoint_url": url})))
-        return end_of(child[0]), told
+        return end_of(child[0]), reported
 
 
 def test_a_job_that_dies_before_any_request_is_ended_by_its_next_run(
@@ -54,15 +54,15 @@ def test_a_job_that_dies_before_any_request_is_ended_by_its_next_run(
 
     def die_at(number: int) -> str:
         job = _job(s3_server, tmp_path)
-        exit_code, told = _run_through_a_gate(s3_server, job, number)
-        died = f"died at request {number}, {told[-1]}"
+        exit_code, reported = _run_through_a_gate(s3_server, job, number)
+        died = f"died at request {number}, {reported[-1]}"
         assert exit_code == -signal.SIGKILL, f"{died}: exit code {exit_code}"
         acknowledged, found = crash_job.acknowledged(job), crash_job.judged(job)
         assert acknowledged <= found <= acknowledged + 1, f"{died}: {acknowledged} was acknowledged, {found} is there"
         again = process(crash_job.run, job)
         assert end_of(again) == 0, f"{died}: the next run failed"
         assert crash_job.judged(job) == len(ACTS) - 1, died
-        return told[-1]
+        return reported[-1]
 
     with ThreadPoolExecutor(4) as pool:
         deaths = list(pool.map(die_at, range(len(steps))))

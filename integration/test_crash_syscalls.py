@@ -1,4 +1,5 @@
-"""The kernel refuses, or the process dies, at each system call of a write: complete or absent, and said so.
+"""The kernel refuses, or the process dies, at each system call of a write: complete or absent, and the error says
+which.
 
 strace makes a call fail, or kills the process before the call is made, from outside: SIGKILL, EIO and ENOSPC at every
 call of the local put, and at every call by which a whole append changes the disk (Arrow's writes of data files
@@ -35,7 +36,7 @@ OF_A_WRITE = "write,pwrite64,writev,fsync,fdatasync,link,linkat,unlink,mkdir,ren
 Record = Callable[[str, object], None]
 
 
-def _put(root: str, told: str) -> None:
+def _put(root: str, reported: str) -> None:
     """One put between two calls that mark it, begun when somebody watches."""
     log = LocalLogStore(root)
     log.put_if_absent(f"{0:020}.json", BODY)
@@ -46,12 +47,12 @@ def _put(root: str, told: str) -> None:
     except StorageError:
         outcome = "StorageError"
     os.stat("/")
-    Path(told).write_text(outcome)
+    Path(reported).write_text(outcome)
 
 
 def _calls_of_the_put(tmp_path: Path) -> list[tuple[str, int]]:
     """(system call, its ordinal since the watch began)."""
-    child = process(_put, str(tmp_path / "watched"), str(tmp_path / "told"))
+    child = process(_put, str(tmp_path / "watched"), str(tmp_path / "reported"))
     assert stopped_or_ended(child)
     made: Counter[str] = Counter()
     found: list[tuple[str, int]] = []
@@ -79,18 +80,18 @@ def test_a_put_whose_system_call_fails_or_kills_is_complete_or_absent_and_says_w
     outcomes: Counter[str] = Counter()
     for call, nth in calls:
         for fault in FAULTS:
-            root, told = tmp_path / f"{call}-{nth}-{fault}", tmp_path / "outcome"
-            told.unlink(missing_ok=True)
-            child = process(_put, str(root), str(told))
+            root, reported = tmp_path / f"{call}-{nth}-{fault}", tmp_path / "outcome"
+            reported.unlink(missing_ok=True)
+            child = process(_put, str(root), str(reported))
             assert stopped_or_ended(child)
             tampered(child, call, fault, nth, tmp_path / "report")
-            outcomes[_judge_put(root, told, f"{call} number {nth}, {fault}", fault, child.exitcode)] += 1
+            outcomes[_judge_put(root, reported, f"{call} number {nth}, {fault}", fault, child.exitcode)] += 1
     took_s = time.perf_counter() - started_s
     record_property("measured", f"strace: {outcomes.total()} faults in a put, {took_s:.1f} s: {dict(outcomes)}")
     assert {"killed", "StorageError", "WRITTEN", "NOT_DURABLE"} <= outcomes.keys(), outcomes
 
 
-def _judge_put(root: Path, told: Path, where: str, fault: str, exit_code: int | None) -> str:
+def _judge_put(root: Path, reported: Path, where: str, fault: str, exit_code: int | None) -> str:
     log = LocalLogStore(str(root))
     names = [meta.name for meta in log.list_from("")]
     is_there = NAME in names
@@ -101,7 +102,7 @@ def _judge_put(root: Path, told: Path, where: str, fault: str, exit_code: int | 
         outcome = "killed"
     else:
         assert exit_code == 0, f"{where}: something else than a typed error came out"
-        outcome = told.read_text()
+        outcome = reported.read_text()
         must_be_there = {"WRITTEN": True, "NOT_DURABLE": True, "StorageError": False}.get(outcome, is_there)
         assert is_there == must_be_there, f"{where}: {outcome}, and it is {'' if is_there else 'not '}there"
     again = log.put_if_absent(NAME, b"the next one")

@@ -146,17 +146,17 @@ def test_statistics_survive_checkpoints_that_keep_them_typed_only(unpacked: Any)
     for name in ("v1-single-part-struct-stats-only", "v2-parquet-sidecars-struct-stats-only"):
         (root,) = unpacked(name)
         log, state = loaded(root)
-        told = {}
+        reported = {}
         for commit in sorted((root / "_delta_log").glob("0*.json")):
             for line in commit.read_bytes().splitlines():
                 add = orjson.loads(line).get("add")
                 if add:
-                    told[add["path"]] = orjson.loads(add["stats"])
+                    reported[add["path"]] = orjson.loads(add["stats"])
         for file in log.files(state).to_pylist():
             stats = orjson.loads(file["stats"])
-            assert stats["numRecords"] == told[file["path"]]["numRecords"]
-            assert stats["minValues"] == told[file["path"]]["minValues"]
-            assert stats["nullCount"] == told[file["path"]]["nullCount"]
+            assert stats["numRecords"] == reported[file["path"]]["numRecords"]
+            assert stats["minValues"] == reported[file["path"]]["minValues"]
+            assert stats["nullCount"] == reported[file["path"]]["nullCount"]
             seen += 1
     assert seen == 10
 
@@ -180,8 +180,8 @@ def test_deltalake_reads_our_checkpoint_of_a_golden_table(name: str, unpacked: A
         store.log.put("_last_checkpoint", checkpoint.hint)
         after = deltalake.DeltaTable(str(copy.parent)).get_add_actions(flatten=True).to_struct_array().to_pylist()
         # Of a bound such as 0E-10 deltalake makes nothing where it is text, and reads it where it is typed.
-        told = {file["path"]: file for file in before}
-        known = [{k: v for k, v in file.items() if told[file["path"]][k] is not None} for file in after]
+        reported = {file["path"]: file for file in before}
+        known = [{k: v for k, v in file.items() if reported[file["path"]][k] is not None} for file in after]
         assert by_path(known) == by_path([{k: v for k, v in file.items() if v is not None} for file in before])
         again, found = loaded(copy.parent)
         assert found.transactions == retained(state)

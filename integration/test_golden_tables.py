@@ -179,6 +179,14 @@ def test_a_table_without_expected_rows_reads_as_deltalake_reads_it(name: str, go
     assert as_rows(rows) == as_rows(_through_deltalake(golden(name), rows.schema))
 
 
+@pytest.mark.parametrize("name", [*_with_expected_rows(), *sorted(ROWS_ONLY_DELTALAKE_KNOWS)])
+def test_a_table_as_a_dataset_and_its_count_are_the_rows_of_its_snapshot(name: str, golden: GoldenTable) -> None:
+    snapshot = txlog.Table.open(golden(name)).snapshot()
+    rows = snapshot.to_dataset().to_table()
+    assert as_rows(rows) == as_rows(snapshot.to_arrow())
+    assert snapshot.count() == rows.num_rows
+
+
 @pytest.mark.parametrize("name", sorted(SPELLED_TWICE))
 def test_a_file_removed_under_another_spelling_of_its_path_is_gone(name: str, golden: GoldenTable) -> None:
     assert _read(golden(name)).num_rows == 0

@@ -36,7 +36,7 @@ def test_no_damage_to_a_data_file_crashes_a_reader_or_lets_anything_but_a_txlog_
     record_property("measured", f"damaged data files: {tried} in {BUDGET_S:.0f} s")
 
 
-# What the file is, what of it is read, and what is said.
+# What the file is, what of it is read, and the error.
 BOMBS: dict[str, tuple[Callable[[Path], object], str, str, str]] = {
     "an eighth of a million rows of 64 KiB": (
         hostile_data.dictionary,
@@ -77,7 +77,7 @@ except txlog.TxlogError as error:
 
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_an_error_of_ours_in_a_process_that_may_not_grow(tmp_path: Path, name: str) -> None:
-    lay, expression, kind, said = BOMBS[name]
+    lay, expression, kind, reported = BOMBS[name]
     table = txlog.Table.create(str(tmp_path / "t"), pa.schema([("id", pa.string())]))
     file = tmp_path / "t" / "part.parquet"
     lay(file)
@@ -90,4 +90,4 @@ def test_a_bomb_is_an_error_of_ours_in_a_process_that_may_not_grow(tmp_path: Pat
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.startswith(f"{kind} {table.uri} v1: "), done.stdout
-    assert said in done.stdout
+    assert reported in done.stdout

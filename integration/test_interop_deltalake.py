@@ -189,25 +189,25 @@ def test_deltalake_tells_our_history(tmp_path: Path) -> None:
     table.append(_rows(1, 2))
     table.overwrite(_rows(3))
     table.set_properties({"delta.appendOnly": "true"})
-    told = DeltaTable(str(path)).history()
-    assert [(entry["version"], entry["operation"]) for entry in told] == [
+    reported = DeltaTable(str(path)).history()
+    assert [(entry["version"], entry["operation"]) for entry in reported] == [
         (3, "SET TBLPROPERTIES"),
         (2, "WRITE"),
         (1, "WRITE"),
         (0, "CREATE TABLE"),
     ]
-    assert told[1]["operationParameters"]["mode"] == "Overwrite"
-    assert told[-1]["userMetadata"] == "made by a test"
+    assert reported[1]["operationParameters"]["mode"] == "Overwrite"
+    assert reported[-1]["userMetadata"] == "made by a test"
 
 
 def test_deltalake_sees_the_statistics_that_we_wrote(tmp_path: Path) -> None:
     path = tmp_path / "t"
     txlog.write(path, every_type().slice(0, 2))
-    (told,) = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True)).to_pylist()
-    assert (told["num_records"], told["null_count.integer"]) == (2, 0)
-    assert (told["min.integer"], told["max.integer"]) == (-(2**31), 2**31 - 1)
-    assert (told["min.long"], told["max.long"]) == (-(2**63), 2**63 - 1)
-    assert told["min.struct.a"] == 1
+    (reported,) = pa.table(DeltaTable(str(path)).get_add_actions(flatten=True)).to_pylist()
+    assert (reported["num_records"], reported["null_count.integer"]) == (2, 0)
+    assert (reported["min.integer"], reported["max.integer"]) == (-(2**31), 2**31 - 1)
+    assert (reported["min.long"], reported["max.long"]) == (-(2**63), 2**63 - 1)
+    assert reported["min.struct.a"] == 1
 
 
 # --- both write ---------------------------------------------------------------------------------------------------

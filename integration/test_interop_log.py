@@ -46,8 +46,8 @@ def everybody_reads(path: Path, read_delta: Read) -> list[str]:
 
 
 def checksum(path: Path, version: int) -> dict[str, Any]:
-    said: dict[str, Any] = json.loads((log_of(path) / f"{version:020}.crc").read_text())
-    return said
+    reported: dict[str, Any] = json.loads((log_of(path) / f"{version:020}.crc").read_text())
+    return reported
 
 
 def counted(path: Path) -> tuple[int, int]:
@@ -65,9 +65,9 @@ def test_spark_goes_on_from_our_checksum_file_and_we_from_its(tmp_path: Path, re
     assert len(everybody_reads(path, read_delta)) == 3
     spark = read_delta(path).sparkSession
     spark.createDataFrame([(100, "0")], "id bigint, p string").write.format("delta").mode("append").save(str(path))
-    said = checksum(path, 6)
-    assert (said["numFiles"], said["tableSizeBytes"]) == counted(path)
-    assert [(txn["appId"], txn["version"]) for txn in said["setTransactions"]] == [("loader", 3)]
+    reported = checksum(path, 6)
+    assert (reported["numFiles"], reported["tableSizeBytes"]) == counted(path)
+    assert [(txn["appId"], txn["version"]) for txn in reported["setTransactions"]] == [("loader", 3)]
     reopened = txlog.Table.open(path)
     totals = reopened._open_table.log.newest_state().totals
     assert totals is not None, "our own commit since would not tell what Spark's changed: this is Spark's count"

@@ -159,7 +159,7 @@ def _by_polars(path: Path, condition: str) -> tuple[list[int], list[int]]:
     return frame.filter(where).collect()["id"].to_list(), judged["id"].to_list()
 
 
-# Without shrinking: an example costs a table, and minutes go by before the failure is told.
+# Without shrinking: an example costs a table, and minutes pass before the failure is reported.
 SETTINGS = settings(
     max_examples=15,
     deadline=None,

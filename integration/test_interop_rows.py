@@ -46,14 +46,20 @@ def random_rows(chance: random.Random, count: int) -> pa.Table:
 def command(chance: random.Random, table: txlog.Table, delta: SparkSession, theirs: Path) -> str:
     """One command, done by both."""
     where = chance.choice(["v > 0", "day = 'a' or day is null", "not (id < 10)", "s.n between 3 and 12", "id % 7 = 1"])
-    kind = chance.choice(["delete", "update", "upsert", "merge", "append"])
+    kind = chance.choice(["delete", "update", "upsert", "merge", "append", "optimize", "purge"])
     target = f"delta.`{theirs}`"
     rows = random_rows(chance, chance.randrange(1, 8))
     staged = theirs.parent / f"rows-{chance.random()}.parquet"
     pq.write_table(rows, staged)
     frame = delta.read.parquet(str(staged))
     frame.createOrReplaceTempView("rows")
-    if kind == "delete":
+    if kind == "optimize":
+        table.optimize()
+        delta.sql(f"optimize {target}")
+    elif kind == "purge":
+        table.purge()
+        delta.sql(f"reorg table {target} apply (purge)")
+    elif kind == "delete":
         table.delete(where)
         delta.sql(f"delete from {target} where {where}")
     elif kind == "update":
@@ -99,12 +105,12 @@ def test_random_commands_leave_the_rows_that_sparks_own_delta_leaves(
     table.append(first)
     other.append(first)
     for number in range(8):
-        said = command(chance, table, delta, theirs)
+        reported = command(chance, table, delta, theirs)
         found = as_rows(table.snapshot().to_arrow().to_pylist())
         expected = as_rows([row.asDict(recursive=True) for row in read_delta(theirs).collect()])
-        assert found == expected, f"command {number}: {said}"
-        assert as_rows([row.asDict(recursive=True) for row in read_delta(ours).collect()]) == expected, said
-        assert as_rows(txlog.Table.open(str(theirs)).snapshot().to_arrow().to_pylist()) == expected, said
+        assert found == expected, f"command {number}: {reported}"
+        assert as_rows([row.asDict(recursive=True) for row in read_delta(ours).collect()]) == expected, reported
+        assert as_rows(txlog.Table.open(str(theirs)).snapshot().to_arrow().to_pylist()) == expected, reported
     assert verify_table(table._open_table.store).is_sound
 
 
@@ -131,6 +137,31 @@ def test_spark_deletes_merges_and_optimizes_a_table_that_we_change_in_turns(
     assert verify_table(table._open_table.store).is_sound
     history = delta.sql(f"describe history delta.`{uri}`").collect()
     assert {row.operation for row in history} >= {"DELETE", "UPDATE", "MERGE", "OPTIMIZE"}
+
+
+def test_history_describes_a_compaction_and_a_purge_as_sparks_own_do(tmp_path: Path, delta: SparkSession) -> None:
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for path in (ours, theirs):
+        table = txlog.Table.create(str(path), SCHEMA, ["day"], VECTORS)
+        for seed in range(3):
+            table.append(random_rows(random.Random(seed), 20))
+    mine = txlog.Table.open(str(ours))
+    mine.optimize()
+    mine.delete("id < 5")
+    mine.purge()
+    delta.sql(f"optimize delta.`{theirs}`")
+    delta.sql(f"delete from delta.`{theirs}` where id < 5")
+    delta.sql(f"reorg table delta.`{theirs}` apply (purge)")
+    found, expected = (
+        {
+            row.operation: (row.operationParameters, set(row.operationMetrics), row.isolationLevel, row.isBlindAppend)
+            for row in delta.sql(f"describe history delta.`{path}`").collect()
+            if row.operation in ("OPTIMIZE", "REORG")
+        }
+        for path in (ours, theirs)
+    )
+    assert found == expected
+    assert set(found) == {"OPTIMIZE", "REORG"}
 
 
 @pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])

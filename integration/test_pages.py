@@ -1,5 +1,5 @@
-"""What the pages show can be typed in as it stands: each block of Python passes mypy --strict, and those that need no
-Spark and no cloud run, one after the other, on a table of their own."""
+"""What the pages show can be typed in as it stands: each block of Python passes mypy --strict, and those of the readme
+and of the pages on reading, changing and tending a table that need no Spark and no cloud run, in order, on a table."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars
@@ -23,6 +24,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)  # not t
 # What the text around a block speaks of.
 GIVEN = """
 from __future__ import annotations
+import time
 from collections.abc import Callable
 from typing import Any
 import deltalake, duckdb, polars
@@ -36,7 +38,8 @@ path = uri = checkpoints = "t"
 app_id, checkpoint_id, task_id, attempt, offset, topic, partition = "app", 1, 0, 0, 0, "orders", 0
 write_one_source: Callable[[Any], Any]; sources: list[Any]
 df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
-changes: Any; corrections: Any; prices: Any; add_one: Any
+changes: Any; corrections: Any; new_orders: Any; prices: Any; add_one: Any; stream: Any; schema: Any
+load_position: Callable[[], int]; handle: Callable[[pa.Table], None]; save_position: Callable[[int], None]
 adjusted: Callable[[pa.Table], pa.Table]
 """
 
@@ -86,12 +89,48 @@ def test_the_readmes_python_runs_from_its_first_table_to_its_last_read(
         program = re.sub(
             r"^sink\.prepare\(checkpoint_id, .*$", "sink.prepare(checkpoint_id, {0: 0})", program, flags=re.M
         )
+        program = re.sub(r"^txlog\.spark\.read\(.*$", "", program, flags=re.M)
         program = program.replace("polars.read_delta(uri)", "").replace('spark.read.format("delta").load(uri)', "")
         program = program.replace(f"{tmp_path}/shared", f"{tmp_path}/orders")
+        # This table has fewer versions.
+        program = program.replace("version=41", "version=table.version")
         exec(compile("import deltalake\n" + program, "README.md", "exec"), names)
         outcomes.append(block.splitlines()[0])
-    assert len(outcomes) == 5
+    assert len(outcomes) == 6
     assert "WriteResult(version=1, committed, 2 rows, 2 files" in capsys.readouterr().out
     sink = names["sink"]
     assert isinstance(sink, txlog.Sink)
     assert sink.last_checkpoint_id() == 18
+
+
+@pytest.mark.parametrize("page", ["keep-fast", "read", "follow-changes", "go-back", "change-rows"])
+def test_the_pages_python_runs_from_the_first_block_to_the_last(page: str, tmp_path: Path) -> None:
+    days = ["2026-11-20", "2026-11-21"]
+    numbers = {name: pa.int64() for name in ("id", "customer", "sku", "time", "changes")}
+    flags = {name: pa.bool_() for name in ("seen", "checked")}
+    others = {"day": pa.string(), "status": pa.string(), "amount": pa.float64(), "price": pa.float64()}
+    schema = pa.schema({**numbers, **flags, **others})
+    rows = pa.Table.from_pylist([{"id": number, "day": days[number % 2]} for number in range(4)], schema=schema)
+    feed = {"delta.enableChangeDataFeed": str(page == "follow-changes").lower()}
+    table = txlog.Table.create(tmp_path / "orders", schema, partition_by=["day"], properties=feed)
+    while table.version < 45:
+        table.append(rows)
+    saved: list[int] = []
+    names: dict[str, Any] = {
+        **{"table": table, "snapshot": table.snapshot(), "txlog": txlog, "duckdb": duckdb, "polars": polars},
+        **{"rows": rows, "prices": rows.slice(0, 1).select(["sku", "price"]), "corrections": rows, "stream": [rows]},
+        **{"changes": rows.append_column("op", pa.array(["d", "u", "u", "u"])), "add_one": lambda read: read},
+        **{"load_position": lambda: 44, "handle": lambda changes: None, "save_position": saved.append},
+    }
+    names["prices"] = names["prices"].set_column(0, "sku", pa.array([7], pa.int64()))
+    run = 0
+    for block in BLOCK.findall((ROOT / f"docs/{page}.md").read_text()):
+        if "spark" in block or "Table.create" in block:
+            continue
+        program = block.replace("s3://bucket", str(tmp_path)).replace("2026-11-20T18:30:00Z", "2999-01-01")
+        program = program.replace("while True:", "for _ in range(2):").replace("time.sleep(5)", "pass")
+        exec(compile(program, f"{page}.md", "exec"), names)
+        run += 1
+    assert run >= {"follow-changes": 1, "go-back": 3}.get(page, 2)
+    assert txlog.Table.open(table.uri).to_arrow().num_columns == len(schema)
+    assert saved == ([46] if page == "follow-changes" else [])

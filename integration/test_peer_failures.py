@@ -1,6 +1,6 @@
 """What deltalake 1.6.6 gets wrong without a word, and what txlog does in the same place.
 
-Each test holds txlog to the right answer. What the installed deltalake does in its stead is told at the end of the
+Each test holds txlog to the right answer. What the installed deltalake does instead is reported at the end of the
 run, and nothing depends on it: a later release may have mended it.
 """
 
@@ -40,14 +40,14 @@ Peer = Callable[[str, Callable[[], bool]], None]
 def peer(record_property: Callable[[str, object], None]) -> Peer:
     """``peer(fault, shows_it)``: tell whether the installed deltalake still has the fault."""
 
-    def told(fault: str, shows_it: Callable[[], bool]) -> None:
+    def reported(fault: str, shows_it: Callable[[], bool]) -> None:
         try:
             answer = "yes" if shows_it() else "no"
         except Exception as error:
             answer = f"no, it refuses: {str(error).splitlines()[0]}"
         record_property("measured", f"deltalake {deltalake.__version__} {fault}? {answer}")
 
-    return told
+    return reported
 
 
 @pytest.fixture

@@ -63,8 +63,8 @@ def _assert_nothing_is_lost(picture: Path, job: Job, acknowledged: int, where: s
         assert crash_job.judged(there) == len(ACTS) - 1, where
 
 
-def _last_line(told: Path) -> str:
-    return told.read_text().splitlines()[-1]
+def _last_line(reported: Path) -> str:
+    return reported.read_text().splitlines()[-1]
 
 
 @pytest.mark.parametrize("image", [True, False], indirect=True, ids=["journal", "none"])
@@ -72,8 +72,8 @@ def test_a_power_cut_at_any_step_takes_nothing_that_was_acknowledged(
     image: Path, disk: Path, tmp_path: Path, record_property: Record
 ) -> None:
     job = Job(str(disk / "t"), str(tmp_path / "ledger"))
-    told = tmp_path / "told"
-    child = process(crash_job.run_watched, job, "stop", -1, str(told))
+    reported = tmp_path / "reported"
+    child = process(crash_job.run_watched, job, "stop", -1, str(reported))
     steps, seen = 0, set()
     try:
         while stopped_or_ended(child):
@@ -81,7 +81,7 @@ def test_a_power_cut_at_any_step_takes_nothing_that_was_acknowledged(
             picture = _after_the_cut(image, str(steps))
             shows = (hashlib.sha1(picture.read_bytes()).digest(), crash_job.acknowledged(job))
             if shows not in seen:
-                _assert_nothing_is_lost(picture, job, shows[1], f"before step {steps}, {_last_line(told)}")
+                _assert_nothing_is_lost(picture, job, shows[1], f"before step {steps}, {_last_line(reported)}")
             picture.unlink()  # most steps change nothing on the medium
             seen.add(shows)
             assert child.pid is not None
@@ -128,7 +128,7 @@ def test_what_others_do_not_sync_is_lost_beside_what_we_acknowledged(image: Path
         assert not deltalake.DeltaTable.is_deltatable(str(after / "theirs"))
 
 
-def test_what_we_build_on_is_there_after_a_power_cut_whoever_left_it_unsynced(
+def test_a_version_we_build_on_survives_a_power_cut_even_if_its_writer_did_not_sync(
     image: Path, disk: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A commit of txlog's whose process died before it synced the log's directory, and one of deltalake's, which syncs

@@ -121,7 +121,7 @@ def _run_and_judge(races: list[Race], kills: int, seed: int, pause_s: float, rec
     _create(races[0])
     killed = run_and_kill(races, kills, seed, pause_s)
     judge(races)
-    begun = sum(entry["state"] == "begun" for race in races for entry in race.told())
+    begun = sum(entry["state"] == "begun" for race in races for entry in race.reported())
     answered = len(acknowledged(races))
     record_property(
         "measured",
@@ -143,10 +143,10 @@ def test_processes_that_are_killed_on_an_object_store_lose_and_repeat_nothing(
     any_s3_location: S3Location, tmp_path: Path, seed: int, record_property: Record
 ) -> None:
     races = [
-        *_race(tmp_path, 3, 5, place=any_s3_location),
-        *_race(tmp_path, 3, 5, "txlog.sink", any_s3_location, first=3),
+        *_race(tmp_path, 3, 12, place=any_s3_location),
+        *_race(tmp_path, 3, 12, "txlog.sink", any_s3_location, first=3),
     ]
-    _run_and_judge(races, kills=8, seed=seed, pause_s=0.4, record_property=record_property)
+    _run_and_judge(races, kills=8, seed=seed, pause_s=0.25, record_property=record_property)
 
 
 def test_killed_processes_of_txlog_and_deltalake_at_once_lose_and_repeat_nothing(

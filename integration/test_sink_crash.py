@@ -22,14 +22,14 @@ from sink_job import SinkJob
 Record = Callable[[str, object], None]
 
 
-def _steps_of(life: Callable[[SinkJob], None], job: SinkJob, told: Path) -> list[str]:
-    assert end_of(process(sink_job.watched, life, job, -1, str(told))) == 0
-    return told.read_text().splitlines()
+def _steps_of(life: Callable[[SinkJob], None], job: SinkJob, reported: Path) -> list[str]:
+    assert end_of(process(sink_job.watched, life, job, -1, str(reported))) == 0
+    return reported.read_text().splitlines()
 
 
-def _died_at(life: Callable[[SinkJob], None], job: SinkJob, at: int, told: Path) -> str:
-    exit_code = end_of(process(sink_job.watched, life, job, at, str(told)))
-    step = told.read_text().splitlines()[-1]
+def _died_at(life: Callable[[SinkJob], None], job: SinkJob, at: int, reported: Path) -> str:
+    exit_code = end_of(process(sink_job.watched, life, job, at, str(reported)))
+    step = reported.read_text().splitlines()[-1]
     assert exit_code == -signal.SIGKILL, f"step {at}, {step}: exit code {exit_code}"
     return step
 
@@ -45,7 +45,7 @@ def _died_everywhere(steps: int, die_at: Callable[[int], str]) -> list[str]:
 
 def test_a_sink_that_dies_at_any_step_is_ended_by_its_next_run(memory_folder: Path, record_property: Record) -> None:
     job = SinkJob(str(memory_folder / "whole"), checkpoints=2, empty=(0,))
-    steps = _steps_of(sink_job.run, job, memory_folder / "told")
+    steps = _steps_of(sink_job.run, job, memory_folder / "reported")
     assert sink_job.judged(job) == job.expected()
     assert _staging_of(job) == []
 
@@ -80,7 +80,7 @@ def test_a_recovery_that_dies_at_any_step_is_ended_by_the_next(memory_folder: Pa
     assert end_of(process(sink_job.prepared, job)) == 0
     left = _staging_of(job)
     whole = replace(job, uri=shutil.copytree(job.uri, memory_folder / "whole").as_posix())
-    steps = _steps_of(sink_job.recover, whole, memory_folder / "told")
+    steps = _steps_of(sink_job.recover, whole, memory_folder / "reported")
 
     def die_at(at: int) -> str:
         doomed = replace(job, uri=shutil.copytree(job.uri, memory_folder / f"t{at}").as_posix())

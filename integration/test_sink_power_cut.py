@@ -50,11 +50,11 @@ def test_a_power_cut_at_any_step_takes_nothing_that_a_sink_acknowledged(
     tmp_path: Path, record_property: Record
 ) -> None:
     require_loop_mounts("that what a sink staged and sealed survives a power cut")
-    image, told, ledger = new_image(tmp_path / "image"), tmp_path / "told", tmp_path / "ledger"
+    image, reported, ledger = new_image(tmp_path / "image"), tmp_path / "reported", tmp_path / "ledger"
     steps, seen = 0, set()
     with mounted_image(image, tmp_path / "disk") as disk:
         job = SinkJob(str(disk / "t"), checkpoints=1)
-        child = process(sink_job.stopping, job, str(told), str(ledger))
+        child = process(sink_job.stopping, job, str(reported), str(ledger))
         try:
             while stopped_or_ended(child):
                 steps += 1
@@ -64,7 +64,7 @@ def test_a_power_cut_at_any_step_takes_nothing_that_a_sink_acknowledged(
                 if shows not in seen:  # most steps change nothing on the medium
                     seen.add(shows)
                     with mounted_image(picture, tmp_path / f"disk-{steps}") as after:
-                        step = told.read_text().splitlines()[-1]
+                        step = reported.read_text().splitlines()[-1]
                         where = f"before step {steps}, {step}, {acknowledged} acknowledged"
                         _assert_all_is_there(replace(job, uri=str(after / "t")), acknowledged, where)
                 picture.unlink()

@@ -64,8 +64,8 @@ table = Table.open("x")
 table.append(rows, schema_mode="widen")  # arg-type
 write("x", rows, "upsert")  # arg-type
 table.transaction("ReadCommitted")  # arg-type
-table.vacuum()  # attr-defined
-table.snapshot().to_pandas()  # attr-defined
+table.vacuumed()  # attr-defined
+table.snapshot().to_spark()  # attr-defined
 table.append(rows, app_id=5)  # arg-type
 table.snapshot(version="3")  # arg-type
 table.delete("id = 1", mode="merge")  # arg-type

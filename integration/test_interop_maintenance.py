@@ -1,0 +1,138 @@
+"""Vacuum and restore beside Spark's Delta: on copies of one table both do the same, and read what the other did."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+UNCHECKED = "spark.databricks.delta.retentionDurationCheck.enabled"
+
+
+@pytest.fixture(scope="module")
+def source(delta_session: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of Spark's with vectors, change data, row ids, removed files, an orphan and a changed definition."""
+    path = tmp_path_factory.mktemp("maintenance") / "source"
+    run = delta_session.sql
+    run(
+        f"create table delta.`{path}` (id bigint, day string) using delta partitioned by (day) tblproperties"
+        "('delta.enableChangeDataFeed'='true','delta.enableRowTracking'='true','delta.enableDeletionVectors'='true')"
+    )
+    run(f"insert into delta.`{path}` select /*+ coalesce(1) */ id, 'a' from range(0, 20)")
+    run(f"insert into delta.`{path}` select /*+ coalesce(1) */ id, 'b' from range(20, 30)")
+    run(f"delete from delta.`{path}` where id = 4")
+    run(f"delete from delta.`{path}` where day = 'b'")
+    run(f"alter table delta.`{path}` set tblproperties('team'='me')")
+    (path / "day=a" / "orphan.parquet").write_bytes(b"x")
+    return path
+
+
+def copy_of(source: Path, to: Path) -> Path:
+    shutil.copytree(source, to)
+    return to
+
+
+def files_of(root: Path) -> set[str]:
+    found = {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    return {name for name in found if "_delta_log" not in name and not name.endswith(".crc")}
+
+
+def actions_of(root: Path) -> dict[str, list[dict[str, Any]]]:
+    """The newest commit by kind of action, without what differs from run to run."""
+    newest = max((root / "_delta_log").glob("*[0-9].json"))
+    found: dict[str, list[dict[str, Any]]] = {}
+    for line in newest.read_text().splitlines():
+        ((kind, action),) = json.loads(line).items()
+        for name in ("deletionTimestamp", "stats", "extendedFileMetadata", "modificationTime"):
+            action.pop(name, None)
+        for vector in [action.get("deletionVector")]:
+            if vector:
+                vector.pop("maxRowIndex", None)
+        for name in ("readerFeatures", "writerFeatures"):
+            if name in action:
+                action[name] = sorted(action[name])
+        found.setdefault(kind, []).append(action)
+    return {kind: sorted(actions, key=str) for kind, actions in found.items()}
+
+
+def ids(spark: SparkSession, path: Path) -> list[int]:
+    return sorted(row["id"] for row in spark.read.format("delta").load(str(path)).collect())
+
+
+def test_both_restore_the_same_files_and_definition(delta: SparkSession, source: Path, tmp_path: Path) -> None:
+    version = 2  # all of it differs: files with and without vectors, properties
+    ours, theirs = copy_of(source, tmp_path / "ours"), copy_of(source, tmp_path / "theirs")
+    delta.sql(f"restore table delta.`{theirs}` to version as of {version}").collect()
+    table = txlog.Table.open(ours)
+    done = table.restore(version)
+    mine, other = actions_of(ours), actions_of(theirs)
+    told, asked = mine.pop("commitInfo")[0], other.pop("commitInfo")[0]
+    other.pop("protocol")  # Spark writes it again even where it stays as it is
+    assert mine == other
+    assert told["operationMetrics"] == asked["operationMetrics"]
+    for name in ("operation", "isolationLevel", "isBlindAppend"):
+        assert told[name] == asked[name]
+    assert ids(delta, ours) == ids(delta, theirs) == sorted(table.snapshot().to_arrow()["id"].to_pylist())
+    assert done.files == table.snapshot().num_files
+    delta.sql(f"insert into delta.`{ours}` values (99, 'c')")
+    assert 99 in ids(delta, ours)
+    table.append(pa.table({"id": [100], "day": ["c"]}))
+    assert 100 in ids(delta, ours)
+
+
+def test_both_vacuum_the_same_files(delta: SparkSession, source: Path, tmp_path: Path) -> None:
+    ours, theirs = copy_of(source, tmp_path / "ours"), copy_of(source, tmp_path / "theirs")
+    time.sleep(0.01)  # so that everything is older than now
+    delta.conf.set(UNCHECKED, "false")
+    before = files_of(source)
+    delta.sql(f"vacuum delta.`{theirs}` retain 0 hours")
+    done = txlog.Table.open(ours).vacuum(0, force=True)
+    assert files_of(ours) == files_of(theirs) == before - set(done.paths)
+    assert "day=a/orphan.parquet" in done.paths
+    history = delta.sql(f"describe history delta.`{ours}` limit 2").collect()
+    expected = delta.sql(f"describe history delta.`{theirs}` limit 2").collect()
+    for mine, other in zip(history, expected, strict=True):
+        assert (mine["operation"], mine["operationMetrics"]) == (other["operation"], other["operationMetrics"])
+        assert mine["operationParameters"] == other["operationParameters"]
+        assert (mine["isolationLevel"], mine["isBlindAppend"]) == (other["isolationLevel"], other["isBlindAppend"])
+    assert ids(delta, ours) == ids(delta, theirs)
+
+
+def test_sparks_lite_vacuum_goes_on_where_ours_stopped(delta: SparkSession, source: Path, tmp_path: Path) -> None:
+    path = copy_of(source, tmp_path / "t")
+    delta.conf.set(UNCHECKED, "false")
+    table = txlog.Table.open(path)
+    assert table.vacuum(0, force=True).mode == "full"
+    live = files_of(path)
+    table.overwrite(pa.table({"id": [1], "day": ["z"]}))
+    delta.sql(f"vacuum delta.`{path}` lite retain 0 hours")
+    left = files_of(path)
+    assert left.isdisjoint(name for name in live if name.startswith("day=a/"))
+    table.overwrite(pa.table({"id": [2], "day": ["z"]}))
+    done = table.vacuum(0, lite=True, force=True)
+    assert (done.mode, set(done.paths) <= left) == ("lite", True)
+    assert done.paths
+    assert ids(delta, path) == [2]
+
+
+def test_a_missing_file_is_named_by_both(delta: SparkSession, source: Path, tmp_path: Path) -> None:
+    path = copy_of(source, tmp_path / "t")
+    gone = next(name for name in files_of(path) if name.startswith("day=b/"))
+    os.unlink(path / gone)
+    with pytest.raises(Exception, match="Not all files from version 2") as theirs:
+        delta.sql(f"restore table delta.`{path}` to version as of 2").collect()
+    with pytest.raises(txlog.NotFoundError) as ours:
+        txlog.Table.open(path).restore(2)
+    assert gone in str(theirs.value)
+    assert gone in str(ours.value)
