@@ -1,4 +1,4 @@
-"""Append from PySpark: no jar to match, the first write creates the table, a repeated batch adds nothing."""
+"""Append and upsert from PySpark: no jar to match, the first write creates the table, a repeated batch adds nothing."""
 
 import os
 import sys
@@ -34,6 +34,10 @@ for _ in range(2):
         .option("txnVersion", 1)
         .save(uri)
     )
+
+# Known keys are updated and new ones inserted, by Spark's tasks: the rows do not come to the driver.
+changes = events.where("id >= 99990").select((f.col("id") + 5).alias("id"), "day", f.lit(0.0).alias("value"))
+print(txlog.spark.upsert(spark, uri, changes, keys=["id"]))
 
 # What goes wrong comes back as txlog's own typed error.
 try:

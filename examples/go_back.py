@@ -1,0 +1,27 @@
+"""Go back: look at an older version, restore it, name one so that it stays, and vacuum what nothing needs."""
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+
+import txlog
+
+uri = Path(tempfile.mkdtemp()) / "prices"
+table = txlog.Table.create(uri, "sku bigint, price double")
+table.append(pa.table({"sku": [1, 2, 3], "price": [1.5, 2.5, 3.5]}))
+
+# Somebody doubles all prices by mistake.
+mistake = table.update({"price": "price * 2"})
+print(table.snapshot(version=mistake.version - 1).to_arrow(where="sku = 1"))
+
+print(table.restore(mistake.version - 1, dry_run=True))
+print(table.restore(mistake.version - 1))
+print(table.snapshot().to_arrow()["price"])
+
+# A name keeps a version: no vacuum of txlog and no clean-up of the log takes it.
+table.tag("release-7")
+table.overwrite(pa.table({"sku": [9], "price": [9.5]}))
+print(table.vacuum(dry_run=True))
+print(table.snapshot(tag="release-7").to_arrow().num_rows, "rows in release-7")
+print(table.tags())
