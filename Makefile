@@ -20,7 +20,7 @@ UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lowest docs format integration simulate fuzz bench clean
+.PHONY: help install demo test check lowest docs format integration race simulate fuzz bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
 		--editable '.[cli,testing]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
+
+race: $(INSTALLED)  ## the races of row changes at full size: 8 upserters of 25 calls each, beside all other writers
+	TXLOG_RACE_UPSERTERS=8 TXLOG_RACE_CALLS=25 $(BIN)/python -m pytest integration/test_row_races.py
 
 simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
 	$(BIN)/python integration/simulate.py $(ARGS)

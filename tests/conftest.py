@@ -1,4 +1,5 @@
-"""Shared by the unit tests: a clock that moves only when told, and a log store in memory whose answers can be scripted.
+"""Shared by the unit tests: a clock that moves only on request, and a log store in memory whose answers can be
+scripted.
 
 What a test measures it records as a property named ``measured``; the summary of the run shows it.
 ``TXLOG_EXAMPLES`` is how many examples Hypothesis draws for most tests; integration/test_many_examples.py draws more.
@@ -22,7 +23,7 @@ import typer.testing
 
 import txlog
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy

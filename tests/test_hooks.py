@@ -14,7 +14,7 @@ import pytest
 
 import txlog
 from txlog.commands.batch_write import write_batch
-from txlog.commands.write_planning import WriteOptions
+from txlog.commands.write_options import WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.hooks import LostRace
 from txlog.store.base import PutOutcome, TableStore
@@ -24,14 +24,14 @@ ROWS = pa.table({"id": pa.array([1, 2], pa.int64())})
 
 
 class Recorded(txlog.CommitHooks):
-    """Keeps what it is told; raises ``fault`` after it, where one is given."""
+    """Keeps the events of its calls, and raises ``fault`` after each, if one is given."""
 
     def __init__(self, fault: BaseException | None = None) -> None:
-        self.told: list[tuple[str, Any]] = []
+        self.reported: list[tuple[str, Any]] = []
         self.fault = fault
 
     def _keep(self, name: str, what: Any) -> None:
-        self.told.append((name, what))
+        self.reported.append((name, what))
         if self.fault is not None:
             raise self.fault
 
@@ -76,8 +76,8 @@ def test_a_hook_is_called_for_each_commit_with_its_result(watched: Any) -> None:
     table = watched(hooks)
     result = table.append(ROWS)
     table.set_properties({"delta.appendOnly": "true"})
-    assert [name for name, _ in hooks.told] == ["commit", "commit"]
-    assert hooks.told[0][1] == result
+    assert [name for name, _ in hooks.reported] == ["commit", "commit"]
+    assert hooks.reported[0][1] == result
     assert (result.metrics.rows, result.metrics.files) == (2, 1)
 
 
@@ -89,8 +89,8 @@ def test_a_lost_race_is_reported_before_the_commit_and_in_result_commit_and_log_
     let_another_win(table, scripted_log, append)
     with caplog.at_level(logging.INFO, "txlog"):
         result = table.append(ROWS)
-    assert [name for name, _ in hooks.told] == ["retry", "commit"]
-    lost = hooks.told[0][1]
+    assert [name for name, _ in hooks.reported] == ["retry", "commit"]
+    lost = hooks.reported[0][1]
     assert (lost.version, lost.winner_operation, lost.attempts) == (1, "WRITE", 1)
     assert lost.txn_id == result.txn_id
     assert result.metrics.lost_to == {"WRITE": 1}
@@ -109,7 +109,7 @@ def test_a_conflict_is_reported_to_the_hook_and_raised(watched: Any, scripted_lo
     let_another_win(table, scripted_log, lambda other: other.set_properties({"delta.appendOnly": "true"}))
     with pytest.raises(txlog.MetadataChangedError) as caught:
         table.append(ROWS)
-    assert hooks.told == [("conflict", caught.value)]
+    assert hooks.reported == [("conflict", caught.value)]
     assert caught.value.reasons[0].winner_version == 1  # type: ignore[attr-defined]
 
 
@@ -123,7 +123,7 @@ def test_a_hook_that_fails_neither_loses_nor_doubles_a_commit(
     assert table.append(ROWS, app_id="a", checkpoint_id=1).version == 2
     assert table.append(ROWS, app_id="a", checkpoint_id=1).outcome == "already_committed"
     assert table.snapshot().to_arrow().num_rows == 6
-    assert [name for name, _ in hooks.told] == ["retry", "commit"]
+    assert [name for name, _ in hooks.reported] == ["retry", "commit"]
     assert sum("a hook failed" in record.getMessage() for record in caplog.records) == 2
 
 
@@ -144,6 +144,6 @@ def test_every_way_to_open_a_table_takes_hooks_and_pickling_drops_them(tmp_path:
     with sink.task(0) as task:
         task.write(ROWS)
     sink.commit(0, [task.committable])
-    assert [name for name, _ in hooks.told] == ["commit"] * 4
+    assert [name for name, _ in hooks.reported] == ["commit"] * 4
     pickle.loads(pickle.dumps(table)).append(ROWS)
-    assert len(hooks.told) == 4
+    assert len(hooks.reported) == 4

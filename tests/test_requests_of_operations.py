@@ -85,7 +85,8 @@ class Counted:
         self.newest += 1
 
     def asked(self, work: Callable[[], object]) -> Asked:
-        """What ``work`` and what follows it ask of the log: operation and name, versions told from the newest."""
+        """The requests of ``work`` to the log, and of what follows it: operation and name, versions relative to the
+        newest."""
         newest = self.newest
         self.log.calls.clear()
         with ambient.use(MinutesLater()):
@@ -159,6 +160,22 @@ def test_a_handle_that_is_behind_reads_the_new_commits_and_nothing_else(log_of: 
     assert count(asked, "list_from") <= 1
     # where a look is free: whether the version that was known is the same file still, and what the newest is
     assert count(asked, "stat") == (2 if log_of is DirectoryLog else 0)
+
+
+def test_a_held_list_of_files_is_carried_on_by_the_own_last_commit_without_reading_it(log_of: Any) -> None:
+    def story(handle: Counted) -> Asked:
+        held = handle.table.snapshot().files()
+        handle.append()
+        state = handle.open_table.log.newest_state()
+        lists = []
+        asked = handle.asked(lambda: lists.append(handle.open_table.log.files(state)))
+        assert sorted(lists[0]["path"].to_pylist()) == sorted(
+            OpenTable(handle.base).log.files(state)["path"].to_pylist()
+        )
+        assert len(lists[0]) == len(held) + 1
+        return asked
+
+    assert in_both_sizes(log_of, story) == []
 
 
 def test_a_list_of_files_that_is_still_held_is_carried_on_by_the_new_commits(log_of: Any) -> None:

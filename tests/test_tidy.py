@@ -15,7 +15,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 MODULE_LINES_MAX = 450
-FACADE_LINES_MAX = 1000  # `table.py` is documentation for users: every method delegates
+FACADE_LINES_MAX = 1200  # `table.py` is documentation for users: every method delegates
 FUNCTION_LINES_MAX = 60
 EXPORTED_NAMES_MAX = 30
 

@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
-__all__ = ["LogCleanUp", "LogCompaction", "WriteMetrics", "WriteResult", "counted", "human_size"]
+from txlog.util.api_hints import no_attribute
+
+__all__ = [
+    "LogCleanUp",
+    "LogCompaction",
+    "RestoreResult",
+    "RewriteResult",
+    "VacuumResult",
+    "WriteMetrics",
+    "WriteResult",
+    "counted",
+    "human_size",
+]
 
 Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored"]
 
@@ -32,6 +44,7 @@ class WriteMetrics:
         vectors: Deletion vectors written.
         dead_fraction: The largest fraction of a file's rows that one of these deletion vectors marks.
         reexecutions: How often the change was executed again on a newer version.
+        change_files: Files of the change data feed written.
     """
 
     rows: int = 0
@@ -48,6 +61,7 @@ class WriteMetrics:
     vectors: int = 0
     dead_fraction: float = 0.0
     reexecutions: int = 0
+    change_files: int = 0
 
     def operation_metrics(self) -> dict[str, str]:
         """``commitInfo.operationMetrics`` of a WRITE, with Spark's names. Every value is a string."""
@@ -90,15 +104,80 @@ class WriteResult:
 
     def __str__(self) -> str:
         parts = [f"version={self.version}", self.outcome.replace("_", " ")]
-        if self.outcome == "committed":
+        if self.outcome == "committed" and not self.attempts:
+            parts[1] = "nothing to change"
+        elif self.outcome == "committed":
             did = self.metrics
             changes = {"inserted": did.rows_inserted, "updated": did.rows_updated, "deleted": did.rows_deleted}
-            told = [f"{counted(number, 'row')} {what}" for what, number in changes.items() if number]
-            parts += [*(told or [counted(did.rows, "row")]), counted(did.files, "file"), human_size(did.bytes)]
+            done = [f"{counted(number, 'row')} {what}" for what, number in changes.items() if number]
+            written = did.rows - did.rows_inserted - did.rows_updated
+            if not done:
+                done = [counted(written, "row")]
+            elif written > 0:
+                done.insert(0, f"{counted(written, 'row')} written")
+            parts += [*done, counted(did.files, "file"), human_size(did.bytes)]
         parts.append(counted(self.attempts, "attempt"))
         return f"WriteResult({', '.join(parts)})"
 
     __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteResult:
+    """What `Table.optimize` or `Table.purge` did, or with ``dry_run`` what it would do now. No row changed.
+
+    Args:
+        versions: The versions that were committed, ascending; several for many files. None where nothing was to do.
+        files_removed: Data files that were rewritten, and left the table.
+        bytes_removed: Their total size.
+        files_added: Data files that took their place.
+        bytes_added: Their total size; 0 for a dry run.
+        rows: Rows in them; 0 for a dry run.
+        vectors_purged: Rewritten files that had a deletion vector.
+        vectors_moved: New files that got a deletion vector, since other writers deleted rows while they were written.
+        bins_given_up: Groups of files left as they are, since other writers removed one of them meanwhile.
+        paths_removed: The rewritten files, as the log names them. Their bytes stay until vacuum deletes them.
+        dry_run: Whether nothing was changed.
+    """
+
+    versions: tuple[int, ...]
+    files_removed: int
+    bytes_removed: int
+    files_added: int
+    bytes_added: int = 0
+    rows: int = 0
+    vectors_purged: int = 0
+    vectors_moved: int = 0
+    bins_given_up: int = 0
+    paths_removed: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**facts, "versions": list(self.versions), "paths_removed": list(self.paths_removed)}
+
+    def __str__(self) -> str:
+        parts = ["nothing to rewrite"]
+        if self.files_removed:
+            sizes = human_size(self.bytes_removed) + ("" if self.dry_run else f" as {human_size(self.bytes_added)}")
+            parts = [f"{counted(self.files_removed, 'file')} as {self.files_added:,}", sizes]
+        if self.vectors_purged:
+            parts.append(f"{counted(self.vectors_purged, 'deletion vector')} purged")
+        if self.bins_given_up:
+            parts.append(f"{counted(self.bins_given_up, 'bin')} given up")
+        if self.dry_run:
+            parts.append("dry run")
+        elif self.versions:
+            parts.append(f"version {self.versions[-1]}")
+        return f"RewriteResult({', '.join(parts)})"
+
+    __repr__ = __str__
+
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise no_attribute(self, name, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +245,88 @@ class LogCompaction:
         versions = f"versions {self.first_version} to {self.last_version}"
         sizes = f"{human_size(self.replaced_bytes)} as {human_size(self.size_bytes)}"
         return f"LogCompaction({versions}, {counted(self.actions, 'action')}, {sizes})"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreResult:
+    """What `Table.restore` did, or with ``dry_run`` what it would do now.
+
+    Args:
+        version: The version that was committed; the newest one where nothing was to do; None for a dry run.
+        restored_version: The version that the table is like again.
+        files_restored: Data files that came back, those with another deletion vector among them.
+        bytes_restored: Their total size.
+        files_removed: Data files that left the table, or left it with one deletion vector.
+        bytes_removed: Their total size.
+        files: Data files of the table afterwards.
+        size_bytes: Their total size.
+        missing: Files that are gone, so that rows of the version could not be restored: relative to the table's root.
+        dry_run: Whether nothing was changed.
+    """
+
+    version: int | None
+    restored_version: int
+    files_restored: int
+    bytes_restored: int
+    files_removed: int
+    bytes_removed: int
+    files: int
+    size_bytes: int
+    missing: tuple[str, ...] = ()
+    dry_run: bool = False
+
+    def at(self, version: int) -> RestoreResult:
+        """The same, committed as ``version``."""
+        return replace(self, version=version)
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON."""
+        return {**{name: getattr(self, name) for name in self.__dataclass_fields__}, "missing": list(self.missing)}
+
+    def __str__(self) -> str:
+        parts = [f"version {self.restored_version}", f"{counted(self.files_restored, 'file')} restored"]
+        parts.append(f"{counted(self.files_removed, 'file')} removed")
+        if self.missing:
+            parts.append(f"{counted(len(self.missing), 'file')} missing")
+        parts.append("dry run" if self.dry_run else f"now version {self.version}")
+        return f"RestoreResult({', '.join(parts)})"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumResult:
+    """What `Table.vacuum` deleted, or with ``dry_run`` what it would delete now.
+
+    Args:
+        paths: The deleted files relative to the table's root, as the store names them.
+        size_bytes: Their total size. A vacuum by the log alone adds the sizes that the log records.
+        retention_hours: Files that were removed, or written and never committed, this long ago were deleted.
+        mode: ``"full"`` if the files of the table were listed, ``"lite"`` if the log alone named what to delete.
+        dry_run: Whether nothing was deleted.
+        version: The version of the VACUUM END commit; None for a dry run.
+    """
+
+    paths: tuple[str, ...]
+    size_bytes: int
+    retention_hours: float
+    mode: Literal["full", "lite"]
+    dry_run: bool
+    version: int | None = None
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON."""
+        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {**facts, "paths": list(self.paths), "files": len(self.paths)}
+
+    def __str__(self) -> str:
+        parts = [counted(len(self.paths), "file"), human_size(self.size_bytes), f"{self.retention_hours:g} h kept"]
+        if self.mode == "lite":
+            parts.append("by the log")
+        parts.append("dry run" if self.dry_run else f"version {self.version}")
+        return f"VacuumResult({', '.join(parts)})"
 
     __repr__ = __str__
 

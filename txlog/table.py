@@ -6,7 +6,7 @@ In: a location and data. Out: ``WriteResult``s and ``Snapshot``s.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 
@@ -22,7 +22,7 @@ from txlog.commands.table_definition import (
     with_properties,
     without_properties,
 )
-from txlog.commands.write_planning import SchemaMode, WriteOptions
+from txlog.commands.write_options import SchemaMode, WriteOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
@@ -34,26 +34,34 @@ from txlog.errors import (
 from txlog.hooks import CommitHooks
 from txlog.log.proposal import operation_parameters
 from txlog.log_files.times import milliseconds
+from txlog.maintenance.auto_compaction import AutoCompaction
 from txlog.protocol.properties import validate
 from txlog.protocol.schema_input import from_any
-from txlog.result import LogCleanUp, LogCompaction, WriteResult
+from txlog.result import LogCleanUp, LogCompaction, RestoreResult, RewriteResult, VacuumResult, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.store.open import open_store
 from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
 from txlog.transaction import IsolationLevel, Transaction
-from txlog.util.api_hints import MADE_BY, explains_call, explains_calls, no_attribute
+from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import described, names_in, type_name_of, whole_number
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+
+    from txlog.commands.follow import CommittedBatch, OnChange
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.options import OnConflict, OnFiles, RowMode
     from txlog.commands.upsert.source import OnDuplicate
     from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
     from txlog.expressions.predicates import Predicate
+    from txlog.maintenance.named_versions import NamedVersion
+    from txlog.read.dataset import SnapshotDataset
 
 __all__ = ["Table", "write"]
 
+Moment: TypeAlias = datetime | date | str | int
 WriteMode: TypeAlias = Literal["append", "overwrite", "overwrite_partitions", "error", "errorifexists", "ignore"]
 
 
@@ -167,7 +175,7 @@ def resolve(
 
 
 @explains_calls
-class Table:
+class Table(metaclass=Hinted):
     """One Delta table, open. Thread-safe; pickles without secrets.
 
     A handle keeps what it knows of the log, so that an append costs the same whatever the table's size. Make one
@@ -178,6 +186,7 @@ class Table:
         if not isinstance(open_table, OpenTable):
             raise InvalidInputError(f"Do not call Table(): use {MADE_BY['Table']}")
         self._open_table = open_table
+        open_table.after_commit = AutoCompaction(open_table).after
 
     # --- opening and creating -----------------------------------------------------------------------------------
 
@@ -195,6 +204,7 @@ class Table:
         credential_provider: Any = None,
         hooks: CommitHooks | None = None,
         user_metadata: str | None = None,
+        key_cache_size: int | None = None,
     ) -> Table:
         """Create an empty table as version 0.
 
@@ -206,7 +216,7 @@ class Table:
         ``UnsupportedFeatureError``, ``StorageError`` (a store that ignores the condition of a conditional put is
         refused).
         """
-        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
+        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         with TxlogError.located(open_table.uri):
             definition = Definition(*new_table(schema, partition_by or (), properties))
         if not open_table.log.exists():
@@ -234,19 +244,23 @@ class Table:
         retry: RetryPolicy | None = None,
         credential_provider: Any = None,
         hooks: CommitHooks | None = None,
+        key_cache_size: int | None = None,
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
         ``storage_options`` are those of the store, by the keys that deltalake takes (docs/storage.md lists them);
         ``credential_provider`` is one of ``obstore.auth``. ``retry`` says how long a commit keeps trying;
-        ``hooks`` (see `CommitHooks`) are told of each commit, lost race and conflict of this handle.
+        ``hooks`` (see `CommitHooks`) are called for each commit, lost race and conflict of this handle.
+        ``key_cache_size`` is how many bytes of memory the handle keeps the keys of data files in, from its second
+        upsert on, so that small ones after that read no file of the table: 16 bytes for each row of the table where the
+        key is one integer, date or timestamp, 24 for other keys. The default is 256 MiB; 0 turns it off.
 
         Raises ``TableNotFoundError``, ``UnsupportedFeatureError`` naming a reader feature this release lacks,
         ``CorruptLogError``, ``StorageError``, and ``InvalidInputError`` for an unknown storage option.
         """
         from txlog.protocol.features import check_can_read
 
-        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
+        open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         state = open_table.log.newest_state()
         with TxlogError.located(open_table.uri, state.version):
             check_can_read(state.protocol, state.metadata)
@@ -275,29 +289,130 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """The columns of the newest version (see `Snapshot.schema`), looked up each time."""
-        return self.snapshot().schema
+        return Snapshot(self._open_table.log, self._open_table.log.newest_state()).schema
 
     # --- reading ------------------------------------------------------------------------------------------------
 
-    def snapshot(self, version: int | None = None, timestamp: datetime | date | str | int | None = None) -> Snapshot:
-        """The newest version, or the one named, or the newest at or before ``timestamp``.
+    def snapshot(
+        self, version: int | None = None, timestamp: Moment | None = None, *, tag: str | None = None
+    ) -> Snapshot:
+        """The newest version, or the one given, or the newest at or before ``timestamp``, or the one named ``tag``.
 
         ``timestamp`` is a ``datetime`` or an ISO 8601 string (without zone: UTC), a ``date`` (its first moment in UTC),
         or an integer, ms since the epoch. A time after the newest commit, such as now, is the newest version. Raises
         ``NotFoundError`` for a version or time before the first that the log retains, and a version after the newest.
         """
+        if (version is not None) + (timestamp is not None) + (tag is not None) > 1:
+            raise InvalidInputError("give a version, a timestamp or a tag, not several", table=self.uri)
+        if tag is not None:
+            from txlog.maintenance.named_versions import snapshot_named
+
+            return snapshot_named(self._open_table, tag)
         log = self._open_table.log
-        if version is not None and timestamp is not None:
-            raise InvalidInputError("give a version or a timestamp, not both", table=self.uri)
         if timestamp is not None:
             version = log.version_at(milliseconds(timestamp))
         if version is None:
-            return Snapshot(log, log.newest_state())
+            state = log.newest_state()
+            self._open_table.last_read.read(state.metadata.id, state.version)
+            return Snapshot(log, state)
         return Snapshot(log, log.state_at(whole_number("version", version, table=self.uri)))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The newest version as an Arrow stream: ``polars.DataFrame(table)``, ``pyarrow.table(table)``."""
         return self.snapshot().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
+        """The rows of the newest version as one Arrow table; see `Snapshot.to_arrow`."""
+        return self.snapshot().to_arrow(columns, where)
+
+    def to_pandas(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pd.DataFrame:
+        """The rows of the newest version as a pandas DataFrame; see `Snapshot.to_pandas`."""
+        return self.snapshot().to_pandas(columns, where)
+
+    def to_polars(self, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pl.DataFrame:
+        """The rows of the newest version as a polars DataFrame; see `Snapshot.to_polars`."""
+        return self.snapshot().to_polars(columns, where)
+
+    def to_dataset(self) -> SnapshotDataset:
+        """The newest version as a dataset, for duckdb, polars and others; see `Snapshot.to_dataset`."""
+        return self.snapshot().to_dataset()
+
+    def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
+        """``n`` of the rows of the newest version; see `Snapshot.head`."""
+        return self.snapshot().head(n, columns, where)
+
+    def count(self, where: str | Predicate | None = None) -> int:
+        """How many rows the newest version has, or how many match; see `Snapshot.count`."""
+        return self.snapshot().count(where)
+
+    def follow(
+        self,
+        from_version: int,
+        from_file: int = 0,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+        *,
+        on_change: OnChange = "fail",
+    ) -> Iterator[CommittedBatch]:
+        """The rows that commits added from a version on, up to the newest version: for jobs that follow a table.
+
+        After a batch with ``is_last_of_file``, (``batch.version``, ``batch.file + 1``) is where the next call goes on.
+
+        Args:
+            from_version: The first version, which may be the one to come.
+            from_file: How many files of the first version are left out.
+            columns: The columns to read; None means all.
+            where: A condition in SQL on the rows.
+            on_change: For versions that removed or changed rows: "fail", "skip" them, or give the files that they
+                "added", in which unchanged rows come again. `changes` tells such rows apart.
+
+        Returns:
+            Batches with ``version``, ``file``, ``is_last_of_file`` and ``rows``, in the order of the commits.
+
+        Raises:
+            InvalidInputError: A version changed rows, its columns cannot be read with the newest schema, or an argument
+                does not fit.
+            NotFoundError: A version does not exist yet or was cleaned up, or a file of it was vacuumed.
+            CorruptLogError: A file is damaged.
+            StorageError: The store failed.
+        """
+        from txlog.commands.follow import follow_table
+
+        return follow_table(self._open_table, from_version, from_file, columns, where, on_change)
+
+    def changes(
+        self,
+        from_version: int,
+        to_version: int | None = None,
+        columns: Sequence[str] | None = None,
+        where: str | Predicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """The rows that versions inserted, updated and deleted: the table's change data feed.
+
+        The table needs ``delta.enableChangeDataFeed`` at each of the versions. Any writer may have made them. Whoever
+        follows a table starts from the version after the last one seen, which may be the one to come: it has no rows.
+
+        Args:
+            from_version: The first version whose changes are read.
+            to_version: The last one, included; None means the newest.
+            columns: The columns of the table to read; None means all.
+            where: A condition on rows, in SQL, which may name the three columns below too.
+
+        Returns:
+            A stream of record batches, read once, ascending by version: the columns, in the types of the last version,
+            then ``_change_type`` ("insert", "delete", "update_preimage" or "update_postimage"), ``_commit_version`` and
+            ``_commit_timestamp`` (UTC). An update has both images. Files that only moved rows are no changes.
+
+        Raises:
+            InvalidInputError: The feed was off at a version, a version's columns cannot be read with the last schema,
+                or a column or the condition does not fit the table.
+            NotFoundError: A version does not exist yet or was cleaned up, or a file of it was vacuumed.
+            CorruptLogError: A file is damaged.
+            StorageError: The store failed.
+        """
+        from txlog.commands.changes import read_changes
+
+        return read_changes(self._open_table, from_version, to_version, columns, where)
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
@@ -335,7 +450,7 @@ class Table:
         tells different work under one id apart. ``target_file_size`` is in bytes. ``on_progress`` is called with the
         rows taken so far.
 
-        Data without rows makes a version too, as with Spark's Delta and deltalake, so that history tells of the job;
+        Data without rows makes a version too, as with Spark's Delta and deltalake, so that history shows the job;
         a `Sink` and a stream, which ask for a commit every few seconds, leave empty checkpoints out.
 
         Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for rows that cannot
@@ -363,6 +478,7 @@ class Table:
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
+        read_version: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
         """Replace rows of the table by ``data``, as one new version: every row, or those that satisfy ``where``.
@@ -370,8 +486,10 @@ class Table:
         With ``where``, such as ``"day = '2026-11-20'"``, rows of ``data`` that do not satisfy it are refused, and every
         other row of the table stays (Spark's ``replaceWhere``). Files of which all rows go are removed. Of a file with
         others besides, rows are marked as deleted where ``delta.enableDeletionVectors`` is set; else the others are
-        copied. A concurrent commit that touches what is replaced is a conflict, except for a
-        blind append under the table's default isolation level, which counts as having come later.
+        copied. A commit of others that touches what is replaced is a conflict, also one that came before this call but
+        after the rows were last read through this handle (by `snapshot`, or as an Arrow stream): rows made from what
+        was read then would undo it. A blind append under the table's default isolation level counts as having come
+        later: its rows stay.
 
         Args:
             data: The new rows; see `append`.
@@ -379,6 +497,8 @@ class Table:
             schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
                 ``data`` (not with ``where``).
             partition_by: With ``schema_mode="overwrite"``, the new partitioning; None keeps the table's, [] ends it.
+            read_version: With ``where``: the version that ``data`` was made from. None: the one that this handle last
+                read; where it read none, the newest.
             app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`; so are the remaining options.
 
         Returns:
@@ -386,7 +506,6 @@ class Table:
 
         Raises:
             InvalidInputError: A row lies outside of ``where``, or the table is append-only.
-            UnsupportedFeatureError: Rows would have to be copied, and the table records row changes or row ids.
             ConflictError: A concurrent commit touched what is replaced; nothing landed. And what `append` raises.
         """
         options = WriteOptions(
@@ -399,6 +518,7 @@ class Table:
             fingerprint=fingerprint,
             user_metadata=user_metadata,
             target_file_size_bytes=target_file_size,
+            read_version=read_version,
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -412,12 +532,14 @@ class Table:
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
+        read_version: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
         """Replace the partitions that ``data`` has rows of by ``data``, as one new version; all others stay.
 
-        Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts are those of `overwrite`, for
-        the partitions touched. Raises ``InvalidInputError`` for a table that is not partitioned or is append-only.
+        Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts and ``read_version`` are those
+        of `overwrite`, for the partitions touched. Raises ``InvalidInputError`` for a table that is not partitioned or
+        is append-only.
         """
         options = WriteOptions(
             mode="overwrite_partitions",
@@ -427,6 +549,7 @@ class Table:
             fingerprint=fingerprint,
             user_metadata=user_metadata,
             target_file_size_bytes=target_file_size,
+            read_version=read_version,
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -459,9 +582,8 @@ class Table:
             app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`: the delete happens at most once.
             on_progress: Called with the files looked into so far, and all that will be.
 
-        Raises ``InvalidInputError`` for a condition that does not fit and for an append-only table,
-        ``UnsupportedFeatureError`` for a table whose change data feed is on, ``ConflictError`` (nothing landed),
-        ``CommitStateUnknownError`` (it may have; see `resolve`).
+        Raises ``InvalidInputError`` for a condition that does not fit and for an append-only table, ``ConflictError``
+        (nothing landed), ``CommitStateUnknownError`` (it may have; see `resolve`).
         """
         from txlog.commands.delete import delete_rows
         from txlog.commands.row_change.options import RowOptions
@@ -489,7 +611,7 @@ class Table:
 
         Args:
             values: The columns to set. A string is an SQL expression over the row's old values (``"amount * 1.1"``; a
-                text stands in quotes: ``"'paid'"``), any other value is itself, None is null, and a function gets rows
+                string is quoted: ``"'paid'"``), any other value is itself, None is null, and a function gets rows
                 as a ``pyarrow.RecordBatch`` and returns an array; it must return the same for the same rows.
                 ``current_timestamp()`` is read once. Rows may move to other partitions.
             where: As for `delete`, as are the other arguments, the behaviour beside other writers and the errors.
@@ -514,6 +636,7 @@ class Table:
         update_columns: Sequence[str] | None = None,
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
+        schema_mode: SchemaMode = "strict",
         mode: RowMode | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
@@ -541,6 +664,7 @@ class Table:
                 row of the table with the key is updated. None: matched rows are replaced whole.
             on_duplicate: A key that two of ``rows`` have is an "error", or the "last" one counts.
             sequence_by: A column whose greatest value says which is the last; equal ones by arrival.
+            schema_mode: "strict", or "merge": columns of ``rows`` that the table lacks are added to it.
 
         The other arguments are those of `delete`, and so are the errors; besides, ``SchemaMismatchError`` for columns
         that are absent or do not fit, and ``InvalidInputError`` naming a null or repeated key.
@@ -551,7 +675,9 @@ class Table:
         options = RowOptions(
             mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
         )
-        how = UpsertOptions(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
+        how = UpsertOptions(
+            keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
+        )
         return upsert_rows(self._open_table, rows, how, options)
 
     def merge(
@@ -561,6 +687,7 @@ class Table:
         *,
         source_alias: str = "source",
         target_alias: str = "target",
+        schema_mode: SchemaMode = "strict",
         mode: RowMode | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
@@ -569,7 +696,7 @@ class Table:
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
-    ) -> MergeBuilder:
+    ) -> MergeBuilder[WriteResult]:
         """Begin a merge of ``source`` into the table; clauses and ``execute()`` follow (see `MergeBuilder`).
 
         ``table.merge(rows, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()``
@@ -581,17 +708,23 @@ class Table:
                 the names of key columns. A null matches nothing. Any other join is refused by name.
             source_alias: The name of the source in conditions and values.
             target_alias: The name of the table there.
+            schema_mode: "strict", or "merge": columns of ``source`` that the table lacks are added to it, all of them
+                by a clause for all columns, else those that clauses set. Columns that ``source`` lacks keep their
+                values where a clause for all columns updates, and are null where it inserts.
 
         The other arguments, and the behaviour beside other writers, are those of `delete`.
         """
-        from txlog.commands.merge import MergeOptions
+        from txlog.commands.merge import MergeOptions, merge_rows
         from txlog.commands.merge_builder import MergeBuilder
         from txlog.commands.row_change.options import RowOptions
 
         options = RowOptions(
             mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
         )
-        return MergeBuilder(self._open_table, source, MergeOptions(on, source_alias, target_alias), options)
+        merge = MergeOptions(on, source_alias, target_alias, schema_mode)
+        return MergeBuilder(
+            self.uri, merge, lambda clauses: merge_rows(self._open_table, source, merge, clauses, options)
+        )
 
     def add_files(
         self, paths: Sequence[str], *, user_metadata: str | None = None, on_progress: OnProgress | None = None
@@ -658,6 +791,177 @@ class Table:
             definition = with_columns(state, new)
         return commit_definition(self._open_table, state, definition, "ADD COLUMNS", parameters, user_metadata)
 
+    # --- data files -----------------------------------------------------------------------------------------------
+
+    def optimize(
+        self,
+        where: str | Predicate | None = None,
+        *,
+        target_file_size: int | None = None,
+        max_bytes: int | None = None,
+        cluster_by: str | Sequence[str] | None = None,
+        dry_run: bool = False,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> RewriteResult:
+        """Rewrite small files, and files with many dead rows, as fewer and larger ones. No row changes.
+
+        Readers and writers go on meanwhile, and none of them loses a race to it: a row that another writer deletes
+        from a file that is being rewritten is dead in the new file, and a bin whose files others removed is given up.
+        Several commits are made for many files, so that an interruption costs the last one only. The old files stay
+        until vacuum deletes them.
+
+        Args:
+            where: Which partitions, such as ``"day >= '2026-11-01'"``; names partition columns only. None: all.
+            target_file_size: The size of the new files, in bytes. Default: ``delta.targetFileSize``, else 128 MiB.
+                Files that are smaller, and files of which more than 5 % of the rows are dead, are rewritten.
+            max_bytes: The most bytes to rewrite in this call, what gains most for its size first. Default: all.
+            cluster_by: Columns that readers filter by, such as ``["customer", "time"]`` or ``"customer,time"``: all
+                files of the partitions are rewritten with rows that are near each other in these columns in one file
+                (along a Hilbert curve), so that filters on any of them skip files. Files that were clustered by them
+                before are left as they are where nothing was added. What exceeds memory goes to a temporary folder.
+            dry_run: Only tell what would be rewritten.
+            user_metadata: A note for the table's history.
+            on_progress: Called with the bytes rewritten so far and in all.
+
+        Returns:
+            The files and bytes before and after, and the versions committed.
+
+        Raises:
+            InvalidInputError: ``where`` names other columns, or an argument is out of range.
+            UnsupportedFeatureError: The table needs a feature that this release cannot write.
+            MetadataChangedError: The table's schema was changed meanwhile; groups committed before stay.
+            NotFoundError: A data file is gone.
+            CorruptLogError: A data file cannot be read.
+            StorageError: The store failed.
+        """
+        from txlog.maintenance.optimize import optimize
+
+        return optimize(
+            self._open_table,
+            where,
+            target_file_size_bytes=target_file_size,
+            max_bytes=max_bytes,
+            cluster_by=cluster_by,
+            dry_run=dry_run,
+            user_metadata=user_metadata,
+            on_progress=on_progress,
+        )
+
+    def purge(
+        self,
+        where: str | Predicate | None = None,
+        *,
+        dry_run: bool = False,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> RewriteResult:
+        """Rewrite every file that holds dead rows or values of dropped columns, without them. No live row changes.
+
+        The first step of deleting for good: ``paths_removed`` of the result names the files that still hold the
+        values; they are deleted by the first vacuum after the retention. As Spark's ``REORG TABLE ... APPLY (PURGE)``.
+
+        Args:
+            where: Which partitions, as for `optimize`.
+            dry_run: Only tell what would be rewritten.
+            user_metadata: A note for the table's history.
+            on_progress: Called with the bytes rewritten so far and in all.
+
+        Raises:
+            What `optimize` raises.
+        """
+        from txlog.maintenance.optimize import purge
+
+        return purge(self._open_table, where, dry_run=dry_run, user_metadata=user_metadata, on_progress=on_progress)
+
+    def restore(
+        self,
+        version: int | None = None,
+        timestamp: Moment | None = None,
+        *,
+        allow_missing_files: bool = False,
+        allow_expired_files: bool = False,
+        dry_run: bool = False,
+        user_metadata: str | None = None,
+        on_progress: Callable[[int, int], None] | None = None,
+    ) -> RestoreResult:
+        """Make the table what it was at a version, or at a time, as a new version. No data file is read or written.
+
+        Rows, schema, properties and partitioning come back; the protocol keeps its features, and ids that were given
+        are not given again.
+
+        Args:
+            version: The version to go back to. Give it or ``timestamp``, which is as for `snapshot`.
+            allow_missing_files: Leave out rows whose files are gone; the result names the files.
+            allow_expired_files: Also take files past the retention, which a vacuum may delete. Only where none runs.
+            dry_run: Change nothing, and return what would be changed and what is missing.
+            on_progress: Called with the files looked up so far and in all.
+
+        Raises ``NotFoundError`` listing files that are gone, ``InvalidInputError`` for files past the retention, and
+        ``ConflictError`` if another writer committed meanwhile: nothing landed then.
+        """
+        from txlog.maintenance.restore import RestoreOptions, restore
+
+        if (version is None) == (timestamp is None):
+            raise InvalidInputError("restore takes a version or a timestamp", table=self.uri)
+        named, asked = self.snapshot(version, timestamp).version, None if timestamp is None else str(timestamp)
+        options = RestoreOptions(named, asked, allow_missing_files, allow_expired_files, dry_run, user_metadata)
+        return restore(self._open_table, options, on_progress)
+
+    def tag(self, name: str, version: int | None = None) -> NamedVersion:
+        """Name a version, the newest by default; clean-up and vacuum of txlog keep it. ``snapshot(tag=name)`` reads it.
+
+        Vacuums of other engines do not know of it. Raises ``InvalidInputError`` if the name is taken, or files of the
+        version are past the retention; ``NotFoundError`` if the version or a file of it is gone.
+        """
+        from txlog.maintenance.named_versions import tag
+
+        return tag(self._open_table, name, None if version is None else whole_number("version", version))
+
+    def tags(self) -> list[NamedVersion]:
+        """The named versions, by ``version``: each has a ``name``, and ``created_ms``, when it was named."""
+        from txlog.maintenance.named_versions import named_versions
+
+        return named_versions(self._open_table.store)
+
+    def untag(self, name: str) -> None:
+        """Remove the name of a version; the next vacuum may take its files. Raises ``NotFoundError``."""
+        from txlog.maintenance.named_versions import untag
+
+        untag(self._open_table, name)
+
+    def vacuum(
+        self,
+        retention_hours: float | None = None,
+        *,
+        dry_run: bool = False,
+        lite: bool = False,
+        inventory: Any = None,
+        force: bool = False,
+        on_progress: Callable[[str, int, int], None] | None = None,
+    ) -> VacuumResult:
+        """Delete data files that the table has not needed for the retention: removed ones, and ones never committed.
+
+        Time travel inside the retention, named versions, change data, staged work of sinks and files in progress stay
+        whole. Writers and readers may go on meanwhile. History shows VACUUM START and VACUUM END.
+
+        Args:
+            retention_hours: Default: the table's ``delta.deletedFileRetentionDuration``, a week unless it is set.
+            dry_run: Delete nothing, and return what would be deleted.
+            lite: Take from the log which files were removed since the last vacuum, and do not list the table. That
+                finds no file that no commit names. Where the log does not tell, the table is listed.
+            inventory: An Arrow stream of all files, with ``path``, ``length``, ``isDir`` and ``modificationTime`` (ms).
+            force: Accept a retention shorter than the table's. A write that is not committed yet loses its files.
+            on_progress: Called with the name of a step, the files done and the files to do as far as is known.
+
+        Raises ``InvalidInputError`` for a retention that is too short, ``CorruptLogError`` for a log that cannot be
+        understood (nothing is deleted then), ``StorageError``, also if this machine's clock is ahead of the store's.
+        """
+        from txlog.maintenance.vacuum import VacuumOptions, vacuum
+
+        options = VacuumOptions(retention_hours, dry_run, lite, inventory, force)
+        return vacuum(self._open_table, options, on_progress)
+
     # --- the log ------------------------------------------------------------------------------------------------
 
     def create_checkpoint(self) -> int:
@@ -702,17 +1006,21 @@ class Table:
     def __repr__(self) -> str:
         return f"Table({self.uri})"
 
-    if not TYPE_CHECKING:  # a type checker tells of a misspelt name
+    def _repr_html_(self) -> str:
+        return self.snapshot()._as_html("Table")
+
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
 
         def __getattr__(self, name: str) -> NoReturn:
             open_table = self.__dict__.get("_open_table")
             raise no_attribute(self, name, open_table and open_table.uri)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"store": self._open_table.store, "retry": self._open_table.retry}
+        size_bytes = self._open_table.key_cache.size_bytes_max
+        return {"store": self._open_table.store, "retry": self._open_table.retry, "key_cache_size": size_bytes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._open_table = OpenTable(state["store"], state["retry"])
+        Table.__init__(self, OpenTable(state["store"], state["retry"], key_cache_size_bytes=state["key_cache_size"]))
 
 
 def _open_table(
@@ -721,8 +1029,9 @@ def _open_table(
     retry: RetryPolicy | None,
     credential_provider: Any,
     hooks: CommitHooks | None = None,
+    key_cache_size: int | None = None,
 ) -> OpenTable:
-    return OpenTable(open_store(uri, storage_options, credential_provider), retry, hooks)
+    return OpenTable(open_store(uri, storage_options, credential_provider), retry, hooks, key_cache_size)
 
 
 def _probe_new_location(open_table: OpenTable) -> None:

@@ -135,7 +135,7 @@ def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("call", "reported"),
     [
         (lambda table: table.append(None), "data is None: pass a pyarrow Table"),
         (lambda table: table.append(pa.Table), "data is the class Table, not an instance of it"),
@@ -154,10 +154,12 @@ def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.
         (lambda table: _add(table, path="s3://b/x"), "s3://b/x is not relative to the table's root"),
     ],
 )
-def test_a_refusal_names_what_it_refuses_and_what_to_give_instead(table: txlog.Table, call: Call, told: str) -> None:
+def test_a_refusal_names_what_it_refuses_and_what_to_give_instead(
+    table: txlog.Table, call: Call, reported: str
+) -> None:
     with pytest.raises(txlog.TxlogError) as caught:
         call(table)
-    assert told in str(caught.value)
+    assert reported in str(caught.value)
     assert "NoneType" not in str(caught.value)
 
 
@@ -214,7 +216,7 @@ def test_whatever_a_task_sends_is_refused_or_can_be_read_once_it_is_committed(tm
 
 
 @pytest.mark.parametrize("below", ["", "/sub/table"], ids=["the location", "above the location"])
-def test_a_plain_file_in_a_tables_place_is_said_to_be_one(tmp_path: Path, below: str) -> None:
+def test_the_error_for_a_plain_file_in_a_tables_place_says_so(tmp_path: Path, below: str) -> None:
     file = tmp_path / "file"
     file.write_text("x")
     location = f"{file}{below}"

@@ -48,7 +48,7 @@ def test_only_a_txlog_error_comes_out_of_a_damaged_log(tables: dict[str, Path], 
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limits", "reported"),
     [
         (Limits(checkpoint_rows_min=3), "more than the limit of"),
         (Limits(checkpoint_memory_min_bytes=-10_000_000), "decodes to more than the limit of"),
@@ -58,13 +58,13 @@ def test_only_a_txlog_error_comes_out_of_a_damaged_log(tables: dict[str, Path], 
     ids=["rows of a checkpoint", "memory of a checkpoint", "bytes of a commit", "bytes of a line"],
 )
 def test_a_limit_that_is_passed_names_the_file_and_the_limit(
-    tables: dict[str, Path], tmp_path: Path, limits: Limits, said: str
+    tables: dict[str, Path], tmp_path: Path, limits: Limits, reported: str
 ) -> None:
     table = shutil.copytree(tables["classic"], tmp_path / "t")
     checkpoint = table / "_delta_log" / f"{3:020d}.checkpoint.parquet"
     rows = pq.read_table(checkpoint)
     pq.write_table(rows.take([*range(rows.num_rows)] + [0] * 40_000), checkpoint)  # more rows than bytes
-    with pytest.raises(txlog.CorruptLogError, match=said) as caught:
+    with pytest.raises(txlog.CorruptLogError, match=reported) as caught:
         DeltaLog(open_store(str(table)), limits).newest_state()
     assert caught.value.path is not None
 
@@ -103,7 +103,7 @@ def _torn_data_file(table: Path) -> None:
         (_torn_data_file, "Restore it from a copy, or remove it from the table"),
     ],
 )
-def test_a_damaged_file_is_told_of_with_what_to_do_and_the_copy_put_back_mends_it(
+def test_the_error_for_a_damaged_file_says_what_to_do_and_restoring_a_copy_repairs_it(
     tmp_path: Path, damage: Callable[[Path], None], advised: str
 ) -> None:
     table = tmp_path / "t"
@@ -152,7 +152,7 @@ def test_the_newest_commit_torn_and_deleted_as_advised_leaves_a_table_that_can_b
     ],
     ids=["a schema that is none", "columns without a name", "columns without an id", "a path that leaves the table"],
 )
-def test_what_breaks_the_protocol_is_told_with_the_table_and_verify_names_its_line(
+def test_a_broken_protocol_rule_is_reported_with_the_table_and_verify_names_its_line(
     tmp_path: Path, kind: str, change: dict[str, Any]
 ) -> None:
     written = txlog.Table.create(tmp_path / "t", pa.schema([("id", pa.int64())]))

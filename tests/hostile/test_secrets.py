@@ -20,7 +20,8 @@ import typer.testing
 
 import txlog
 from txlog.cli.app import app
-from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commands.write_options import WriteOptions
+from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.spark.options import parse_write_options
 from txlog.store.base import PutOutcome
@@ -43,7 +44,7 @@ def _leaks(texts: Iterator[Any]) -> list[str]:
     return [shown for shown in (repr(text)[:2000] for text in texts) if MARK in shown.lower()]
 
 
-def _said_by(error: BaseException) -> Iterator[Any]:
+def _texts_of(error: BaseException) -> Iterator[Any]:
     """Everything an error tells, and every error that hangs on it, shown or not."""
     link: BaseException | None
     for link in (error, *_chain(error)):
@@ -100,8 +101,8 @@ def test_neither_what_is_stored_nor_what_is_shown_or_pickled_holds_a_secret(
     store = open_store("s3://bucket/t", options)
     with table.transaction() as transaction:
         transaction.append(ROWS)
-    told = (table, snapshot, sink, transaction, writer, open_table, job, store, store.log, store.files, results)
-    assert _leaks(map(repr, told)) == []
+    reported = (table, snapshot, sink, transaction, writer, open_table, job, store, store.log, store.files, results)
+    assert _leaks(map(repr, reported)) == []
     assert _leaks(map(vars, (table, snapshot, sink, transaction))) == []
     assert _leaks(iter((table.history(), snapshot.files().to_pylist(), writer.committable.to_bytes()))) == []
     assert _leaks(pickle.dumps(each) for each in (table, job, store, writer.committable, results)) == []
@@ -189,14 +190,14 @@ def test_a_server_that_repeats_what_it_was_sent_is_not_quoted(
         for name in ("access_key_id", "secret_access_key", "session_token"):
             monkeypatch.setenv(f"AWS_{name.upper()}", str(S3_SECRETS[name]))
     store = open_store("s3://bucket/t", options)
-    said: list[Any] = []
+    texts: list[Any] = []
     answers: dict[str, Any] = {}
     for name, step in STEPS.items():
         try:
             answers[name] = step(store)
         except txlog.TxlogError as error:
-            said += _said_by(error)
-    assert _leaks(iter(said)) == []
+            texts += _texts_of(error)
+    assert _leaks(iter(texts)) == []
     assert "read" not in answers
     answers.pop("delete", None)  # what is not there need not be deleted
     assert set(answers.values()) <= {(), PutOutcome.UNKNOWN, PutOutcome.ALREADY_EXISTS}
@@ -216,7 +217,7 @@ def test_a_server_that_repeats_what_it_was_sent_is_not_quoted(
     ],
 )
 @pytest.mark.parametrize("host", ["of a server that echoes", "127.0.0.1:9"])
-def test_a_secret_in_an_endpoint_is_neither_told_nor_pickled(
+def test_a_secret_in_an_endpoint_is_neither_shown_nor_pickled(
     echo: tuple[str, type[_Echo]],
     host: str,
     endpoint: str,
@@ -234,7 +235,7 @@ def test_a_secret_in_an_endpoint_is_neither_told_nor_pickled(
         options["endpoint_url"] = whole
     else:
         monkeypatch.setenv("AWS_ENDPOINT_URL", whole)
-    said: list[Any] = []
+    texts: list[Any] = []
     try:
         store = open_store("s3://bucket/t", options)
         assert _leaks(iter((repr(store), repr(store.log), repr(store.files), pickle.dumps(store)))) == []
@@ -242,11 +243,11 @@ def test_a_secret_in_an_endpoint_is_neither_told_nor_pickled(
             try:
                 step(store)
             except txlog.TxlogError as error:
-                said += _said_by(error)
+                texts += _texts_of(error)
     except txlog.TxlogError as error:
-        said += _said_by(error)
-    assert said
-    assert _leaks(iter(said)) == []
+        texts += _texts_of(error)
+    assert texts
+    assert _leaks(iter(texts)) == []
 
 
 def test_an_endpoint_travels_without_its_secret_and_says_so(
@@ -264,7 +265,7 @@ def test_an_endpoint_travels_without_its_secret_and_says_so(
     assert "InvalidToken" in str(caught.value), "the same server was asked"
 
 
-def test_what_a_server_says_is_told_by_its_code_and_message(echo: tuple[str, type[_Echo]]) -> None:
+def test_an_error_of_a_server_is_shown_by_its_code_and_message(echo: tuple[str, type[_Echo]]) -> None:
     url, handler = echo
     handler.status = 403
     store = open_store("s3://b/t", {"endpoint_url": url, "allow_http": True, "region": "us-east-1", **S3_SECRETS})
@@ -335,7 +336,7 @@ def test_a_location_with_a_secret_is_refused_without_it(way: str, logged: list[s
     for uri in URIS:
         with pytest.raises(txlog.InvalidInputError) as caught:
             WAYS[way](uri, None)
-        assert _leaks(_said_by(caught.value)) == [], uri
+        assert _leaks(_texts_of(caught.value)) == [], uri
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -343,7 +344,7 @@ def test_options_that_do_not_work_are_refused_without_their_values(name: str, lo
     uri, options = OPTIONS[name]
     with pytest.raises(txlog.TxlogError) as caught:
         txlog.Table.open(uri, storage_options=options)
-    assert _leaks(_said_by(caught.value)) == []
+    assert _leaks(_texts_of(caught.value)) == []
 
 
 def test_the_command_line_repeats_no_secret(clock: ambient.Ambient) -> None:
@@ -357,7 +358,7 @@ def test_the_command_line_repeats_no_secret(clock: ambient.Ambient) -> None:
         done = runner.invoke(app, arguments + ["--json"] * (number % 2))
         assert done.exit_code != 0
         assert done.output
-        assert _leaks(iter([done.output, *(_said_by(done.exception) if done.exception else ())])) == []
+        assert _leaks(iter([done.output, *(_texts_of(done.exception) if done.exception else ())])) == []
 
 
 # --- what travels -----------------------------------------------------------------------------------------------
@@ -372,7 +373,7 @@ def test_what_was_left_behind_is_named_and_not_shown(server: FaultyS3, monkeypat
     )
     with pytest.raises(txlog.StorageError, match="secret_access_key, session_token was not sent") as caught:
         arrived.log.read(COMMIT)
-    assert _leaks(_said_by(caught.value)) == []
+    assert _leaks(_texts_of(caught.value)) == []
 
 
 def test_a_spark_write_carries_its_storage_options_to_its_tasks_and_shows_them_nowhere() -> None:
@@ -386,7 +387,7 @@ def test_a_spark_write_carries_its_storage_options_to_its_tasks_and_shows_them_n
     for wrong in ({"storage.secret_acess_key": "hU5h"}, {"secret_access_key": "hU5h"}):
         with pytest.raises(txlog.InvalidInputError) as caught:
             _planned(wrong)
-        assert _leaks(_said_by(caught.value)) == []
+        assert _leaks(_texts_of(caught.value)) == []
 
 
 def _planned(options: dict[str, str]) -> None:

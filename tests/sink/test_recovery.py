@@ -72,7 +72,7 @@ OURS = sealed(committable(task_id=0), committable(task_id=1), fingerprint="0-10"
 
 
 @pytest.mark.parametrize(
-    ("theirs", "told"),
+    ("theirs", "reported"),
     [
         (OURS, None),
         (sealed(committable(task_id=0), committable(task_id=1), fingerprint="0-12"), "'0-12' there, '0-10' here"),
@@ -84,9 +84,9 @@ OURS = sealed(committable(task_id=0), committable(task_id=1), fingerprint="0-10"
         (dataclasses.replace(OURS, app_id="another"), "'another'"),
     ],
 )
-def test_the_difference_between_two_seals_is_described(theirs: Any, told: str | None) -> None:
+def test_the_difference_between_two_seals_is_described(theirs: Any, reported: str | None) -> None:
     found = seal_difference(OURS, theirs)
-    assert (found is None) if told is None else (found is not None and told in found)
+    assert (found is None) if reported is None else (found is not None and reported in found)
 
 
 def test_earlier_sealed_checkpoints_must_be_committed_first() -> None:

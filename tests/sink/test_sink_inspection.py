@@ -1,4 +1,4 @@
-"""What an operator is told of a table's applications and their staging, and what a cleaning removes."""
+"""What an operator sees of a table's applications and their staging, and what a cleaning removes."""
 
 from __future__ import annotations
 

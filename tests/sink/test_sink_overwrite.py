@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
+from txlog.result import human_size
 
 SCHEMA = pa.schema([("id", pa.int64())])
 
@@ -139,3 +140,14 @@ def test_an_unknown_mode_is_refused(mode: Any, table: txlog.Table) -> None:
 
 def test_the_repr_of_a_sink_names_table_app_id_and_mode(table: txlog.Table, sink: txlog.Sink) -> None:
     assert repr(sink) == f"Sink({table.uri}, app_id='totals', mode='overwrite')"
+
+
+def test_committables_and_manifests_show_in_one_line_whose_they_are_and_what_they_hold(
+    table: txlog.Table, sink: txlog.Sink
+) -> None:
+    committable = written(sink, 4, 1, 2)
+    size = human_size(committable.size_bytes)
+    of = "app_id='totals', checkpoint_id=4"
+    assert repr(committable) == f"Committable({of}, task_id=0, attempt=0, 1 file, 2 rows, {size})"
+    sink.stage(committable)
+    assert repr(sink.prepare(4, [0])) == f"Manifest({of}, 1 task, 1 file, 2 rows, {size})"

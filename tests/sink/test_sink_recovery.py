@@ -352,7 +352,7 @@ def damaged(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("damage", "told"),
+    ("damage", "reported"),
     [
         (Path.unlink, "does not exist"),
         (damaged, "4 bytes"),
@@ -361,7 +361,7 @@ def damaged(path: Path) -> None:
     ids=["deleted", "cut short", "old"],
 )
 def test_recovery_stops_at_the_first_checkpoint_that_cannot_be_committed(
-    damage: Callable[[Path], Any], told: str, table: txlog.Table, sink: txlog.Sink
+    damage: Callable[[Path], Any], reported: str, table: txlog.Table, sink: txlog.Sink
 ) -> None:
     sealed(sink, 1, 1)
     sealed(sink, 2, 2, 4)
@@ -369,7 +369,7 @@ def test_recovery_stops_at_the_first_checkpoint_that_cannot_be_committed(
     doomed = staged(sink, 9, 0, 9).files[0].path
     victim = next(path for path in Path(table.uri).rglob("*.parquet") if _holds(path, 4))
     damage(victim)
-    with pytest.raises(txlog.TxlogError, match=told) as caught:
+    with pytest.raises(txlog.TxlogError, match=reported) as caught:
         restarted(table).recover()
     assert isinstance(caught.value, txlog.NotFoundError | txlog.InvalidInputError)
     assert victim.name in str(caught.value)
@@ -759,14 +759,14 @@ def test_concurrently_removed_work_is_not_sealed_and_sealed_work_is_complete(who
     landed = set()
     for at in range(100):
         store = staged_long_ago()
-        told: list[str] = []
+        reported: list[str] = []
 
-        def seals(store: TableStore, told: list[str] = told) -> None:
+        def seals(store: TableStore, reported: list[str] = reported) -> None:
             try:
                 sink_of(store).prepare(1, [0, 1])
-                told.append("sealed")
+                reported.append("sealed")
             except (txlog.InvalidInputError, txlog.NotFoundError):
-                told.append("refused")
+                reported.append("refused")
 
         slow, quick = (seals, REMOVERS[remover]) if who_is_slow == "the coordinator" else (REMOVERS[remover], seals)
         moments = Moments(at, lambda store=store, quick=quick: quick(store))  # type: ignore[misc]
@@ -775,7 +775,7 @@ def test_concurrently_removed_work_is_not_sealed_and_sealed_work_is_complete(who
             break
         sink_of(store).recover()
         found = sorted(txlog.Table(OpenTable(store)).snapshot().to_arrow()["id"].to_pylist())
-        landed.add((told[0], len(found)))
+        landed.add((reported[0], len(found)))
     else:
         pytest.fail("it never ends")
     # a cleaner leaves what is sealed; who discards takes that, too

@@ -177,3 +177,22 @@ def test_where_no_credentials_were_given_the_error_says_so_and_where_to_give_the
     options = {"metadata_endpoint": "http://127.0.0.1:9", "region": "eu-west-1", "max_retries": 0, "timeout": 2}
     with pytest.raises(StorageError, match=r"No credentials were given.*storage_options.*docs/storage\.md"):
         open_store("s3://bucket/t", options).log.read("x.json")
+
+
+def test_the_size_and_the_footer_of_a_file_cost_one_request_and_each_range_another(
+    server: FaultyS3, store: TableStore
+) -> None:
+    body = bytes(range(256)) * 1_000
+    store.files.write("large.bin", body)
+    server.requests.clear()
+    opened = store.files.open("large.bin")
+    assert opened.size() == len(body)
+    opened.seek(len(body) - 60_000)
+    assert opened.read(50_000) == body[-60_000:-10_000]
+    assert opened.read() == body[-10_000:]
+    assert len(server.requests) == 1
+    opened.seek(len(body) - 70_000)
+    assert opened.read(20_000) == body[-70_000:-50_000], "what reaches into the end"
+    opened.seek(5)
+    assert opened.read(10) == body[5:15]
+    assert len(server.requests) == 3

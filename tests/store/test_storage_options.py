@@ -248,9 +248,9 @@ def test_every_key_stands_on_the_page_that_an_error_names() -> None:
         parse_options({"nothing_like_it": "x"}, Cloud.LOCAL)
     page = re.search(r"docs/\S+\.md", caught.value.message)
     assert page is not None
-    told = set(re.findall(r"`([a-z0-9_]+)`", (ROOT / page[0]).read_text()))
+    reported = set(re.findall(r"`([a-z0-9_]+)`", (ROOT / page[0]).read_text()))
     keys = {name for each in options._CONFIG.values() for name in each} | options._CLIENT | options._RETRY
-    assert keys <= told, sorted(keys - told)
+    assert keys <= reported, sorted(keys - reported)
 
 
 @pytest.mark.parametrize("cloud", Cloud)

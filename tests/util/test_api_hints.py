@@ -5,13 +5,17 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import txlog
+import txlog.spark
+from txlog.cli.app import app
 from txlog.util.api_hints import ELSEWHERE, MADE_BY
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
@@ -34,11 +38,20 @@ def table(make_table: Callable[..., txlog.Table]) -> txlog.Table:
 def owners(table: txlog.Table) -> Iterator[dict[str, Any]]:
     sink = txlog.Sink(table, "app")
     with table.transaction() as transaction, sink.task(1) as task:
-        yield {"txlog": txlog, "Table": table, "Transaction": transaction, "Sink": sink, "SinkTask": task}
+        merge = table.merge(ROWS, ["id"])
+        yield {
+            "txlog": txlog,
+            "Table": table,
+            "Transaction": transaction,
+            "Sink": sink,
+            "SinkTask": task,
+            "MergeBuilder": merge,
+        }
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(kind, name) for kind in ELSEWHERE if kind != "Snapshot" for name in ELSEWHERE[kind]]
+    ("kind", "name"),
+    [(kind, name) for kind in ELSEWHERE if kind not in ("Snapshot", "RewriteResult") for name in ELSEWHERE[kind]],
 )
 def test_a_name_of_another_library_raises_an_error_with_the_txlog_name(
     kind: str, name: str, owners: dict[str, Any]
@@ -52,16 +65,55 @@ def test_a_name_of_another_library_raises_an_error_with_the_txlog_name(
     assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
 
 
-@pytest.mark.parametrize("kind", ["txlog", "Table", "Transaction", "Sink", "SinkTask"])
+@pytest.mark.parametrize("kind", ["txlog", "Table", "Transaction", "Sink", "SinkTask", "MergeBuilder"])
 def test_an_unknown_name_is_a_plain_attribute_error(kind: str, owners: dict[str, Any]) -> None:
     with pytest.raises(AttributeError, match="has no attribute 'colour'") as caught:
         _ = owners[kind].colour
     assert not isinstance(caught.value, txlog.TxlogError)
 
 
+@pytest.mark.parametrize(
+    ("name", "use"),
+    [
+        ("is_deltatable", "Table.exists(uri)"),
+        ("isDeltaTable", "Table.exists(uri)"),
+        ("for_path", "Table.open(uri)"),
+        ("forPath", "Table.open(uri)"),
+        ("createIfNotExists", "Table.create(uri, schema, exist_ok=True)"),
+        ("convertToDeltalake", "table.add_files(paths)"),
+    ],
+)
+def test_a_class_method_of_another_library_is_answered_on_the_class(name: str, use: str) -> None:
+    with pytest.raises(txlog.InvalidInputError) as caught:
+        getattr(txlog.Table, name)
+    assert str(caught.value).startswith(f"Table has no {name}: use ")
+    assert str(caught.value).endswith(use)
+    assert not hasattr(txlog.Table, name)
+
+
+def test_an_unknown_name_on_the_class_is_a_plain_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="type object 'Table' has no attribute 'colour'") as caught:
+        _ = txlog.Table.colour  # type: ignore[attr-defined]
+    assert not isinstance(caught.value, txlog.TxlogError)
+
+
+def test_camel_case_is_answered_with_our_spelling(table: txlog.Table) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=r"has no whenMatchedUpdateAll: use \.when_matched_update_all$"):
+        table.merge(ROWS, ["id"]).whenMatchedUpdateAll()  # type: ignore[attr-defined]
+    with pytest.raises(txlog.InvalidInputError, match=r"a Table has no addColumns: use \.add_columns$"):
+        table.addColumns("x int")  # type: ignore[attr-defined]
+
+
+def test_the_hints_for_changed_columns_work(table: txlog.Table) -> None:
+    table.append(ROWS)
+    assert ELSEWHERE["Table"]["rename_column"].startswith('table.overwrite(rows, schema_mode="overwrite")')
+    table.overwrite(table.snapshot().to_arrow().rename_columns(["number", "day"]), schema_mode="overwrite")
+    assert table.schema.names == ["number", "day"]
+
+
 def test_the_hints_for_transactions_work(table: txlog.Table) -> None:
-    said = ELSEWHERE["Transaction"]
-    assert said["commit"] == said["rollback"] == said["abort"] == WITH_BLOCK
+    reported = ELSEWHERE["Transaction"]
+    assert reported["commit"] == reported["rollback"] == reported["abort"] == WITH_BLOCK
     with table.transaction() as txn:
         txn.append(ROWS)
     assert (txn.snapshot.version, txn.result.version) == (0, 1)
@@ -98,6 +150,38 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
             "use the arguments user_metadata, app_id",
         ),
         (lambda table: table.append(ROWS, writer_properties=None), "use target_file_size, and the table property"),
+        (
+            lambda table: table.merge(ROWS, ["id"]).when_matched_update(set={"day": "'c'"}),
+            "it is called 'updates' here",
+        ),
+        (
+            lambda table: table.merge(ROWS, ["id"]).when_matched_delete(condition="source.id = 1"),
+            "it is called 'predicate' here",
+        ),
+        (lambda table: table.merge(ROWS, predicate="t.id = s.id"), "it is called 'on' here"),  # type: ignore[call-arg]
+        (lambda table: table.upsert(ROWS, on=["id"]), "it is called 'keys' here"),  # type: ignore[call-arg]
+        (lambda table: table.update(new_values={"day": "c"}), "a string there is SQL, so the string open is written"),  # type: ignore[call-arg]
+        (lambda table: table.changes(starting_version=1), "it is called 'from_version' here"),  # type: ignore[call-arg]
+        (lambda table: table.changes(0, ending_version=1), "it is called 'to_version' here"),
+        (lambda table: table.changes(0, ending_timestamp="2026-11-20"), "timestamp=...).version is the version"),
+        (lambda table: table.changes("2026-11-20"), "table.snapshot(timestamp=...).version is the version at a time"),
+        (lambda table: table.restore(datetime(2026, 11, 20)), "timestamp=...).version is the version at a time"),
+        (lambda table: table.restore(target=1), "it is called 'version' here"),
+        (lambda table: table.restore(tag="x"), "table.snapshot(tag=...).version is the version of a name"),
+        (lambda table: table.optimize(z_order=["id"]), "it is called 'cluster_by' here"),
+        (lambda table: table.vacuum(full=True), "a vacuum lists all files unless lite=True"),
+        (lambda table: table.vacuum(keep_versions=[1]), "table.tag(name, version) keeps a version readable"),
+        (lambda table: txlog.spark.read(None, path=table.uri), "it is called 'uri' here"),
+        (lambda table: txlog.spark.read(None, table.uri, versionAsOf=1), "it is called 'version' here"),
+        (lambda table: table.optimize.compact(), "Table.optimize is a method and has no compact: use table.optimize()"),  # type: ignore[attr-defined]
+        (lambda table: table.optimize.z_order(["id"]), "use table.optimize(cluster_by=columns)"),  # type: ignore[attr-defined]
+        (
+            lambda table: table.optimize().executeZOrderBy("id"),  # type: ignore[attr-defined]
+            "a RewriteResult has no executeZOrderBy: use table.optimize(where, cluster_by=columns)",
+        ),
+        (lambda table: table.update(set={"day": "'c'"}), "it is called 'values' here"),
+        (lambda table: table.delete(condition="id = 1"), "it is called 'where' here"),
+        (lambda table: table.append(ROWS, save_mode="append"), "table.append(data) adds rows"),
         (lambda table: txlog.Table(table.uri, version=1), MADE_BY["Table"]),
         (lambda table: txlog.Table(), MADE_BY["Table"]),  # type: ignore[call-arg]
         (lambda table: txlog.Table(table.uri), MADE_BY["Table"]),
@@ -135,6 +219,9 @@ def test_a_transactions_own_methods_explain_themselves_too(table: txlog.Table) -
 
 
 def test_hinted_objects_can_be_copied(table: txlog.Table) -> None:
+    done = table.optimize()
+    assert copy.copy(done) == pickle.loads(pickle.dumps(done)) == done
+    assert repr(done) == "RewriteResult(nothing to rewrite)"
     sink = txlog.Sink(table, "app")
     assert repr(copy.copy(sink)) == repr(pickle.loads(pickle.dumps(sink))) == repr(sink)
 
@@ -167,3 +254,8 @@ def test_a_task_says_what_it_is_and_runs_once(table: txlog.Table) -> None:
     with pytest.raises(txlog.SchemaMismatchError), failed:
         failed.write(EXTRA)
     assert repr(failed).endswith("attempt=0, aborted)")
+
+
+def test_the_hint_for_verify_names_a_command_that_works(table: txlog.Table) -> None:
+    assert "`txlog verify URI`" in ELSEWHERE["Table"]["verify"]
+    assert CliRunner().invoke(app, ["verify", table.uri]).exit_code == 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from txlog.commands.global_committer import GlobalCommitter
-from txlog.commands.write_planning import WriteOptions, plan_write
+from txlog.commands.write_options import WriteOptions
+from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError
 from txlog.result import WriteResult

@@ -122,8 +122,8 @@ def _last_commits(open_table: OpenTable, state: TableState) -> dict[str, tuple[i
             if isinstance(action, SetTransaction) and (action.app_id, action.version) in wanted:
                 metrics = commit.commit_info.fields.get("operationMetrics") if commit.commit_info else None
                 rows = metrics.get("numOutputRows") if isinstance(metrics, dict) else None
-                told = int(rows) if isinstance(rows, (str, int)) and str(rows).isdecimal() else None
-                found.setdefault(action.app_id, (version, told))
+                row_count = int(rows) if isinstance(rows, (str, int)) and str(rows).isdecimal() else None
+                found.setdefault(action.app_id, (version, row_count))
     return found
 
 

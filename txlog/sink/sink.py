@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from txlog.commands.write_planning import check_app_id, check_identity, check_mode
+from txlog.commands.write_options import check_app_id, check_identity, check_mode
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 from txlog.sink.checkpoint_commits import CheckpointCommits
@@ -292,11 +292,11 @@ class Sink:
         if staged is None:
             return False
         self._staging.discard(staged)
-        told = "sealed" if staged.is_sealed else "not sealed"
+        what = "sealed" if staged.is_sealed else "not sealed"
         sealed = [each.checkpoint_id for each in found if each.is_sealed]
         if later := [str(each) for each in sealed if each > checkpoint_id]:
-            told += f"; {', '.join(later)} is already sealed: once it is committed, {checkpoint_id} will be refused"
-        logger.warning("%s: checkpoint %d of %r discarded, %s", self._open_table.uri, checkpoint_id, self._app_id, told)
+            what += f"; {', '.join(later)} is already sealed: once it is committed, {checkpoint_id} will be refused"
+        logger.warning("%s: checkpoint %d of %r discarded, %s", self._open_table.uri, checkpoint_id, self._app_id, what)
         return True
 
     def last_checkpoint_id(self) -> int | None:

@@ -45,6 +45,7 @@ from typing import Any, TypeVar
 
 from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
 from txlog.protocol.wire import read_size, read_text
+from txlog.result import counted, human_size
 from txlog.store.base import STAGING, LogStore, ObjectMeta, PutOutcome, TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.util.logs import logger
@@ -91,7 +92,7 @@ class SealedTask:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Manifest:
     """A sealed checkpoint: all of its tasks, by ascending id. Equal seals have equal bytes.
 
@@ -126,6 +127,11 @@ class Manifest:
     def attempts(self) -> dict[int, int]:
         """The attempt to commit, by task_id."""
         return {task.task_id: task.attempt for task in self.tasks}
+
+    def __repr__(self) -> str:
+        counts = [counted(len(self.tasks), "task"), counted(self.num_files, "file"), counted(self.num_rows, "row")]
+        counts.append(human_size(self.size_bytes))
+        return f"Manifest(app_id={self.app_id!r}, checkpoint_id={self.checkpoint_id}, {', '.join(counts)})"
 
     def to_bytes(self) -> bytes:
         """Its bytes, with a checksum: see ``sealed_json``."""
@@ -281,6 +287,23 @@ class Staging:
             )
         return [committable for _, committable in found]
 
+    def named_paths(self) -> set[str]:
+        """The files that staged work names and no commit may name yet: paths relative to the table, decoded.
+
+        Attempts that were not sealed count, since they may be. Raises InvalidInputError, StorageError.
+        """
+        if self._store is None:
+            return set()
+        listed = {meta.name for _ in range(2) for meta in self._store.list_from("")}  # a changing folder may hide one
+        return set().union(*self._each(self._paths_in, [*filter(_is_task, listed)]))
+
+    def _paths_in(self, name: str) -> set[str]:
+        try:
+            body = self._required().read(name)
+        except NotFoundError:  # committed or discarded meanwhile
+            return set()
+        return self._parsed(Committable.from_bytes, body, name).named_paths()
+
     def remove(self, names: Iterable[str]) -> None:
         """Delete staged objects, manifests before all others; absent is fine. Raises StorageError."""
         store = self._required()
@@ -387,6 +410,11 @@ def _checkpoint(key: str, checkpoint_id: int, found: list[tuple[re.Match[str], O
         size_bytes=sum(meta.size for _, meta in found),
         names=tuple(sorted(is_manifest, key=lambda name: (not is_manifest[name], name))),
     )
+
+
+def _is_task(name: str) -> bool:
+    match = _NAME.fullmatch(name)
+    return match is not None and match[3] is not None
 
 
 def _task_name(key: str, checkpoint_id: int, task_id: int, attempt: int) -> str:

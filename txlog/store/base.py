@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "STAGING",
+    "VERSIONS",
     "FileStore",
     "LogStore",
     "ObjectMeta",
@@ -32,6 +33,9 @@ __all__ = [
 STAGING = "_txlog/staging"
 """The folder of a table where sinks keep uncommitted work; the leading underscore hides it from every vacuum."""
 
+
+VERSIONS = "_txlog/versions"
+"""The folder of a table where named versions are kept; no vacuum and no log clean-up looks into it."""
 
 SkipFolder: TypeAlias = Callable[[str], bool]
 """Takes the path of a folder and returns whether a list leaves out everything in it."""
@@ -170,6 +174,12 @@ class FileStore(Protocol):
     def delete(self, path: str) -> None:
         """Remove a file; absent is fine. Raises StorageError."""
 
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """Remove files, several at a time where each one is a request; absent is fine.
+
+        Raises StorageError at the first one that cannot be removed. Any of the others may be gone then, or not.
+        """
+
 
 def folders_above(path: str, folder: str) -> Iterator[str]:
     """The folders between ``folder`` ("" is the root) and a file below it, outermost first."""
@@ -184,6 +194,7 @@ class TableStore:
     """The stores of one table. ``uri`` is safe to show: no credentials, no query.
 
     ``staging`` has the guarantees of a log, in the folder ``STAGING``; None on stores where sinks cannot stage.
+    ``versions`` has them in the folder ``VERSIONS``; None on stores where versions cannot be named.
     ``commit_queue`` is where the table's writers queue before they commit.
     """
 
@@ -192,3 +203,4 @@ class TableStore:
     files: FileStore
     staging: LogStore | None = None
     commit_queue: CommitQueue = OPEN
+    versions: LogStore | None = None

@@ -40,8 +40,8 @@ _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK
 _READ_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_NAMELESS_FILES = frozenset({errno.EOPNOTSUPP, errno.ENOTSUP, errno.EISDIR, errno.EINVAL, errno.ENOSYS})
-# One journal takes names and what they stand for in their order, so that fsync also keeps a file that has no name yet.
-# Btrfs did not before Linux 6.15: it logged no such inode. Of ext4 it is true where it has a journal.
+# One journal takes names and files in order, so that fsync also keeps a file that has no name yet.
+# Btrfs did not before Linux 6.15: it logged no such inode. On ext4 this is true only with a journal.
 _JOURNALS_NAMES = frozenset({"ext4", "xfs", "tmpfs"})
 _NO_NAMELESS_LINKS = _NO_HARD_LINKS | {errno.ENOENT, errno.EXDEV}
 _WHOLE_BYTES_MAX = 2 * 1024**3
@@ -241,8 +241,8 @@ def _has_nameless_files(directory: str) -> bool:
 
 @functools.cache
 def _journals_names(device: int, identity: int) -> bool:
-    """False also where that cannot be known. An ext4 without a journal writes a file and its name apart: a power cut
-    leaves the name of a file that was synced without one with nothing behind it.
+    """Whether the file system has a journal; False if that is unknown. An ext4 without a journal writes a file and its
+    name apart: a power cut leaves the name of a file that was synced without one with nothing behind it.
 
     ``identity`` is the file system's own: a device may hold another one the next time.
     """

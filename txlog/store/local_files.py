@@ -7,7 +7,6 @@ PROTOCOL.md: "Add File and Remove File", "Writer Requirements".
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import itertools
 import os
@@ -122,8 +121,11 @@ class LocalFileStore:
                         if skip is None or not skip(path):
                             folders.append(path)
                     elif entry.is_file(follow_symlinks=False):
-                        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
-                            yield meta_of(path, entry.stat(follow_symlinks=False))
+                        try:
+                            status = entry.stat(follow_symlinks=False)
+                        except FileNotFoundError:  # deleted meanwhile
+                            continue
+                        yield ObjectMeta(path, status.st_size, status.st_mtime_ns // 1_000_000)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -156,6 +158,11 @@ class LocalFileStore:
             pass
         except OSError as error:
             raise storage_failure("delete", self._root, path, error) from error
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """One after another: four threads take three times as long, since a directory is changed by one at a time."""
+        for path in paths:
+            self.delete(path)
 
     @staticmethod
     def _sync_named(aside: disk.WrittenAside, target: str) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
-from txlog.store.base import STAGING, ObjectMeta, PutOutcome, SkipFolder, TableStore, folders_above
+from txlog.store.base import STAGING, VERSIONS, ObjectMeta, PutOutcome, SkipFolder, TableStore, folders_above
 from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
@@ -33,6 +33,7 @@ _LIST_PAGE = 1000
 _FOLDERS_KEPT = 4096
 _UPLOAD_PART_BYTES = 8 * 1024 * 1024
 _UPLOAD_CONCURRENCY = 4
+_TAIL_BYTES = 64 << 10  # as much as Arrow reads first of a Parquet file
 
 # Refusals that come before the object is touched; any other failure may hide a success.
 _REFUSED = frozenset(
@@ -181,9 +182,29 @@ class ObjectFileStore:
         return self._client.read("read", path, request)
 
     def open(self, path: str) -> Any:
+        """The first request brings the size and the end of the object, where Parquet files have their footer."""
         import pyarrow as pa
 
-        return pa.PythonFile(_ObjectInput(self._client, path, self.stat(path).size), mode="r")
+        size_bytes, tail = self._tail(_checked(path)) or (self.stat(path).size, b"")
+        return pa.PythonFile(_ObjectInput(self._client, path, size_bytes, tail), mode="r")
+
+    def _tail(self, path: str) -> tuple[int, bytes] | None:
+        """The size and the last bytes. None where one request did not bring them: Azure answers none that counts from
+        the end, an empty object has no end, and a request that failed is left to others, which are repeated."""
+        import obstore
+
+        try:
+            found = self._client.send_once(
+                lambda store: obstore.get(store, path, options={"range": {"suffix": _TAIL_BYTES}})
+            )
+            return int(found.meta["size"]), found.bytes().to_bytes()
+        except FileNotFoundError as error:
+            missing = self._client.translated("read", path, error)
+        except BaseException as error:
+            if not isinstance(error, Exception) and not is_panic(error):
+                raise
+            return None
+        raise missing
 
     def stat(self, path: str) -> ObjectMeta:
         import obstore
@@ -226,6 +247,18 @@ class ObjectFileStore:
 
     def delete(self, path: str) -> None:
         _delete(self._client, _checked(path))
+
+    def delete_many(self, paths: Sequence[str]) -> None:
+        """In requests of many names where the store has them, else in many requests at once."""
+        import obstore
+
+        names = [_checked(path) for path in paths]
+        try:
+            if names:
+                self._client.read("delete", names[0], lambda store: obstore.delete(store, names))
+        except NotFoundError:  # some stores refuse the whole list for one name that is gone, and do not say which
+            for name in names:
+                _delete(self._client, name)
 
 
 class ObjectOutputFile:
@@ -311,11 +344,12 @@ class _ObjectSink(io.RawIOBase):
 class _ObjectInput(io.RawIOBase):
     """Ranges of an object as a file. Arrow reads whole column chunks, so each read is worth its request."""
 
-    def __init__(self, client: ObjectClient, path: str, size_bytes: int) -> None:
+    def __init__(self, client: ObjectClient, path: str, size_bytes: int, tail: bytes) -> None:
         super().__init__()
         self._client = client
         self._path = path
         self._size_bytes = size_bytes
+        self._tail = tail  # the last bytes, which are here already
         self._position = 0
 
     def readable(self) -> bool:
@@ -342,6 +376,10 @@ class _ObjectInput(io.RawIOBase):
         end = self._size_bytes if size is None or size < 0 else min(start + size, self._size_bytes)
         if end <= start:
             return b""
+        tail_start = self._size_bytes - len(self._tail)
+        if start >= tail_start:
+            self._position = end
+            return self._tail[start - tail_start : end - tail_start]
         data: bytes = self._client.read(
             "read",
             self._path,
@@ -362,6 +400,7 @@ def object_table_store(
         log=ObjectLogStore(client),
         files=ObjectFileStore(client),
         staging=ObjectLogStore(client, STAGING),
+        versions=ObjectLogStore(client, VERSIONS),
     )
 
 

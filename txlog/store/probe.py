@@ -33,7 +33,7 @@ class ProbeReport:
     Args:
         uri: The table that the probe ran beside.
         racers: The number of threads that raced to create one key.
-        winners: How many of them the store told that they had created it.
+        winners: To how many of them the store answered that they had created it.
         round_trip_s: The median time of a put, in seconds.
         problems: What the store does wrong; empty for a store that two writers can share.
     """
@@ -154,7 +154,7 @@ def _race(log: LogStore, name: str) -> tuple[int, list[str]]:
     unanswered = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome is PutOutcome.UNKNOWN]
     winners = len(landed)
     if winners > 1:
-        return winners, [f"{winners} of {_RACERS} racers were told that they had created the same name"]
+        return winners, [f"{winners} of {_RACERS} concurrent writers were answered that they had created the same name"]
     if not _exists(log, name):
         return winners, ["a race left nothing behind"] if winners else []
     if log.read(name) not in (landed or unanswered):

@@ -1,8 +1,8 @@
 """Hints for users of other Delta libraries: names that txlog does not have, each with what to use instead.
 
-In: the name of an attribute that `txlog` or one of its classes lacks, or of an argument that a call does not take. Out:
-the error to raise. It is a ``TxlogError`` and also what Python itself would raise: an ``AttributeError``, so that
-``hasattr`` works, or a ``TypeError``.
+In: the name of an attribute that `txlog`, one of its classes or an object of one lacks, or of an argument that a call
+does not take. Out: the error to raise. It is a ``TxlogError`` and also what Python itself would raise: an
+``AttributeError``, so that ``hasattr`` works, or a ``TypeError``.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from types import FunctionType, ModuleType
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from txlog import errors
 
-__all__ = ["explains_call", "explains_calls", "no_attribute", "not_built"]
+__all__ = ["Hinted", "explains_call", "explains_calls", "no_attribute"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -26,19 +26,10 @@ MADE_BY = {
 }
 """How to get objects of the classes whose constructor is private."""
 
-_OTHER_WRITER = "deltalake does it, also while txlog appends; Spark's Delta does it, in turns with other writers"
-
-NOT_BUILT = {
-    "optimize": _OTHER_WRITER,
-    "compact": _OTHER_WRITER,
-    "vacuum": _OTHER_WRITER,
-    "restore": "table.overwrite(table.snapshot(version)) brings the rows of a version back",
-}
-"""Operations that this release does not have, and what to use until a later release has them."""
-
 _WITH_BLOCK = "the with block, which commits when it ends, and aborts when an exception leaves it"
 _TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
-_COUNT = ".to_arrow(columns=[]).num_rows, which counts without reading a column"
+_REWRITE = 'table.overwrite(rows, schema_mode="overwrite"), which gives the table the columns of the rows'
+_VERIFY = "`txlog verify URI` in a shell"
 _TASK = "with sink.task(checkpoint_id, task_id) as task: task.write(data)"
 
 ELSEWHERE = {
@@ -46,7 +37,7 @@ ELSEWHERE = {
         "CommitProperties": 'table.append(data, user_metadata="...", app_id="...", checkpoint_id=1)',
         "DeltaTable": "txlog.Table.open(uri), txlog.Table.create(uri, schema)",
         "Field": "pyarrow.field(name, type)",
-        "QueryBuilder": "duckdb or polars on table.snapshot(), which is an Arrow stream",
+        "QueryBuilder": "duckdb or polars on table.to_dataset()",
         "Schema": 'pyarrow.schema([...]), or "id bigint not null, name string"',
         "WriterProperties": "table.append(data, target_file_size=...), and the table property"
         " delta.parquet.compression.codec",
@@ -56,18 +47,27 @@ ELSEWHERE = {
         "is_deltatable": "txlog.Table.exists(uri)",
         "load": "txlog.Table.open(uri)",
         "open": "txlog.Table.open(uri)",
-        "read": "txlog.Table.open(uri).snapshot().to_arrow(columns, where)",
+        "read": "txlog.Table.open(uri).to_arrow(columns, where)",
         "spark": "`import txlog.spark` first",
         "write_deltalake": "txlog.write(uri, data, mode)",
     },
     "Table": {
         "alter": "table.add_columns(schema), table.set_properties(properties)",
         "begin": "with table.transaction() as txn",
+        "alter_column": f"{_REWRITE}, and their types",
         "checkpoint": "table.create_checkpoint()",
         "cleanup_metadata": "table.clean_up_log()",
+        "close": "it without closing: it holds nothing open",
         "columns": "table.schema.names",
+        "cluster_by": "table.optimize(cluster_by=columns)",
+        "compact": "table.optimize()",
         "convert_to_deltalake": "Table.create(uri, schema) and table.add_files(paths)",
-        "count": f"table.snapshot(){_COUNT}",
+        "create_if_not_exists": "Table.create(uri, schema, exist_ok=True)",
+        "create_tag": "table.tag(name, version)",
+        "delete_tag": "table.untag(name)",
+        "detail": "table.snapshot().num_files, .properties, .partition_columns",
+        "drop_column": _REWRITE,
+        "drop_columns": _REWRITE,
         "file_uris": 'table.snapshot().files()["path"], relative to table.uri',
         "files": "table.snapshot().files()",
         "for_name": "Table.open(uri)",
@@ -76,28 +76,54 @@ ELSEWHERE = {
         "get_add_actions": "table.snapshot().files()",
         "insert": "table.append(data)",
         "is_deltatable": "Table.exists(uri)",
+        "load_cdf": "table.changes(from_version, to_version)",
         "load_as_version": "table.snapshot(version), table.snapshot(timestamp=...)",
         "load_version": "table.snapshot(version)",
         "load_with_datetime": "table.snapshot(timestamp=...)",
         "metadata": "table.snapshot().table_id, .properties, .partition_columns",
-        "num_rows": f"table.snapshot(){_COUNT}",
+        "num_rows": "table.count()",
         "partition_columns": "table.snapshot().partition_columns",
         "partitions": 'table.snapshot().files()["partitionValues"]',
         "properties": "table.snapshot().properties",
         "protocol": "table.snapshot().protocol",
-        "read": "table.snapshot().to_arrow(columns, where)",
+        "rename_column": _REWRITE,
+        "reorg": "table.purge()",
+        "repair": f"{_VERIFY}; each finding says what can be done",
+        "read": "table.to_arrow(columns, where)",
+        "replace_where": "table.overwrite(rows, where=condition)",
+        "restore_to_timestamp": "table.restore(timestamp=...)",
+        "restore_to_version": "table.restore(version)",
+        "rollback": "table.restore(version)",
         "scan": "table.snapshot().to_batches(columns, where)",
+        "table_changes": "table.changes(from_version, to_version)",
         "table_config": "table.snapshot().properties",
         "table_uri": "table.uri",
-        "to_arrow": "table.snapshot().to_arrow(columns, where)",
         "to_batches": "table.snapshot().to_batches(columns, where)",
-        "to_pandas": "table.snapshot().to_arrow().to_pandas()",
-        "to_polars": "polars.DataFrame(table)",
-        "to_pyarrow_dataset": "table.snapshot().to_batches(columns, where), which reads only what the predicate needs",
-        "to_pyarrow_table": "table.snapshot().to_arrow(columns, where)",
+        "to_df": "table.to_pandas()",
+        "to_pyarrow_dataset": "table.to_dataset()",
+        "to_pyarrow_table": "table.to_arrow(columns, where)",
         "transaction_version": 'table.snapshot().transaction_version("app")',
+        "truncate": "table.delete() without a condition",
         "update_incremental": "table.snapshot(), which is the newest version each time",
+        "verify": _VERIFY,
         "write": "table.append(data), table.overwrite(data)",
+        "z_order": "table.optimize(cluster_by=columns)",
+    },
+    "RewriteResult": {
+        "execute_compaction": "table.optimize() alone: it has run, and this is its result",
+        "execute_z_order_by": "table.optimize(where, cluster_by=columns); a table.optimize() has run now",
+        "where": "table.optimize(where); a table.optimize() of the whole table has run now",
+    },
+    "MergeBuilder": {
+        "commit": ".execute()",
+        "merge": ".execute()",
+        "run": ".execute()",
+        "values": ".when_not_matched_insert({column: value})",
+        "when_matched": ".when_matched_update({column: value}) or .when_matched_delete()",
+        "when_matched_insert": ".when_not_matched_insert({column: value})",
+        "when_not_matched": ".when_not_matched_insert({column: value})",
+        "when_not_matched_by_source": ".when_not_matched_by_source_update({column: value}) or"
+        " .when_not_matched_by_source_delete()",
     },
     "Transaction": {
         "abort": _WITH_BLOCK,
@@ -112,7 +138,7 @@ ELSEWHERE = {
     },
     "Sink": {
         "append": _TASK,
-        "close": "nothing in its place: a sink holds nothing open",
+        "close": "it without closing: it holds nothing open",
         "flush": "sink.prepare(checkpoint_id, tasks) to seal what is staged, sink.commit(checkpoint_id) to commit it",
         "snapshot": "sink.prepare(checkpoint_id, tasks)",
         "write": _TASK,
@@ -125,13 +151,10 @@ ELSEWHERE = {
     },
     "Snapshot": {
         "columns": "snapshot.schema.names",
-        "count": f"snapshot{_COUNT}",
         "metadata": "snapshot.table_id, .properties, .partition_columns",
-        "num_rows": f"snapshot{_COUNT}",
+        "num_rows": "snapshot.count()",
         "timestamp": "snapshot.timestamp_ms",
-        "to_pandas": "snapshot.to_arrow().to_pandas()",
-        "to_polars": "polars.DataFrame(snapshot)",
-        "to_pyarrow_dataset": "snapshot.to_batches(columns, where), which reads only what the predicate needs",
+        "to_pyarrow_dataset": "snapshot.to_dataset()",
         "to_pyarrow_table": "snapshot.to_arrow(columns, where)",
         "to_pydict": "snapshot.to_arrow().to_pydict()",
         "to_pylist": "snapshot.to_arrow().to_pylist()",
@@ -140,48 +163,77 @@ ELSEWHERE = {
 """Names of other libraries by class, and what to use here."""
 
 
+ON_METHODS = {
+    "Table.optimize": {"compact": "table.optimize()", "z_order": "table.optimize(cluster_by=columns)"},
+}
+"""Calls of other libraries on what is a method here, ``table.optimize.compact()``, and what to use instead."""
+
 SAME_AS = {
+    "condition": "where predicate on",
     "configuration": "properties",
     "custommetadata": "user_metadata",
+    "endingversion": "to_version",
+    "endversion": "to_version",
     "filter": "where",
     "filters": "where",
     "ifnotexists": "exist_ok",
-    "options": "storage_options",
-    "partitioncolumns": "partition_by",
-    "partitioncols": "partition_by",
-    "maxretries": "max_attempts",
-    "numretries": "max_attempts",
-    "partitionfilters": "where",
-    "path": "uri",
+    "ignoremissingfiles": "allow_missing_files",
     "joincols": "keys",
     "keycolumns": "keys",
-    "predicate": "where",
+    "maxretries": "max_attempts",
+    "numretries": "max_attempts",
+    "on": "keys",
+    "options": "storage_options",
+    "partitioncols": "partition_by",
+    "partitioncolumns": "partition_by",
+    "partitionfilters": "where",
+    "path": "uri",
+    "predicate": "where on",
     "replacewhere": "where",
     "retries": "max_attempts",
     "savemode": "mode",
+    "set": "values updates",
+    "startingversion": "from_version",
+    "startversion": "from_version",
     "tableoruri": "uri",
     "tableuri": "uri",
-    "newvalues": "values",
-    "set": "values",
+    "target": "version",
+    "timestampasof": "timestamp",
     "txnappid": "app_id",
     "txnversion": "checkpoint_id",
     "updates": "values",
+    "values": "updates",
+    "versionasof": "version",
+    "where": "predicate",
+    "zorder": "cluster_by",
+    "zorderby": "cluster_by",
 }
-"""Arguments of other libraries, in lower case and without underscores, and their names here."""
+"""Arguments of other libraries, in lower case and without underscores, and their names here, separated by spaces."""
 
 _MERGE = 'schema_mode="merge" adds the columns that the table lacks'
 _AS_IT_WAS = "table.snapshot(version) and table.snapshot(timestamp=...) are the table as it was"
+_VERSION_AT = "table.snapshot(timestamp=...).version is the version at a time"
 INSTEAD = {
     "commitproperties": "use the arguments user_metadata, app_id and checkpoint_id",
+    "enforceretentionduration": "force=True accepts a retention that is shorter than the table's",
+    "endingtimestamp": _VERSION_AT,
+    "fromtimestamp": _VERSION_AT,
+    "full": "a vacuum lists all files unless lite=True",
+    "keepversions": "table.tag(name, version) keeps a version readable",
     "description": "table comments are not in this release; user_metadata is kept in each commit",
     "mergeschema": _MERGE,
     "mode": "table.append(data) adds rows, table.overwrite(data, where) replaces all or some,"
     " table.overwrite_partitions(data) whole partitions; txlog.write(uri, data, mode) is any of these",
     "overwriteschema": 'schema_mode="overwrite" of an overwrite gives the table the columns of the data',
+    "newvalues": "use values, or updates in a merge; a string there is SQL, so the string open is written \"'open'\"",
     "name": "a table is identified by its location; user_metadata is kept in each commit",
     "partitionby": "set the partitioning when you create the table: Table.create(uri, schema, partition_by=[...])",
+    "protocoldowngradeallowed": "a restore never takes features out of the protocol",
+    "startingtimestamp": _VERSION_AT,
+    "tag": "table.snapshot(tag=...).version is the version of a name",
     "timestamp": _AS_IT_WAS,
     "timestampasof": _AS_IT_WAS,
+    "totimestamp": _VERSION_AT,
     "version": _AS_IT_WAS,
     "versionasof": _AS_IT_WAS,
     "writerproperties": 'use target_file_size, and the table property "delta.parquet.compression.codec"',
@@ -199,25 +251,34 @@ class UnknownNameError(errors.InvalidInputError, AttributeError):
     kind = "InvalidInputError"
 
 
-class UnsupportedFeatureError(errors.UnsupportedFeatureError, AttributeError):
-    """The library's ``UnsupportedFeatureError``, for an attribute. It is an ``AttributeError`` too."""
-
-
-def not_built(name: str, table: str | None) -> UnsupportedFeatureError:
-    """The error for one of the operations in `NOT_BUILT`."""
-    message = f"{name} is not in this release. Until it is: {NOT_BUILT[name]}"
-    return UnsupportedFeatureError(message, table=table, features=(f"Table.{name}",))
-
-
 def no_attribute(owner: object, name: str, table: str | None) -> Exception:
     """The error for an attribute that ``owner`` lacks; ``table`` is its URI, if known."""
-    kind = "txlog" if isinstance(owner, ModuleType) else type(owner).__name__
-    if name in ELSEWHERE.get(kind, {}):
-        what = kind if kind == "txlog" else f"a {kind}"
-        return UnknownNameError(f"{what} has no {name}: use {ELSEWHERE[kind][name]}", table=table)
-    if kind == "Table" and name in NOT_BUILT:
-        return not_built(name, table)
-    return AttributeError(f"{kind!r} object has no attribute {name!r}", name=name, obj=owner)
+    is_class = isinstance(owner, type)
+    kind = "txlog" if isinstance(owner, ModuleType) else (owner if isinstance(owner, type) else type(owner)).__name__
+    what = kind if kind == "txlog" or is_class else f"a {kind}"
+    use = _instead_of(name, owner, ELSEWHERE.get(kind, {}))
+    if use is not None:
+        return UnknownNameError(f"{what} has no {name}: use {use}", table=table)
+    has = f"type object {kind!r}" if is_class else f"{kind!r} object"
+    return AttributeError(f"{has} has no attribute {name!r}", name=name, obj=owner)
+
+
+def _instead_of(name: str, owner: object, hints: Mapping[str, str]) -> str | None:
+    """What to use in place of ``name``, which may also be spelled in camel case (``whenMatchedUpdate``)."""
+    if name in hints or name.startswith("_"):
+        return hints.get(name)
+    folded = _folded(name)
+    own = next((f".{each}" for each in dir(owner) if not each.startswith("_") and _folded(each) == folded), None)
+    return own or next((hint for each, hint in hints.items() if _folded(each) == folded), None)
+
+
+class Hinted(type):
+    """The metaclass of classes on which names of other libraries are tried, such as ``Table.is_deltatable(uri)``."""
+
+    if not TYPE_CHECKING:  # a type checker reports a misspelt name
+
+        def __getattr__(cls, name: str) -> NoReturn:
+            raise no_attribute(cls, name, None)
 
 
 # --- arguments ------------------------------------------------------------------------------------------------------
@@ -248,7 +309,16 @@ def explains_call(function: Function) -> Function:
                 raise  # the function had started: the error comes from inside it
             raise _wrong_call(function, named, str(error)) from None
 
+    for name, use in ON_METHODS.get(function.__qualname__, {}).items():
+        setattr(call, name, _refused(f"{function.__qualname__} is a method and has no {name}: use {use}"))
     return cast(Function, call)
+
+
+def _refused(message: str) -> Callable[..., NoReturn]:
+    def refuse(*given: Any, **named: Any) -> NoReturn:
+        raise UnknownNameError(message)
+
+    return refuse
 
 
 def _wrong_call(function: Callable[..., Any], named: Mapping[str, Any], python_says: str) -> InvalidInputError:
@@ -269,11 +339,14 @@ def _advice(unknown: str, takes: list[str]) -> str:
     import difflib
 
     folded = {_folded(name): name for name in takes}
-    key = _folded(SAME_AS.get(_folded(unknown), unknown))
-    if key in folded:
-        return f"it is called {folded[key]!r} here"
-    if key in INSTEAD:
-        return INSTEAD[key]
+    key = _folded(unknown)
+    same = [key, *map(_folded, SAME_AS.get(key, "").split())]
+    for known in same:
+        if known in folded:
+            return f"it is called {folded[known]!r} here"
+    for known in same:
+        if known in INSTEAD:
+            return INSTEAD[known]
     close = difflib.get_close_matches(key, folded, n=1)
     return f"did you mean {folded[close[0]]!r}?" if close else f"it takes {', '.join(takes)}"
 

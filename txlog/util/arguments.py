@@ -35,6 +35,8 @@ def whole_number(name: str, value: Any, *, at_least: int = 0, table: str | None 
         number = None
     if number is None or not at_least <= number <= _INT64_MAX:
         message = f"{name} must be a whole number from {at_least} to 2**63-1, is {described(value)}"
+        if name.endswith("version") and isinstance(value, str | date):
+            message += "; table.snapshot(timestamp=...).version is the version at a time"
         raise InvalidInputError(message, table=table)
     return number
 

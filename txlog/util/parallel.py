@@ -1,7 +1,8 @@
 """A parallel map with a few threads, for work that releases Python's lock, such as encoding.
 
 In: a function and an iterable of its arguments. Out: its results in order. Only a few results are computed ahead of
-the caller, which bounds the memory. If no thread can be started any more, the caller's thread does the work.
+the caller, which bounds the memory. If no thread can be started, because the interpreter is shutting down, the caller's
+thread does the work.
 """
 
 from __future__ import annotations
