@@ -36,6 +36,10 @@ def test_small_files_go_together_in_the_order_they_were_written_up_to_the_target
     assert paths(bins_of(table_of(*reversed(adds)), {}, 100)) == [["c", "b"], ["a", "d"]]
 
 
+def test_files_of_one_millisecond_go_together_in_the_order_of_the_log() -> None:
+    assert paths(bins_of(table_of(file("b", 10), file("c", 10), file("a", 10)), {}, 100)) == [["b", "c", "a"]]
+
+
 def test_files_of_the_target_size_and_lone_small_files_stay() -> None:
     assert bins_of(table_of(file("large", 100), file("small", 10)), {}, 100) == []
 

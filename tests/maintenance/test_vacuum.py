@@ -149,6 +149,15 @@ def test_a_removed_file_and_its_vector_stay_until_the_retention_is_over(time: Cl
     assert table.snapshot().to_arrow()["id"].to_pylist() == [11]
 
 
+def test_a_retention_of_0_takes_what_was_written_and_removed_in_this_millisecond(time: Clock) -> None:
+    table, store = in_memory()
+    table.append(rows(1))
+    replaced = {path for path in store.files.objects if not path.startswith("_delta_log")}
+    table.overwrite(rows(2))
+    assert set(table.vacuum(0, force=True).paths) == replaced
+    assert table.snapshot().to_arrow()["id"].to_pylist() == [2]
+
+
 def test_a_vector_in_a_file_of_its_own_stays_with_its_data_file(tmp_path: Path) -> None:
     """A small vector stands in the log itself."""
     table = make(tmp_path, delta_enableDeletionVectors="true")

@@ -140,8 +140,8 @@ def grouped(bins: Sequence[Bin], group_bytes: int, group_files: int) -> list[lis
 
 
 def _in_order(files: pa.Table) -> list[AddFile]:
-    """By when they were written; those of one write, which share the time or nearly, by their numbered names."""
-    return add_files_of(files.sort_by([("modificationTime", "ascending"), ("path", "ascending")]))
+    """By when they were written; those of one millisecond as the log has them, since the sort is stable."""
+    return add_files_of(files.sort_by([("modificationTime", "ascending")]))
 
 
 def _next_fit(adds: Sequence[AddFile], target_bytes: int) -> list[Bin]:

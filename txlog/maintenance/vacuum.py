@@ -79,7 +79,8 @@ class _Vacuum:
         self._options = options
         self._retention_ms = retention_ms
         self._on_step = on_step
-        self._now_ms = ambient.now_ms()
+        # Without a retention, what was written or removed in this very millisecond is old too.
+        self._now_ms = ambient.now_ms() + (retention_ms == 0)
         self._cutoff_ms = self._now_ms - retention_ms
         self._needed = NeededFiles(open_table.log, open_table.retry, now_ms=self._now_ms, retention_ms=retention_ms)
         self._mode: str = "full"
