@@ -66,6 +66,11 @@ def fields_of(table: txlog.Table) -> list[dict[str, Any]]:
     return found
 
 
+def nested_ids_of(field: dict[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = field["metadata"].get("delta.columnMapping.nested.ids", {})
+    return found
+
+
 @MODES
 def test_a_mapped_table_reads_as_it_was_written_here_and_by_deltalake(mode: str, tmp_path: Path) -> None:
     table = made(tmp_path, mode)
@@ -83,8 +88,9 @@ def test_files_statistics_and_partition_values_bear_physical_names_only(mode: st
         f["metadata"]["delta.columnMapping.physicalName"]: f["metadata"]["delta.columnMapping.id"]
         for f in fields_of(table)
     }
-    assert sorted(ids.values()) == list(range(1, 9))
-    assert table.snapshot().properties["delta.columnMapping.maxColumnId"] == "8"
+    nested = [number for f in fields_of(table) for number in nested_ids_of(f).values()]
+    assert sorted([*ids.values(), *nested]) == list(range(1, 12))
+    assert table.snapshot().properties["delta.columnMapping.maxColumnId"] == "11"
     assert all(name.startswith("col-") for name in ids)
     for add in table.snapshot().files().to_pylist():
         assert {key for key, _ in add["partitionValues"]} < ids.keys()
@@ -96,6 +102,23 @@ def test_files_statistics_and_partition_values_bear_physical_names_only(mode: st
             assert column.name in stats["nullCount"]
         inner = next(column for column in schema if pa.types.is_struct(column.type))
         assert all(int(member.metadata[b"PARQUET:field_id"]) == ids[member.name] for member in inner.type)
+
+
+@MODES
+def test_what_is_inside_lists_and_maps_has_ids_in_the_schema_and_in_every_file(mode: str, tmp_path: Path) -> None:
+    table = made(tmp_path, mode)
+    fields = {f["name"]: f for f in fields_of(table)}
+    b, m = (fields[name]["metadata"]["delta.columnMapping.physicalName"] for name in ("b", "m"))
+    assert list(nested_ids_of(fields["b"])) == [f"{b}.element"]
+    assert list(nested_ids_of(fields["m"])) == [f"{m}.key", f"{m}.value"]
+    assert {name for name, f in fields.items() if nested_ids_of(f)} == {"b", "m"}
+    expected = {**nested_ids_of(fields["b"]), **nested_ids_of(fields["m"])}
+    for add in table.snapshot().files().to_pylist():
+        schema = pq.ParquetFile(tmp_path / add["path"]).schema_arrow
+        s = schema.field(fields["s"]["metadata"]["delta.columnMapping.physicalName"])
+        inside = {f"{b}.element": s.type.field(b).type.value_field}
+        inside |= {f"{m}.key": schema.field(m).type.key_field, f"{m}.value": schema.field(m).type.item_field}
+        assert {path: int(item.metadata[b"PARQUET:field_id"]) for path, item in inside.items()} == expected
 
 
 @MODES
@@ -125,8 +148,9 @@ def test_new_columns_at_every_depth_get_the_next_ids_and_names_of_their_own(mode
     after = {f["name"]: f["metadata"] for f in fields_of(table)}
     assert {name: after[name] for name in before} == before
     ids = [after[name]["delta.columnMapping.id"] for name in after]
-    assert sorted(ids) == list(range(1, 13))
-    assert table.snapshot().properties["delta.columnMapping.maxColumnId"] == "12"
+    nested = [number for f in fields_of(table) for number in nested_ids_of(f).values()]
+    assert sorted([*ids, *nested]) == list(range(1, 17))
+    assert table.snapshot().properties["delta.columnMapping.maxColumnId"] == "16"
     newest = table.snapshot().to_arrow(where="s.new = 6").to_pylist()
     assert newest[0]["s"] == {"a": 5, "b": None, "new": 6}
     assert newest[0]["other one"] == [{"z": 1}]

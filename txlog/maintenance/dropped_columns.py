@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
+from txlog.log.row_tracking import ROW_ID_COLUMNS
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import file_schema
@@ -26,10 +27,6 @@ __all__ = ["files_with_dropped_columns"]
 _FOOTERS_AT_ONCE = 8
 _FIELD_ID = b"PARQUET:field_id"
 _COLUMN_ID = "delta.columnMapping.id"
-_ROW_TRACKING_COLUMNS = (
-    "delta.rowTracking.materializedRowIdColumnName",
-    "delta.rowTracking.materializedRowCommitVersionColumnName",
-)
 
 
 def files_with_dropped_columns(open_table: OpenTable, state: TableState, files: pa.Table) -> list[str]:
@@ -44,7 +41,7 @@ def files_with_dropped_columns(open_table: OpenTable, state: TableState, files: 
     rows = FileRows(open_table.store, state)
     configuration = state.metadata.configuration
     known = set(_ids(state.schema) if by_id else _names(file_schema(state.schema)))
-    known |= {(configuration.get(key),) for key in _ROW_TRACKING_COLUMNS}
+    known |= {(configuration.get(key),) for key in ROW_ID_COLUMNS} | set(map(str, ROW_ID_COLUMNS.values()))
 
     def has_more(add: AddFile) -> tuple[str, bool]:
         schema = rows.arrow_schema(add)

@@ -7,7 +7,7 @@ both, and all functions here return their input. PROTOCOL.md, "Column Mapping".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,17 +21,20 @@ __all__ = [
     "MAPPING_PREFIX",
     "MAX_COLUMN_ID_KEY",
     "MODE_KEY",
+    "NESTED_IDS_KEY",
     "PARQUET_FIELD_ID",
     "assign",
     "field_id",
     "file_schema",
     "is_mapped",
     "mapping_mode",
+    "nested_ids",
     "physical_name",
     "physical_names",
     "physical_path",
     "physical_schema",
     "schema_of",
+    "with_field_id",
     "without_metadata",
 ]
 
@@ -42,6 +45,9 @@ PARQUET_FIELD_ID = b"PARQUET:field_id"
 
 MAPPING_PREFIX = "delta.columnMapping."
 """The prefix of the keys of ids and physical names in field metadata."""
+
+NESTED_IDS_KEY = "delta.columnMapping.nested.ids"
+"""Field metadata: the ids of the elements, keys and values in the lists and maps of this column, by path."""
 
 _ID = "delta.columnMapping.id"
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
@@ -76,6 +82,23 @@ def physical_name(field: Field) -> str:
 def field_id(field: Field) -> int | None:
     """The id that the column has in Parquet files; None in a table that does not map its columns."""
     return field.metadata.get(_ID)
+
+
+def with_field_id(field: Field, number: int) -> Field:
+    """The field with this id for Parquet files."""
+    return replace(field, metadata={**field.metadata, _ID: number})
+
+
+def nested_ids(field: Field) -> Mapping[str, int]:
+    """The ids of the elements, keys and values in a column's lists and maps: what has no name, and so no field.
+
+    A path begins with the physical name of the column: ``tags.element``, ``prices.value.element``. It ends at a struct,
+    whose members have ids of their own. Iceberg readers find the columns of files with ids by id alone.
+    """
+    found = field.metadata.get(NESTED_IDS_KEY)
+    if not isinstance(found, Mapping):
+        return {}
+    return {path: number for path, number in found.items() if type(number) is int}
 
 
 def is_mapped(schema: Struct) -> bool:
@@ -134,17 +157,25 @@ def without_metadata(schema: Struct, *prefixes: str) -> Struct:
 def assign(schema: Struct, max_column_id: int, new_name: Callable[[Field], str]) -> tuple[Struct, int]:
     """Give every field that has no id the next one above ``max_column_id``, and a physical name by ``new_name``.
 
-    Returns the schema and the highest id now in use, which is never below that of any field.
+    Elements, keys and values get ids too (`nested_ids`). Returns the schema and the highest id now in use, which is
+    never below that of any field.
     """
     highest = max([max_column_id, *_ids(schema)])
 
-    def assigned(field: Field) -> Field:
+    def next_id() -> int:
         nonlocal highest
+        highest += 1
+        return highest
+
+    def assigned(field: Field) -> Field:
         metadata = dict(field.metadata)
         if _ID not in metadata:
-            highest += 1
-            metadata[_ID] = highest
+            metadata[_ID] = next_id()
         metadata.setdefault(_PHYSICAL_NAME, new_name(field))
+        paths = list(_nested_paths(field.type, metadata[_PHYSICAL_NAME]))
+        if paths:
+            known = nested_ids(field)
+            metadata[NESTED_IDS_KEY] = {path: known.get(path) or next_id() for path in paths}
         return replace(field, metadata=metadata)
 
     return _each(schema, assigned), highest
@@ -180,6 +211,7 @@ def _ids(schema: Struct) -> list[int]:
     def note(field: Field) -> Field:
         if isinstance(field.metadata.get(_ID), int):
             found.append(field.metadata[_ID])
+        found.extend(nested_ids(field).values())
         return field
 
     _each(schema, note)
@@ -203,22 +235,38 @@ def _checked_by_id(field: Field) -> Field:
     return _checked_by_name(field)
 
 
+def _nested_paths(data_type: DataType, path: str) -> Iterator[str]:
+    match data_type:
+        case Array(element):
+            yield f"{path}.element"
+            yield from _nested_paths(element, f"{path}.element")
+        case Map(key, value):
+            for name, inner in (("key", key), ("value", value)):
+                yield f"{path}.{name}"
+                yield from _nested_paths(inner, f"{path}.{name}")
+
+
 def _with_field_id(arrow: pa.Field, field: Field) -> pa.Field:
+    inner = _type_with_field_ids(arrow.type, field.type, physical_name(field), nested_ids(field))
     number = field_id(field)  # what is no column of the table, such as row ids, has none
-    metadata: dict[bytes, Any] = {} if number is None else {PARQUET_FIELD_ID: str(number).encode()}
-    return pa.field(arrow.name, _type_with_field_ids(arrow.type, field.type), arrow.nullable, metadata)
+    return pa.field(arrow.name, inner, arrow.nullable, _id_metadata(number))
 
 
-def _type_with_field_ids(arrow: pa.DataType, data_type: DataType) -> pa.DataType:
+def _type_with_field_ids(arrow: pa.DataType, data_type: DataType, path: str, numbers: Mapping[str, int]) -> pa.DataType:
+    def inside(item: pa.Field, name: str, kind: DataType) -> pa.Field:
+        below = f"{path}.{name}"
+        typed = _type_with_field_ids(item.type, kind, below, numbers)
+        return pa.field(name, typed, item.nullable, _id_metadata(numbers.get(below)))
+
     match data_type:
         case Struct(fields):
             return pa.struct(list(map(_with_field_id, arrow, fields)))
         case Array(element):
-            item = arrow.value_field
-            return pa.list_(pa.field(item.name, _type_with_field_ids(item.type, element), item.nullable))
+            return pa.list_(inside(arrow.value_field, "element", element))
         case Map(key, value):
-            return pa.map_(
-                pa.field("key", _type_with_field_ids(arrow.key_type, key), nullable=False),
-                pa.field("value", _type_with_field_ids(arrow.item_type, value), arrow.item_field.nullable),
-            )
+            return pa.map_(inside(arrow.key_field, "key", key), inside(arrow.item_field, "value", value))
     return arrow
+
+
+def _id_metadata(number: int | None) -> dict[bytes, Any]:
+    return {} if number is None else {PARQUET_FIELD_ID: str(number).encode()}

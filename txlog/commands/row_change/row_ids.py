@@ -15,8 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.errors import CorruptLogError
+from txlog.log.row_tracking import ROW_ID_COLUMNS
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
+from txlog.protocol.column_mapping import is_mapped, with_field_id
 from txlog.protocol.schema import LONG, Field, Struct, fold_name, to_arrow
 from txlog.writer.write_plan import WritePlan
 
@@ -26,8 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RowIds"]
 
-_ID_KEY = "delta.rowTracking.materializedRowIdColumnName"
-_VERSION_KEY = "delta.rowTracking.materializedRowCommitVersionColumnName"
+_ID_KEY, _VERSION_KEY = ROW_ID_COLUMNS
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,14 @@ class RowIds:
 
     def plan(self, plan: WritePlan) -> WritePlan:
         """The same plan for files with these columns."""
+        fields: tuple[Field, ...] = self.fields
+        if is_mapped(
+            plan.schema
+        ):  # readers find the columns by name, but Iceberg's need an id if other columns have one
+            fields = tuple(map(with_field_id, fields, ROW_ID_COLUMNS.values()))
         return dataclasses.replace(
             plan,
-            schema=Struct((*plan.schema.fields, *self.fields)),
+            schema=Struct((*plan.schema.fields, *fields)),
             hidden_columns=tuple(field.name for field in self.fields),
         )
 
