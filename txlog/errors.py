@@ -15,6 +15,7 @@ happened, why, and what to do next. Errors can be pickled without loss, since Sp
     |- UnsupportedFeatureError        upgrade or stop
     |- InvalidInputError (ValueError) fix the call: SchemaMismatchError, bad option, bad row
     |- CorruptLogError                an operator must inspect the named file and line
+    |- IcebergExportError             the table is sound; its Iceberg metadata is not, or not up to date
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ __all__ = [
     "ConflictError",
     "ConflictReason",
     "CorruptLogError",
+    "IcebergExportError",
     "InvalidInputError",
     "MetadataChangedError",
     "NotFoundError",
@@ -257,3 +259,7 @@ class CorruptLogError(TxlogError):
         text = super().__str__()
         located = f"{text} [{', '.join(map(str, where))}]" if where else text
         return f"{located}. {self.repair}" if self.repair else located
+
+
+class IcebergExportError(TxlogError):
+    """A version cannot be exported as Iceberg metadata. The commit stands; the message names the column or the file."""

@@ -6,6 +6,7 @@ In: a table's store and the descriptor of an ``add``. Out: positions. Only the b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, UnsupportedFeatureError
@@ -18,7 +19,7 @@ from txlog.protocol.deletion_vector import (
     inline_bitmap,
     vector_path,
 )
-from txlog.protocol.paths import DataPath, path_below
+from txlog.protocol.paths import path_below
 from txlog.store.base import TableStore
 
 if TYPE_CHECKING:
@@ -46,17 +47,44 @@ class DeletionVectorReader:
         Raises CorruptLogError naming the vector's file if it is missing or invalid, UnsupportedFeatureError if it is
         outside of the table's directory, StorageError.
         """
-        path: str | None = None
+        bitmap = self.bitmaps([descriptor])[0]
         try:
-            found = vector_path(descriptor)
-            if found is None:
-                return dead_rows(inline_bitmap(descriptor), descriptor, num_rows)
-            path = self._below_root(found)
-            return dead_rows(bitmap_in_block(self._block(path, descriptor), descriptor), descriptor, num_rows)
+            return dead_rows(bitmap, descriptor, num_rows)
         except CorruptLogError as error:
-            raise CorruptLogError(f"deletion vector: {error.message}", repair=_REPAIR, **self._at(path)) from error
+            raise self._damaged(error, self._path(descriptor)) from error
 
-    def _below_root(self, found: DataPath) -> str:
+    def bitmaps(self, descriptors: Sequence[DeletionVectorDescriptor]) -> list[bytes]:
+        """The bitmap of each vector, its magic number in front: checked against size and checksum, but not decoded.
+
+        A file that holds several of the vectors is opened once. Raises as `dead_rows` does.
+        """
+        found = [b""] * len(descriptors)
+        for path, places in self._by_path(descriptors).items():
+            here = [descriptors[at] for at in places]
+            try:
+                bitmaps = list(map(inline_bitmap, here)) if path is None else self._bitmaps_in(path, here)
+            except CorruptLogError as error:
+                raise self._damaged(error, path) from error
+            for at, bitmap in zip(places, bitmaps, strict=True):
+                found[at] = bitmap
+        return found
+
+    def _by_path(self, descriptors: Sequence[DeletionVectorDescriptor]) -> dict[str | None, list[int]]:
+        """The positions in ``descriptors``, by file; those that the log itself holds under None."""
+        places: dict[str | None, list[int]] = {}
+        for at, descriptor in enumerate(descriptors):
+            try:
+                path = self._path(descriptor)
+            except CorruptLogError as error:
+                raise self._damaged(error, None) from error
+            places.setdefault(path, []).append(at)
+        return places
+
+    def _path(self, descriptor: DeletionVectorDescriptor) -> str | None:
+        """The file that holds the vector, below the table's root."""
+        found = vector_path(descriptor)
+        if found is None:
+            return None
         path = path_below(self._store.uri, found)
         if path is None:
             raise UnsupportedFeatureError(
@@ -67,7 +95,7 @@ class DeletionVectorReader:
             )
         return path
 
-    def _block(self, path: str, descriptor: DeletionVectorDescriptor) -> bytes:
+    def _bitmaps_in(self, path: str, descriptors: Sequence[DeletionVectorDescriptor]) -> list[bytes]:
         try:
             with self._store.files.open(path) as source:
                 first = source.read(1)
@@ -75,14 +103,21 @@ class DeletionVectorReader:
                     raise CorruptLogError(
                         f"it begins with {first!r}, not with the format version {FILE_FORMAT_VERSION}"
                     )
-                offset = descriptor.offset or 0
-                source.seek(offset)
-                # The size in the log is checked against the file before memory is allocated.
-                return bytes(source.read(max(0, min(block_size_bytes(descriptor), source.size() - offset))))
+                return [bitmap_in_block(_block(source, each), each) for each in descriptors]
         except (FileNotFoundError, NotFoundError):
             raise CorruptLogError("the log names this deletion vector, but the file is gone") from None
         except OSError as error:
             raise StorageError(f"a deletion vector could not be read: {error}", **self._at(path)) from error
 
+    def _damaged(self, error: CorruptLogError, path: str | None) -> CorruptLogError:
+        return CorruptLogError(f"deletion vector: {error.message}", repair=_REPAIR, **self._at(path))
+
     def _at(self, path: str | None) -> dict[str, Any]:
         return {"table": self._store.uri, "version": self._version, "path": path}
+
+
+def _block(source: Any, descriptor: DeletionVectorDescriptor) -> bytes:
+    """The vector's bytes. The size in the log is checked against the file before memory is allocated."""
+    offset = descriptor.offset or 0
+    source.seek(offset)
+    return bytes(source.read(max(0, min(block_size_bytes(descriptor), source.size() - offset))))

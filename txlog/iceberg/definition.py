@@ -1,0 +1,241 @@
+"""What Iceberg metadata says of a table besides its files: schema, partition spec, name mapping.
+
+In: the ``metaData`` of one Delta version, and the Iceberg metadata exported before it. Out: a `Definition`, the same
+for the same input. Ids that were given once are kept, also those of columns dropped since, because files of older
+snapshots hold such columns. Iceberg spec, "Table Metadata Fields", "Column Projection", "Partitioning".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from txlog.errors import IcebergExportError
+from txlog.iceberg.schema import ColumnPath, IcebergSchema, Known, KnownColumn, Leaf, NewMeaningError, convert
+from txlog.log.row_tracking import ROW_ID_COLUMNS
+from txlog.protocol.actions import Metadata
+from txlog.protocol.column_mapping import is_mapped, physical_name, physical_schema, schema_of
+from txlog.protocol.schema import Array, DataType, Map, Struct
+
+__all__ = ["NAME_MAPPING", "TABLE_PROPERTIES", "Definition", "Leaf", "PartitionField", "define", "reason_against"]
+
+NAME_MAPPING = "schema.name-mapping.default"
+"""The Iceberg table property that holds the name mapping, as JSON text."""
+
+TABLE_PROPERTIES = {"gc.enabled": "false", "write.metadata.metrics.default": "counts"}
+"""Iceberg table properties of every export.
+
+``gc.enabled``: Iceberg's maintenance refuses to delete files, which belong to the Delta table. The metrics mode: Spark
+would answer MIN and MAX from the bounds of files, and Delta's bounds of timestamps are only near the values.
+"""
+
+_FIRST_PARTITION_ID = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionField:
+    """A partition column: its transform is the identity.
+
+    ``name`` is the one in the partition spec and in manifests, ``physical_name`` the one in ``partitionValues``.
+    """
+
+    field_id: int
+    source_id: int
+    name: str
+    physical_name: str
+    type: DataType
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A table's definition for Iceberg readers. ``schema`` and ``spec`` keep their ids as long as they are the same."""
+
+    format_version: int
+    schema: dict[str, Any]
+    spec: dict[str, Any]
+    name_mapping: list[dict[str, Any]]
+    """With the columns dropped since, and the hidden columns of row tracking."""
+    leaves: tuple[Leaf, ...]
+    partition: tuple[PartitionField, ...]
+    physical: Struct
+    """The Delta schema under the names that files and statistics have."""
+    column_ids: Mapping[ColumnPath, int]
+    last_column_id: int
+    last_partition_id: int
+    drops_history: bool
+    """A name or id means another column than before: this version is exported in full, and older snapshots go."""
+    files_need_element_ids: bool
+    """Files with column ids must have ids inside lists and maps too, or readers show nulls there."""
+
+
+def define(metadata: Metadata, format_version: int, before: Mapping[str, Any] | None) -> Definition:
+    """The definition of one version.
+
+    Args:
+        metadata: The version's ``metaData`` action.
+        format_version: 2 or 3.
+        before: The Iceberg table metadata exported last; None where there is none, or it is to be made anew.
+
+    Raises:
+        IcebergExportError: Iceberg readers could not read the table, or not rightly; it names the column and why.
+        CorruptLogError: The table's schema cannot be read.
+        UnsupportedFeatureError: The schema has a type that this release does not know.
+    """
+    schema = schema_of(metadata)
+    try:
+        return _continued(metadata, schema, format_version, before)
+    except NewMeaningError:
+        return _continued(metadata, schema, format_version, None, drops_history=True)
+
+
+def reason_against(metadata: Metadata, format_version: int) -> str | None:
+    """Why tables of this definition cannot be exported; None where they can."""
+    try:
+        define(metadata, format_version, None)
+    except IcebergExportError as error:
+        return error.message
+    return None
+
+
+def _continued(
+    metadata: Metadata,
+    schema: Struct,
+    format_version: int,
+    before: Mapping[str, Any] | None,
+    *,
+    drops_history: bool = False,
+) -> Definition:
+    before = before or {}
+    old_mapping = orjson.loads(before.get("properties", {}).get(NAME_MAPPING, "[]"))
+    converted = convert(
+        schema,
+        mapped=is_mapped(schema),
+        format_version=format_version,
+        known=_known(before, old_mapping),
+        last_column_id=before.get("last-column-id", 0),
+    )
+    spec, last_partition_id = _spec(metadata, schema, converted, before)
+    return Definition(
+        format_version=format_version,
+        schema={"type": "struct", "schema-id": _schema_id(converted, before), "fields": converted.fields},
+        spec=spec,
+        name_mapping=_with_dropped([*converted.name_mapping, *_row_id_columns(metadata)], old_mapping),
+        leaves=tuple(converted.leaves),
+        partition=tuple(_partition_fields(metadata, schema, spec)),
+        physical=physical_schema(schema),
+        column_ids=converted.ids,
+        last_column_id=converted.last_column_id,
+        last_partition_id=last_partition_id,
+        drops_history=drops_history,
+        files_need_element_ids=is_mapped(schema) and any(_has_elements(member.type) for member in schema.fields),
+    )
+
+
+# --- what was exported before -------------------------------------------------------------------------------------
+
+
+def _known(before: Mapping[str, Any], mapping: list[dict[str, Any]]) -> Known:
+    """Every column of the name mapping with its newest type; hidden columns of row tracking are none."""
+    kinds: dict[int, str] = {}
+    schemas = sorted(before.get("schemas", ()), key=lambda each: each["schema-id"] == before["current-schema-id"])
+    for schema in schemas:
+        kinds.update(_kinds(schema))
+    return {path: KnownColumn(number, kinds[number]) for path, number in _mapped_ids(mapping, ()) if number in kinds}
+
+
+def _kinds(typed: Any) -> Iterator[tuple[int, str]]:
+    """The id and the kind of everything inside a type."""
+    if isinstance(typed, str):
+        return
+    inner = [(each["id"], each["type"]) for each in typed.get("fields", ())]
+    inner += [(typed[f"{name}-id"], typed[name]) for name in ("element", "key", "value") if name in typed]
+    for number, below in inner:
+        yield number, below if isinstance(below, str) else below["type"]
+        yield from _kinds(below)
+
+
+def _mapped_ids(mapping: list[dict[str, Any]], path: ColumnPath) -> Iterator[tuple[ColumnPath, int]]:
+    for entry in mapping:
+        below = (*path, entry["names"][0])
+        yield below, entry["field-id"]
+        yield from _mapped_ids(entry.get("fields", []), below)
+
+
+def _with_dropped(mapping: list[dict[str, Any]], old: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """``mapping``, and what only ``old`` has: PyIceberg refuses a file with a column that the mapping lacks."""
+    by_name = {entry["names"][0]: at for at, entry in enumerate(mapping)}
+    merged = list(mapping)
+    for entry in old:
+        at = by_name.get(entry["names"][0])
+        if at is None:
+            merged.append(entry)
+        elif "fields" in entry:
+            merged[at] = {**merged[at], "fields": _with_dropped(merged[at].get("fields", []), entry["fields"])}
+    return merged
+
+
+def _row_id_columns(metadata: Metadata) -> list[dict[str, Any]]:
+    configuration = metadata.configuration
+    return [
+        {"field-id": number, "names": [configuration[key]]}
+        for key, number in ROW_ID_COLUMNS.items()
+        if key in configuration
+    ]
+
+
+def _schema_id(converted: IcebergSchema, before: Mapping[str, Any]) -> int:
+    schemas = before.get("schemas", ())
+    same = next((each["schema-id"] for each in schemas if each["fields"] == converted.fields), None)
+    return max((each["schema-id"] for each in schemas), default=-1) + 1 if same is None else int(same)
+
+
+# --- partitions ---------------------------------------------------------------------------------------------------
+
+
+def _spec(
+    metadata: Metadata, schema: Struct, converted: IcebergSchema, before: Mapping[str, Any]
+) -> tuple[dict[str, Any], int]:
+    """The partition spec, and the highest partition field id ever given.
+
+    A spec with the same columns is used again, whatever the columns are called now: Iceberg's partition fields have
+    names of their own. Only a name that another column has taken cannot stay.
+    """
+    sources = [converted.ids[(physical_name(_column(schema, name)),)] for name in metadata.partition_columns]
+    owners = {each["name"]: each["id"] for each in converted.fields}
+    specs = before.get("partition-specs", [])
+    for spec in specs:
+        if [each["source-id"] for each in spec["fields"]] == sources and all(
+            owners.get(each["name"], each["source-id"]) == each["source-id"] for each in spec["fields"]
+        ):
+            return dict(spec), before["last-partition-id"]
+    used = {each["source-id"]: each["field-id"] for spec in specs for each in spec["fields"]}
+    last = before.get("last-partition-id", _FIRST_PARTITION_ID - 1)
+    fields = []
+    for source, name in zip(sources, metadata.partition_columns, strict=True):
+        if source not in used:
+            last += 1
+        field_id = used.get(source, last)
+        fields.append({"source-id": source, "field-id": field_id, "name": name, "transform": "identity"})
+    return {"spec-id": max((spec["spec-id"] for spec in specs), default=-1) + 1, "fields": fields}, last
+
+
+def _partition_fields(metadata: Metadata, schema: Struct, spec: Mapping[str, Any]) -> Iterator[PartitionField]:
+    for name, each in zip(metadata.partition_columns, spec["fields"], strict=True):
+        column = _column(schema, name)
+        yield PartitionField(each["field-id"], each["source-id"], each["name"], physical_name(column), column.type)
+
+
+def _column(schema: Struct, name: str) -> Any:
+    found = schema.find(name)
+    if found is None:
+        raise IcebergExportError(f"the table is partitioned by {name}, which is not a column of it")
+    return found
+
+
+def _has_elements(data_type: DataType) -> bool:
+    if isinstance(data_type, Struct):
+        return any(_has_elements(member.type) for member in data_type.fields)
+    return isinstance(data_type, Array | Map)

@@ -1,0 +1,301 @@
+"""A Delta schema as an Iceberg schema: its types, the ids of its columns, and the name mapping that files are read by.
+
+In: the schema of one table version, and the ids that were exported before. Out: the ``fields`` of an Iceberg schema,
+its name mapping and where the ids are; or an `IcebergExportError` that names the column Iceberg readers would read
+wrongly. Data files have no Iceberg ids of their own: readers find their columns by the name mapping, except in tables
+with column mapping, whose files hold Delta's ids. Iceberg spec, "Schemas and Data Types", "Column Projection".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from txlog.errors import IcebergExportError
+from txlog.protocol.column_mapping import field_id, nested_ids, physical_name
+from txlog.protocol.schema import (
+    VARIANT,
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Struct,
+    type_name,
+)
+from txlog.protocol.type_widening import TYPE_CHANGES_KEY
+
+__all__ = ["ColumnPath", "IcebergSchema", "Known", "KnownColumn", "Leaf", "NewMeaningError", "convert"]
+
+ColumnPath: TypeAlias = tuple[str, ...]
+"""Physical names from the outermost column inwards; ``element``, ``key`` and ``value`` inside lists and maps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A column that may have counts and bounds in a manifest: none that is inside a list or a map, nor these."""
+
+    path: ColumnPath
+    type: DataType
+    field_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class KnownColumn:
+    """A column as it was exported before: its id, and its Iceberg type (``struct``, ``list`` or ``map`` if nested)."""
+
+    field_id: int
+    kind: str
+
+
+Known: TypeAlias = Mapping[ColumnPath, KnownColumn]
+
+
+@dataclass(slots=True)
+class IcebergSchema:
+    """One converted schema. ``last_column_id`` is the highest id ever given, never below that of any column."""
+
+    fields: list[dict[str, Any]]
+    name_mapping: list[dict[str, Any]]
+    last_column_id: int
+    leaves: list[Leaf] = field(default_factory=list)
+    ids: dict[ColumnPath, int] = field(default_factory=dict)
+
+
+class NewMeaningError(Exception):
+    """A name or an id that was exported before means another column now: older snapshots cannot be read any more."""
+
+
+def convert(schema: Struct, *, mapped: bool, format_version: int, known: Known, last_column_id: int) -> IcebergSchema:
+    """The Iceberg form of ``schema``.
+
+    Args:
+        schema: The table's schema (`column_mapping.schema_of`).
+        mapped: Whether the table maps its columns; then their ids are Delta's. Else a column keeps the id that it has
+            in ``known``, and a new one gets the next id, columns in order and each before what is inside it.
+        format_version: 2 or 3.
+        known: The columns exported before, those dropped since included.
+        last_column_id: The highest id exported before.
+
+    Raises:
+        IcebergExportError: Iceberg cannot hold a column, or readers would misread it.
+        NewMeaningError: ``known`` holds another column under the same name or id.
+    """
+    conversion = _Conversion(mapped, format_version, known, IcebergSchema([], [], last_column_id))
+    out = conversion.out
+    out.fields, out.name_mapping = conversion.struct(schema, (), (), has_statistics=True)
+    _check_names(out.fields)
+    return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in the schema a type is."""
+
+    path: ColumnPath
+    names: tuple[str, ...]
+    """The path as users know it, for errors."""
+    nested: str
+    """The path as ``nested.ids`` has it: from the nearest column on."""
+    nested_ids: Mapping[str, int]
+    has_statistics: bool
+
+    def inside(self, name: str) -> _Place:
+        """The element of this list, or the key or value of this map."""
+        path, names, nested = (*self.path, name), (*self.names, name), f"{self.nested}.{name}"
+        return _Place(path, names, nested, self.nested_ids, has_statistics=False)
+
+
+class _Conversion:
+    def __init__(self, mapped: bool, format_version: int, known: Known, out: IcebergSchema) -> None:
+        self.mapped = mapped
+        self.format_version = format_version
+        self.known = known
+        self.known_ids = {column.field_id: path for path, column in known.items()}
+        self.out = out
+
+    def struct(
+        self, struct: Struct, path: ColumnPath, names: tuple[str, ...], *, has_statistics: bool
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """The fields of a struct and their name mapping."""
+        fields, mapping = [], []
+        for member in struct.fields:
+            physical = physical_name(member)
+            place = _Place((*path, physical), (*names, member.name), physical, nested_ids(member), has_statistics)
+            _check_type_changes(member, place.names)
+            number = self._id(place, member.type, field_id(member))
+            typed, inner = self._type(member.type, place)
+            entry = {"id": number, "name": member.name, "required": not member.nullable, "type": typed}
+            if isinstance(member.metadata.get("comment"), str):
+                entry["doc"] = member.metadata["comment"]
+            fields.append(entry)
+            mapping.append(_mapped_field(number, physical, inner))
+        return fields, mapping
+
+    def _type(self, data_type: DataType, place: _Place) -> tuple[Any, list[dict[str, Any]]]:
+        """A type, and the name mapping of what is inside it."""
+        match data_type:
+            case Struct():
+                fields, inner = self.struct(data_type, place.path, place.names, has_statistics=place.has_statistics)
+                return {"type": "struct", "fields": fields}, inner
+            case Array(element, contains_null):
+                number, typed, mapped = self._inside(element, place.inside("element"))
+                listed = {"element-id": number, "element": typed, "element-required": not contains_null}
+                return {"type": "list", **listed}, [mapped]
+            case Map(key, value, value_contains_null):
+                key_id, key_type, key_mapped = self._inside(key, place.inside("key"))
+                value_id, value_type, value_mapped = self._inside(value, place.inside("value"))
+                pair = {"key-id": key_id, "key": key_type, "value-id": value_id, "value": value_type}
+                return {"type": "map", **pair, "value-required": not value_contains_null}, [key_mapped, value_mapped]
+        kind = self._primitive(data_type, place.names)
+        if place.has_statistics and data_type != VARIANT:
+            self.out.leaves.append(Leaf(place.path, data_type, self.out.ids[place.path]))
+        return kind, []
+
+    def _inside(self, data_type: DataType, place: _Place) -> tuple[int, Any, dict[str, Any]]:
+        """The id, the type and the name mapping of an element, key or value."""
+        number = self._id(place, data_type, place.nested_ids.get(place.nested))
+        typed, inner = self._type(data_type, place)
+        return number, typed, _mapped_field(number, place.path[-1], inner)
+
+    def _id(self, place: _Place, data_type: DataType, delta_id: int | None) -> int:
+        known = self.known.get(place.path)
+        if known is not None and not _may_become(known.kind, kind_of(data_type)):
+            raise NewMeaningError
+        if self.mapped:
+            number = _delta_id(delta_id, place)
+        else:
+            number = self.out.last_column_id + 1 if known is None else known.field_id
+        if (known is not None and known.field_id != number) or self.known_ids.get(number, place.path) != place.path:
+            raise NewMeaningError
+        self.out.ids[place.path] = number
+        self.out.last_column_id = max(self.out.last_column_id, number)
+        return number
+
+    def _primitive(self, data_type: DataType, names: tuple[str, ...]) -> str:
+        kind = kind_of(data_type)
+        if kind in _ICEBERG_TYPES or isinstance(data_type, Decimal):
+            return kind
+        if data_type == VARIANT:
+            if self.format_version >= 3:
+                return kind
+            raise _refused(names, "is a variant, which Iceberg has from format version 3 on: set txlog.iceberg to v3")
+        raise _refused(names, f"is of type {type_name(data_type)}, which Iceberg readers do not have")
+
+
+def kind_of(data_type: DataType) -> str:
+    """The name of the Iceberg type; ``struct``, ``list`` or ``map`` for nested ones."""
+    match data_type:
+        case Struct():
+            return "struct"
+        case Array():
+            return "list"
+        case Map():
+            return "map"
+        case Decimal(precision, scale):
+            return f"decimal({precision}, {scale})"
+        case Primitive(name):
+            return _PRIMITIVES.get(name, name)
+
+
+_PRIMITIVES = {
+    "string": "string",
+    "long": "long",
+    "integer": "int",
+    "short": "int",
+    "byte": "int",
+    "float": "float",
+    "double": "double",
+    "boolean": "boolean",
+    "binary": "binary",
+    "date": "date",
+    "timestamp": "timestamptz",
+    "timestamp_ntz": "timestamp",
+}
+_ICEBERG_TYPES = frozenset(_PRIMITIVES.values())
+
+
+def _may_become(old: str, new: str) -> bool:
+    """Whether Iceberg lets a column of type ``old`` become one of type ``new`` (Iceberg spec, "Type Promotion")."""
+    if old == new or (old, new) in (("int", "long"), ("float", "double")):
+        return True
+    if old.startswith("decimal") and new.startswith("decimal"):
+        (old_precision, old_scale), (precision, scale) = _digits(old), _digits(new)
+        return old_scale == scale and precision >= old_precision
+    return False
+
+
+def _digits(kind: str) -> tuple[int, int]:
+    precision, scale = kind[len("decimal(") : -1].split(",")
+    return int(precision), int(scale)
+
+
+def _delta_id(number: int | None, place: _Place) -> int:
+    if number is not None:
+        return number
+    if place.path[-1] == place.nested:
+        raise _refused(place.names, "has no delta.columnMapping.id, although the table maps its columns")
+    raise _refused(
+        place.names[: len(place.names) - place.nested.count(".")],
+        "is a list or a map of a table that maps its columns, and the schema has no ids for what is inside it"
+        " (delta.columnMapping.nested.ids): some Iceberg readers would show it as null. Tables that txlog creates have"
+        " these ids; write the rows into a new one",
+    )
+
+
+def _check_type_changes(member: Field, names: tuple[str, ...]) -> None:
+    changes = member.metadata.get(TYPE_CHANGES_KEY, [])
+    for change in changes if isinstance(changes, list) else []:
+        old, new = (str(change.get(key)) for key in ("fromType", "toType"))
+        if not _may_become(_kind_named(old), _kind_named(new)):
+            raise _refused(
+                names,
+                f"was widened from {old} to {new}, which Iceberg does not allow: older files would be read wrongly or"
+                " not at all. Write the rows into a new table",
+            )
+
+
+def _kind_named(name: str) -> str:
+    if name.startswith("decimal("):
+        precision, scale = _digits(name)
+        return f"decimal({precision}, {scale})"
+    return _PRIMITIVES.get(name, name)
+
+
+def _mapped_field(number: int, name: str, inner: list[dict[str, Any]]) -> dict[str, Any]:
+    entry: dict[str, Any] = {"field-id": number, "names": [name]}
+    return {**entry, "fields": inner} if inner else entry
+
+
+def _check_names(fields: list[dict[str, Any]]) -> None:
+    """Iceberg joins the names of nested columns with dots, and refuses a schema in which two are then the same."""
+    seen: set[str] = set()
+    for name in _full_names(fields, ""):
+        if name in seen:
+            raise _refused((name,), "is a column and also the path of another one, which Iceberg cannot tell apart")
+        seen.add(name)
+
+
+def _full_names(fields: list[dict[str, Any]], prefix: str) -> Iterator[str]:
+    for each in fields:
+        name = f"{prefix}{each['name']}"
+        yield name
+        yield from _names_inside(each["type"], name)
+
+
+def _names_inside(typed: Any, name: str) -> Iterator[str]:
+    if isinstance(typed, str):
+        return
+    if typed["type"] == "struct":
+        yield from _full_names(typed["fields"], f"{name}.")
+        return
+    for inner in ("element", "key", "value"):
+        if inner in typed:
+            yield f"{name}.{inner}"
+            yield from _names_inside(typed[inner], f"{name}.{inner}")
+
+
+def _refused(names: tuple[str, ...], why: str) -> IcebergExportError:
+    return IcebergExportError(f"column {'.'.join(names)} {why}")
