@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
+from txlog.errors import TxlogError
 from txlog.util.api_hints import no_attribute
 
 __all__ = [
     "LogCleanUp",
     "LogCompaction",
+    "MaintenanceResult",
     "RestoreResult",
     "RewriteResult",
     "VacuumResult",
@@ -329,6 +331,63 @@ class VacuumResult:
         return f"VacuumResult({', '.join(parts)})"
 
     __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceResult:
+    """What one round of `Table.maintain` did, or with ``dry_run`` what it would do now.
+
+    Args:
+        version: The newest version after it; None where the store did not answer.
+        compaction: The small files that were put together.
+        checkpoint: The version of the checkpoint that was written; None where none was due.
+        log_clean_up: The versions that left the log; None where it was not the time to look.
+        vacuum: The data files that were deleted; None where no vacuum was due.
+        failures: What went wrong, by the name of the step. The other steps were done; the next round tries it again.
+        dry_run: Whether nothing was changed.
+    """
+
+    version: int | None
+    compaction: RewriteResult | None = None
+    checkpoint: int | None = None
+    log_clean_up: LogCleanUp | None = None
+    vacuum: VacuumResult | None = None
+    failures: Mapping[str, TxlogError] = field(default_factory=dict)
+    dry_run: bool = False
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Plain data for logs and JSON."""
+        steps = {name: getattr(self, name) for name in ("compaction", "log_clean_up", "vacuum")}
+        return {
+            "version": self.version,
+            **{name: None if done is None else dict(done.to_dict()) for name, done in steps.items()},
+            "checkpoint": self.checkpoint,
+            "failures": {name: f"{error.kind}: {error}" for name, error in self.failures.items()},
+            "dry_run": self.dry_run,
+        }
+
+    def __str__(self) -> str:
+        return f"MaintenanceResult({'; '.join(self.steps())}{'; dry run' if self.dry_run else ''})"
+
+    __repr__ = __str__
+
+    def steps(self) -> list[str]:
+        """What was done, a phrase for each step that had something to do."""
+        found = [] if self.version is None else [f"version {self.version}"]
+        if (files := self.compaction) is not None and (files.files_removed or files.bins_given_up):
+            sizes = human_size(files.bytes_removed) + ("" if self.dry_run else f" as {human_size(files.bytes_added)}")
+            found.append(f"compaction: {counted(files.files_removed, 'file')} as {files.files_added:,}, {sizes}")
+            if files.bins_given_up:
+                found.append(f"{counted(files.bins_given_up, 'group')} of files left to other writers")
+        if self.checkpoint is not None:
+            found.append(f"checkpoint of version {self.checkpoint}")
+        if self.log_clean_up is not None and self.log_clean_up.names:
+            found.append(f"log clean-up: {counted(len(self.log_clean_up.names), 'file')}")
+        if self.vacuum is not None:
+            found.append(f"vacuum: {counted(len(self.vacuum.paths), 'file')}, {human_size(self.vacuum.size_bytes)}")
+        if len(found) == (self.version is not None) and not self.failures:
+            found.append("nothing to do")
+        return found + [f"{name} failed: {error.kind}: {error.message}" for name, error in self.failures.items()]
 
 
 def counted(number: int, noun: str) -> str:

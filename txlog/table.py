@@ -37,7 +37,15 @@ from txlog.log_files.times import milliseconds
 from txlog.maintenance.auto_compaction import AutoCompaction
 from txlog.protocol.properties import validate
 from txlog.protocol.schema_input import from_any
-from txlog.result import LogCleanUp, LogCompaction, RestoreResult, RewriteResult, VacuumResult, WriteResult
+from txlog.result import (
+    LogCleanUp,
+    LogCompaction,
+    MaintenanceResult,
+    RestoreResult,
+    RewriteResult,
+    VacuumResult,
+    WriteResult,
+)
 from txlog.snapshot import Snapshot
 from txlog.store.open import open_store
 from txlog.store.probe import probe_store
@@ -961,6 +969,55 @@ class Table(metaclass=Hinted):
 
         options = VacuumOptions(retention_hours, dry_run, lite, inventory, force)
         return vacuum(self._open_table, options, on_progress)
+
+    def maintain(
+        self,
+        *,
+        small_files_min: int = 50,
+        max_bytes: int | None = None,
+        vacuum_every_hours: float | None = 24,
+        dry_run: bool = False,
+        interval_s: float | None = None,
+        on_round: Callable[[MaintenanceResult], object] | None = None,
+        on_progress: Callable[[str, int, int], None] | None = None,
+    ) -> MaintenanceResult:
+        """Do what is due to keep the table fast and small: compact, write a checkpoint, clean up the log, vacuum.
+
+        For tables whose writers only write. A step that fails is in ``failures`` of the result and in the log; the
+        other steps are done. Any number of maintainers may run at once, beside every writer and reader.
+
+        Args:
+            small_files_min: Partitions with fewer small files, or files with many dead rows, are left as they are.
+            max_bytes: The most bytes to compact in a round, what gains most for its size first. Default: all.
+            vacuum_every_hours: A vacuum with the table's retention runs when the last one, of any engine that notes
+                it in the log's ``_last_vacuum_info``, is this long ago. None: never.
+            dry_run: Change nothing, and return what would be done.
+            interval_s: Do it again and again, this many seconds after each round, until an exception such as
+                ``KeyboardInterrupt`` ends it. A store that does not answer is asked again in the next round.
+                None: one round. The log's clean-up and the vacuum are looked at once an hour.
+            on_round: Called with the result of each round.
+            on_progress: Called with the name of a step, how much is done and how much there is to do.
+
+        Returns:
+            What the round did.
+
+        Raises:
+            InvalidInputError: An argument is out of range.
+            TableNotFoundError: The table is gone.
+            UnsupportedFeatureError: The table needs a feature that this release cannot maintain.
+            CorruptLogError: The log cannot be understood.
+            StorageError: The store failed before anything was begun, in a single round.
+        """
+        from txlog.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
+
+        options = MaintenanceOptions(small_files_min, max_bytes, vacuum_every_hours, dry_run)
+        maintainer = Maintainer(self._open_table, options, on_progress)
+        if interval_s is not None:
+            watch(maintainer, interval_s, on_round or (lambda done: None))
+        done = maintainer.round()
+        if on_round is not None:
+            on_round(done)
+        return done
 
     # --- the log ------------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ import txlog
 from txlog.cli import (
     change_commands,
     log_commands,
+    maintain_commands,
     restore_commands,
     rewrite_commands,
     row_commands,
@@ -243,6 +244,7 @@ app.command("changes")(change_commands.changes)
 app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)
+app.command("maintain")(maintain_commands.maintain)
 app.command("optimize")(rewrite_commands.optimize)
 app.command("purge")(rewrite_commands.purge)
 app.command("restore")(restore_commands.restore)

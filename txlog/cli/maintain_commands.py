@@ -1,0 +1,132 @@
+"""The command of `txlog` that keeps a table fast and small, once or for as long as it runs."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import nullcontext
+from types import FrameType
+from typing import Annotated, Any
+
+import orjson
+import typer
+from rich.text import Text
+
+import txlog
+from txlog.cli.console import FAILED, Output
+from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.result import MaintenanceResult
+from txlog.util import ambient
+
+__all__ = ["maintain"]
+
+_INTERVAL_S = 60.0
+
+
+def maintain(
+    uri: Uri,
+    watch: Annotated[bool, typer.Option("--watch", help="go on until SIGTERM or Ctrl-C, with a line a round")] = False,
+    interval: Annotated[
+        float | None, typer.Option(min=0.1, metavar="SECONDS", help="with --watch: between two rounds (default: 60)")
+    ] = None,
+    small_files: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", help="compact partitions with at least so many small files")
+    ] = 50,
+    max_bytes: Annotated[int | None, typer.Option(metavar="BYTES", help="compact no more in a round", min=1)] = None,
+    vacuum_every: Annotated[
+        float, typer.Option(min=0, metavar="HOURS", help="vacuum when the last one is so long ago; 0: never")
+    ] = 24,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="only say what would be done")] = False,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Do what is due: compact small files, write a checkpoint, clean up the log, vacuum.
+
+    For tables whose writers only write. Readers and writers go on meanwhile. With --watch --json, each round is one
+    line of JSON.
+    """
+    if interval is not None and not watch:
+        raise typer.BadParameter("--interval is the time between the rounds of --watch")
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        with _Stop() as stop, nullcontext(_no_bar) if watch else out.steps() as tell:
+
+            def on_progress(what: str, done: int, total: int) -> None:
+                tell(what, done, total)
+                stop.at_safe_point()
+
+            def on_round(done: MaintenanceResult) -> None:
+                _tell_round(out, table, done)
+                stop.before_waiting()
+
+            work: dict[str, Any] = {
+                "small_files_min": small_files,
+                "max_bytes": max_bytes,
+                "vacuum_every_hours": vacuum_every or None,
+                "dry_run": dry_run,
+                "on_progress": on_progress,
+            }
+            if watch:
+                _until_stopped(out, table, work | {"interval_s": interval or _INTERVAL_S, "on_round": on_round})
+                return
+            done = table.maintain(**work)
+        out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done)))
+        if done.failures:
+            raise typer.Exit(FAILED)
+
+
+def _no_bar(what: str, done: int, total: int) -> None:
+    """A bar would stand between the lines of the rounds."""
+
+
+def _until_stopped(out: Output, table: txlog.Table, work: dict[str, Any]) -> None:
+    try:
+        table.maintain(**work)
+    except KeyboardInterrupt:
+        if not out.as_json:
+            out.stderr.print("stopped")
+
+
+def _tell_round(out: Output, table: txlog.Table, done: MaintenanceResult) -> None:
+    if out.as_json:
+        typer.echo(orjson.dumps({"timestamp_ms": ambient.now_ms(), "table": table.uri, **done.to_dict()}))
+    else:
+        typer.echo(f"{ambient.now():%Y-%m-%d %H:%M:%SZ}  {_shown(done)}")
+
+
+def _shown(done: MaintenanceResult) -> str:
+    return "; ".join([*done.steps(), *(["dry run"] if done.dry_run else [])])
+
+
+class _Stop:
+    """SIGTERM and Ctrl-C. The first lets the work reach the next safe point, the second ends it where it is."""
+
+    def __init__(self) -> None:
+        self._is_asked = False
+        self._is_waiting = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> _Stop:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._before[number] = signal.signal(number, self._ask)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        if self._is_asked or self._is_waiting:
+            raise KeyboardInterrupt
+        self._is_asked = True
+
+    def at_safe_point(self) -> None:
+        self._is_waiting = False
+        if self._is_asked:
+            raise KeyboardInterrupt
+
+    def before_waiting(self) -> None:
+        self._is_waiting = True  # first: a signal from here on ends the wait by itself
+        if self._is_asked:
+            raise KeyboardInterrupt

@@ -1,0 +1,173 @@
+"""`Maintainer`: what a table needs now and then, in rounds, for writers that only write.
+
+In: an open table and `MaintenanceOptions`. Out: a `MaintenanceResult` of each round:
+
+1. partitions with many small files are compacted, by the thresholds of auto compaction;
+2. a checkpoint is written where one is due;
+3. at most once an hour: versions past the retention leave the log, and a vacuum runs where the last one is long ago.
+
+A step that fails costs no other step, and is tried again in the next round. Any number of maintainers may run at once,
+beside every writer: each step is safe by itself, and `_last_vacuum_info`, which every vacuum writes, tells when the
+last one was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NoReturn, TypeVar
+
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, NotFoundError, StorageError, TxlogError, UnsupportedFeatureError
+from txlog.log.state import TableState
+from txlog.maintenance.auto_compaction import SMALL_FILES_MIN
+from txlog.maintenance.last_vacuum import LAST_VACUUM
+from txlog.maintenance.optimize import optimize
+from txlog.maintenance.vacuum import HOUR_MS, OnStep, VacuumOptions, vacuum
+from txlog.result import LogCleanUp, MaintenanceResult, RewriteResult
+from txlog.upkeep.log_clean_up import clean_up_log
+from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
+from txlog.util import ambient
+from txlog.util.arguments import described, whole_number
+from txlog.util.logs import logger
+
+__all__ = ["Maintainer", "MaintenanceOptions", "watch"]
+
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceOptions:
+    """The arguments of `Table.maintain`."""
+
+    small_files_min: int = SMALL_FILES_MIN
+    max_bytes: int | None = None
+    vacuum_every_hours: float | None = 24
+    dry_run: bool = False
+
+    def check(self) -> None:
+        """Raises InvalidInputError."""
+        whole_number("small_files_min", self.small_files_min, at_least=1)
+        _check_number("vacuum_every_hours", self.vacuum_every_hours)
+
+
+class Maintainer:
+    """Tends one table, a round at a time. Used by one thread."""
+
+    def __init__(self, open_table: OpenTable, options: MaintenanceOptions, on_step: OnStep | None = None) -> None:
+        with TxlogError.located(open_table.uri):
+            options.check()
+        self._open_table = open_table
+        self._options = options
+        self._on_step = on_step or (lambda what, done, total: None)
+        self._hourly_from_ms = 0
+        self._failures: dict[str, TxlogError] = {}
+
+    def round(self) -> MaintenanceResult:
+        """Do what is due now. Raises only if the table cannot be read, or needs a feature that this release lacks."""
+        self._failures = {}
+        state = self._open_table.log.newest_state()
+        self._open_table.check_maintainable(state)
+        compaction = self._step("compaction", self._compact)
+        checkpoint = self._step("checkpoint", self._checkpoint)
+        cleaned_up, vacuumed = None, None
+        now_ms = ambient.now_ms()
+        if now_ms >= self._hourly_from_ms:
+            self._hourly_from_ms = now_ms + HOUR_MS
+            cleaned_up = self._step("log clean-up", self._clean_up)
+            if self._step("vacuum", self._vacuum_is_due):
+                options = VacuumOptions(dry_run=self._options.dry_run)
+                vacuumed = self._step("vacuum", lambda: vacuum(self._open_table, options, self._on_step))
+        return MaintenanceResult(
+            version=self._open_table.log.newest_state(refresh=False).version,
+            compaction=compaction,
+            checkpoint=checkpoint,
+            log_clean_up=cleaned_up,
+            vacuum=vacuumed,
+            failures=self._failures,
+            dry_run=self._options.dry_run,
+        )
+
+    def _step(self, name: str, step: Callable[[], Done]) -> Done | None:
+        try:
+            return step()
+        except TxlogError as error:
+            logger.warning("%s: %s failed, and is tried again in the next round: %s", self._open_table.uri, name, error)
+            self._failures[name] = error
+            return None
+
+    def _compact(self) -> RewriteResult:
+        return optimize(
+            self._open_table,
+            max_bytes=self._options.max_bytes,
+            files_min=self._options.small_files_min,
+            dry_run=self._options.dry_run,
+            is_automatic=True,
+            on_progress=lambda done, total: self._on_step("rewriting bytes", done, total),
+        )
+
+    def _checkpoint(self) -> int | None:
+        state = self._state_whose_log_is_ours()
+        log = self._open_table.log
+        if state is None or not log.checkpoint_is_due(state):
+            return None
+        return state.version if self._options.dry_run else write_checkpoint_and_checksum(log, state)
+
+    def _clean_up(self) -> LogCleanUp | None:
+        state = self._state_whose_log_is_ours()
+        if state is None or not state.properties.enable_expired_log_cleanup:
+            return None
+        return clean_up_log(
+            self._open_table.log,
+            state,
+            dry_run=self._options.dry_run,
+            on_progress=lambda done, total: self._on_step("deleting files of the log", done, total),
+        )
+
+    def _state_whose_log_is_ours(self) -> TableState | None:
+        """The newest version; None where the table needs of its writers what this release lacks: they tend its log."""
+        state = self._open_table.log.newest_state()
+        try:
+            self._open_table.check_writable(state)
+        except UnsupportedFeatureError:
+            return None
+        return state
+
+    def _vacuum_is_due(self) -> bool:
+        every_hours = self._options.vacuum_every_hours
+        if every_hours is None:
+            return False
+        log, now_ms = self._open_table.log, ambient.now_ms()
+        try:
+            last_ms = log.store.log.stat(LAST_VACUUM).modified_ms
+        except NotFoundError:
+            last_ms = 0
+        if now_ms - last_ms < every_hours * HOUR_MS:
+            return False
+        state = log.newest_state()
+        # Where the log begins inside of the retention, no file can be past it.
+        return log.newest_version_until(now_ms - state.properties.deleted_file_retention_ms, state) is not None
+
+
+def watch(maintainer: Maintainer, interval_s: float, on_round: Callable[[MaintenanceResult], object]) -> NoReturn:
+    """A round, and another one ``interval_s`` after its end, until an exception ends it, such as KeyboardInterrupt.
+
+    A store that does not answer ends nothing: it is asked again in the next round. Raises what else `Maintainer.round`
+    raises.
+    """
+    _check_number("interval_s", interval_s)
+    while True:
+        try:
+            done = maintainer.round()
+        except StorageError as error:
+            done = MaintenanceResult(None, failures={"table": error})
+        on_round(done)
+        ambient.sleep(interval_s)
+
+
+def _check_number(name: str, number: object) -> None:
+    if number is None:
+        return
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+        raise InvalidInputError(f"{name} must be a number greater than 0, not {described(number)}")
