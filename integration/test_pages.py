@@ -40,7 +40,7 @@ write_one_source: Callable[[Any], Any]; sources: list[Any]
 df: Any; events: Any; data: Any; batch: Any; batches: Any; wider: Any; rows: Any; spark: Any
 changes: Any; corrections: Any; new_orders: Any; prices: Any; add_one: Any; stream: Any; schema: Any
 load_position: Callable[[], int]; handle: Callable[[pa.Table], None]; save_position: Callable[[int], None]
-adjusted: Callable[[pa.Table], pa.Table]
+adjusted: Callable[[pa.Table], pa.Table]; deleted: Any; report: Any; found: Any
 """
 
 
@@ -103,7 +103,7 @@ def test_the_readmes_python_runs_from_its_first_table_to_its_last_read(
     assert sink.last_checkpoint_id() == 18
 
 
-@pytest.mark.parametrize("page", ["keep-fast", "read", "follow-changes", "go-back", "change-rows"])
+@pytest.mark.parametrize("page", ["keep-fast", "read", "follow-changes", "go-back", "change-rows", "delete-for-good"])
 def test_the_pages_python_runs_from_the_first_block_to_the_last(page: str, tmp_path: Path) -> None:
     days = ["2026-11-20", "2026-11-21"]
     numbers = {name: pa.int64() for name in ("id", "customer", "sku", "time", "changes")}

@@ -139,6 +139,8 @@ class RewriteResult:
         vectors_moved: New files that got a deletion vector, since other writers deleted rows while they were written.
         bins_given_up: Groups of files left as they are, since other writers removed one of them meanwhile.
         paths_removed: The rewritten files, as the log names them. Their bytes stay until vacuum deletes them.
+        kept_until_ms: From when on a vacuum deletes them, ms since the epoch; None where nothing was rewritten.
+        kept_by: The named versions that keep some of them; only a purge looks.
         dry_run: Whether nothing was changed.
     """
 
@@ -152,12 +154,14 @@ class RewriteResult:
     vectors_moved: int = 0
     bins_given_up: int = 0
     paths_removed: tuple[str, ...] = ()
+    kept_until_ms: int | None = None
+    kept_by: tuple[str, ...] = ()
     dry_run: bool = False
 
     def to_dict(self) -> Mapping[str, object]:
         """Plain data for logs and JSON."""
         facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**facts, "versions": list(self.versions), "paths_removed": list(self.paths_removed)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in facts.items()}
 
     def __str__(self) -> str:
         parts = ["nothing to rewrite"]

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
     from txlog.expressions.predicates import Predicate
     from txlog.maintenance.named_versions import NamedVersion
+    from txlog.maintenance.remains import DeletionCheck
     from txlog.read.dataset import SnapshotDataset
 
 __all__ = ["Table", "write"]
@@ -867,7 +868,8 @@ class Table(metaclass=Hinted):
         """Rewrite every file that holds dead rows or values of dropped columns, without them. No live row changes.
 
         The first step of deleting for good: ``paths_removed`` of the result names the files that still hold the
-        values; they are deleted by the first vacuum after the retention. As Spark's ``REORG TABLE ... APPLY (PURGE)``.
+        values, which the first vacuum after ``kept_until_ms`` deletes, unless a named version keeps them (``kept_by``).
+        `check_deleted` proves that they are gone. As Spark's ``REORG TABLE ... APPLY (PURGE)``.
 
         Args:
             where: Which partitions, as for `optimize`.
@@ -881,6 +883,25 @@ class Table(metaclass=Hinted):
         from txlog.maintenance.optimize import purge
 
         return purge(self._open_table, where, dry_run=dry_run, user_metadata=user_metadata, on_progress=on_progress)
+
+    def check_deleted(self, version: int | None = None) -> DeletionCheck:
+        """Prove that nothing is left of what was deleted up to a version, or name every file that may hold some of it.
+
+        Looks at each file in the table's folder, whatever names it: versions, named versions, change data, staging, the
+        log with its bounds of values. Files elsewhere, which absolute paths of the log name, are not looked at.
+
+        Args:
+            version: That of the delete, such as ``table.delete(...).version``. Default: the newest version.
+
+        Returns:
+            ``is_gone`` where nothing is left, and ``rows_are_gone`` where the log alone may tell bounds of the values;
+            ``remains`` has each file that is left, what keeps it, and until when.
+
+        Raises ``NotFoundError`` for a version that does not exist yet, ``CorruptLogError``, ``StorageError``.
+        """
+        from txlog.maintenance.remains import check_deleted
+
+        return check_deleted(self._open_table, None if version is None else whole_number("version", version))
 
     def restore(
         self,

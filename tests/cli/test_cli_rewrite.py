@@ -55,6 +55,7 @@ def test_purge_takes_deleted_rows_out_of_the_files(table: txlog.Table) -> None:
     reported = run("purge", table.uri)
     assert reported.startswith("rewrote 2 files as 2, ")
     assert "2 deletion vectors purged; version 5" in reported
+    assert "deletes the old files, which still hold what was deleted" in reported
     assert run("purge", table.uri) == "nothing to rewrite: no live file holds deleted rows or dropped columns\n"
 
 
@@ -62,3 +63,19 @@ def test_a_condition_on_other_columns_is_refused(table: txlog.Table) -> None:
     done = CliRunner().invoke(app, ["optimize", table.uri, "--where", "id > 3", "--json"])
     assert done.exit_code == 1
     assert "partition values alone do not decide" in json.loads(done.stdout)["error"]["message"]
+
+
+def test_check_deleted_names_what_is_left_until_nothing_is(table: txlog.Table) -> None:
+    deleted = table.delete("id in (1, 12)").version
+    command = ["check-deleted", table.uri, "--version", str(deleted)]
+    left = CliRunner().invoke(app, command)
+    assert left.exit_code == 1
+    assert left.stdout.count("the newest version  day=") == 2
+    table.purge()
+    table.vacuum(0, force=True)
+    left = CliRunner().invoke(app, command)
+    assert left.exit_code == 1
+    assert "of the log may hold bounds of the values, until " in left.stdout
+    assert left.stdout.endswith(f"no data file is left of what was deleted up to version {deleted}\n")
+    facts = json.loads(CliRunner().invoke(app, [*command, "--json"]).stdout)
+    assert {each["kept_by"] for each in facts["remains"]} == {"the log"}

@@ -1,19 +1,25 @@
-"""The commands of `txlog` that rewrite data files without changing a row: optimize, purge."""
+"""The commands of `txlog` that rewrite data files without changing a row, and what is left then: optimize, purge."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
 import txlog
-from txlog.cli.console import Output
+from txlog.cli.console import FAILED, Output
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.cli.write_commands import UserMetadata
 from txlog.result import RewriteResult, counted, human_size
 
-__all__ = ["optimize", "purge"]
+if TYPE_CHECKING:
+    from txlog.maintenance.remains import DeletionCheck, Remnant
+
+__all__ = ["check_deleted", "optimize", "purge"]
+
+_REMAINS_SHOWN = 50
 
 Where = Annotated[str | None, typer.Option(metavar="SQL", help="the partitions meant; default: all")]
 _NOTHING_SMALL = "nothing to rewrite: no small files that can be put together, and none with many dead rows"
@@ -76,7 +82,67 @@ def purge(
                 on_progress=lambda rewritten, total: tell("rewriting bytes", rewritten, total),
             )
         nothing = "nothing to rewrite: no live file holds deleted rows or dropped columns"
-        out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, nothing)))
+        out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, nothing)), *_still_kept(done))
+
+
+def check_deleted(
+    uri: Uri,
+    version: Annotated[
+        int | None, typer.Option("--version", min=0, metavar="NUMBER", help="that of the delete; default: the newest")
+    ] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Check that no file holds anything that was deleted up to a version. Exit code 1 if some may.
+
+    Looks at every file in the table's folder: data files of any version, named versions, change data, staging, the log.
+    """
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        with out.waiting("looking at files"):
+            found = table.check_deleted(version)
+        out.result({"table": table.uri, **found.to_dict()}, *_remains_shown(found))
+        if not found.is_gone:
+            raise typer.Exit(FAILED)
+
+
+def _remains_shown(found: DeletionCheck) -> list[Text]:
+    what = f"of what was deleted up to version {found.version}"
+    if found.is_gone:
+        return [Text(f"nothing is left {what}: {counted(found.files, 'file')} and the log looked at")]
+    lines = [Text(f"{_kept(each)}  {each.path}") for each in found.remains if each.kept_by != "the log"]
+    shown = lines[:_REMAINS_SHOWN]
+    if len(lines) > len(shown):
+        shown.append(Text(f"... and {len(lines) - len(shown):,} more"))
+    of_log = [each for each in found.remains if each.kept_by == "the log"]
+    if of_log:
+        until = max(each.until_ms or 0 for each in of_log)
+        bounds = f"{counted(len(of_log), 'file')} of the log may hold bounds of the values, until {_moment(until)}"
+        shown.append(Text(bounds))
+    files = "no data file is left" if found.rows_are_gone else f"{counted(len(lines), 'file')} may hold some"
+    return [*shown, Text(f"{files} {what}")]
+
+
+def _kept(each: Remnant) -> str:
+    by = each.kept_by if each.name is None else f"{each.kept_by} ({each.name})"
+    return by if each.until_ms is None else f"{by} until {_moment(each.until_ms)}"
+
+
+def _still_kept(done: RewriteResult) -> list[Text]:
+    if done.kept_until_ms is None:
+        return []
+    lines = [
+        Text(f"a vacuum after {_moment(done.kept_until_ms)} deletes the old files, which still hold what was deleted")
+    ]
+    if done.kept_by:
+        lines.append(Text(f"but for those of named versions, until txlog untag: {', '.join(done.kept_by)}"))
+    return lines
+
+
+def _moment(moment_ms: int) -> str:
+    return f"{datetime.fromtimestamp(moment_ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%SZ}"
 
 
 def _shown(done: RewriteResult, nothing: str) -> str:

@@ -49,6 +49,8 @@ class MaintenanceOptions:
     def check(self) -> None:
         """Raises InvalidInputError."""
         whole_number("small_files_min", self.small_files_min, at_least=1)
+        if self.max_bytes is not None:
+            whole_number("max_bytes", self.max_bytes, at_least=1)
         _check_number("vacuum_every_hours", self.vacuum_every_hours)
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from txlog.commit.open_table import OpenTable
@@ -61,8 +62,13 @@ class NamedVersion:
         """Plain data for logs and JSON."""
         return {"name": self.name, "version": self.version, "created_ms": self.created_ms}
 
+    def __repr__(self) -> str:
+        named = datetime.fromtimestamp(self.created_ms / 1000, timezone.utc)
+        return f"NamedVersion({self.name!r}, version {self.version}, named {named:%Y-%m-%d %H:%M:%SZ})"
+
     @property
-    def _files(self) -> str:
+    def checkpoint_name(self) -> str:
+        """The checkpoint that is kept with it, in the folder of named versions."""
         return f"{self.name}.{self.checkpoint_id}.files"
 
 
@@ -93,11 +99,13 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
             version=state.version,
         )
     named = NamedVersion(name, state.version, state.metadata.id, ambient.now_ms(), ambient.uuid4())
-    _put(store, named._files, bytes(CheckpointWriter(open_table.store, log.limits).build(state)), open_table.uri)
+    _put(
+        store, named.checkpoint_name, bytes(CheckpointWriter(open_table.store, log.limits).build(state)), open_table.uri
+    )
     try:
         _put(store, name + _SUFFIX, sealed_json.to_bytes(_KIND, asdict(named)), open_table.uri)
     except InvalidInputError:  # another caller took the name first
-        store.delete(named._files)
+        store.delete(named.checkpoint_name)
         return tag(open_table, name, state.version)
     gone = gone_paths(open_table.store, paths)
     if gone:
@@ -113,7 +121,7 @@ def untag(open_table: OpenTable, name: str) -> None:
     if named is None:
         raise _no_such_name(open_table, name)
     store.delete(name + _SUFFIX)
-    store.delete(named._files)
+    store.delete(named.checkpoint_name)
 
 
 def named_versions(store: TableStore) -> list[NamedVersion]:
@@ -151,7 +159,7 @@ class _KeptLog:
 
     def __init__(self, versions: LogStore, named: NamedVersion) -> None:
         self._versions = versions
-        self._object = named._files
+        self._object = named.checkpoint_name
         self._name = v2_checkpoint_name(named.version, named.checkpoint_id, "parquet")
 
     @property

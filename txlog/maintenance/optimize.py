@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,7 @@ from txlog.maintenance.bins import CLUSTERED_BY, Bin, bins_of, bins_to_cluster, 
 from txlog.maintenance.clustering import ClusterColumns
 from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
+from txlog.maintenance.named_versions import kept_log, named_versions
 from txlog.maintenance.rewrite import BinRewriter, RewrittenBin
 from txlog.protocol.column_mapping import physical_fields
 from txlog.result import RewriteResult
@@ -141,7 +142,21 @@ def purge(
         return rewriter.rewrite(each)
 
     request = _Request(bins_for, rewrite, Description("REORG", parameters, user_metadata), on_progress)
-    return _run(open_table, request, dry_run=dry_run)
+    done = _run(open_table, request, dry_run=dry_run)
+    return replace(done, kept_by=_names_that_keep(open_table, done.paths_removed))
+
+
+def _names_that_keep(open_table: OpenTable, paths: Sequence[str]) -> tuple[str, ...]:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = pa.array(paths, pa.string())
+    found = []
+    for named in named_versions(open_table.store) if paths else ():
+        log = kept_log(open_table.store, named)
+        if pc.any(pc.is_in(wanted, log.files(log.state_at(named.version))["path"])).as_py():
+            found.append(named.name)
+    return tuple(found)
 
 
 # --- which files ------------------------------------------------------------------------------------------------
@@ -203,7 +218,7 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
             open_table.uri,
             given_up,
         )
-    return _result(versions, done, given_up)
+    return _result(versions, done, given_up, ambient.now_ms() + state.properties.deleted_file_retention_ms)
 
 
 def _movable_state(open_table: OpenTable) -> TableState:
@@ -263,7 +278,7 @@ def _planned(state: TableState, bins: Sequence[Bin]) -> RewriteResult:
     )
 
 
-def _result(versions: Sequence[int], done: Sequence[Done], given_up: int) -> RewriteResult:
+def _result(versions: Sequence[int], done: Sequence[Done], given_up: int, kept_until_ms: int) -> RewriteResult:
     removed = [add for each in done for add in each.removed]
     added = [add for each in done for add in each.added]
     return RewriteResult(
@@ -277,4 +292,5 @@ def _result(versions: Sequence[int], done: Sequence[Done], given_up: int) -> Rew
         vectors_moved=sum(each.vectors_moved for each in done),
         bins_given_up=given_up,
         paths_removed=tuple(add.path for add in removed),
+        kept_until_ms=kept_until_ms if removed else None,
     )

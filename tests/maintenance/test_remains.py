@@ -1,0 +1,280 @@
+"""What is left of deleted rows and columns: every file whose bytes still hold them is named, and in the end none is.
+
+The oracle is the storage itself: files are written uncompressed, so a value is in a file if its bytes are.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.errors import NotFoundError, TxlogError
+from txlog.log.proposal import Isolation
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.maintenance.remains import DeletionCheck
+from txlog.testing.memory_store import MemoryFileStore, memory_table_store
+from txlog.util import ambient
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+MARK = "Mallory Archer"
+
+
+class Clock(ambient.Ambient):
+    """A millisecond passes with each look at it. It begins now: threads that write files have a clock of their own."""
+
+    def __init__(self) -> None:
+        self.moment_ms = ambient.now_ms()
+
+    def now_ms(self) -> int:
+        self.moment_ms += 1
+        return self.moment_ms
+
+
+@pytest.fixture(autouse=True)
+def time() -> Iterator[Clock]:
+    clock = Clock()
+    with ambient.use(clock):
+        yield clock
+
+
+class World:
+    """A table in memory whose files can be searched for a value."""
+
+    def __init__(self, **properties: str) -> None:
+        self.store = memory_table_store()
+        wanted = {"delta.parquet.compression.codec": "uncompressed", "delta.enableDeletionVectors": "true"}
+        wanted |= {f"delta.{key}": value for key, value in properties.items()}
+        definition = Definition(*new_table("id bigint, name string, day string", ("day",), wanted))
+        commit_definition(OpenTable(self.store), None, definition, "CREATE TABLE", {})
+        self.table = txlog.Table(OpenTable(self.store))
+
+    def append(self, *names: str, day: str = "a") -> None:
+        self.table.append(pa.table({"id": range(len(names)), "name": names, "day": [day] * len(names)}))
+
+    def holding(self) -> set[str]:
+        """The data files that hold the value."""
+        files = self.store.files
+        assert isinstance(files, MemoryFileStore)
+        return {path for path, (body, _) in files.objects.items() if MARK.encode() in body}
+
+    def log_holding(self) -> set[str]:
+        return {
+            f"_delta_log/{meta.name}"
+            for meta in self.store.log.list_from("")
+            if b'"' + MARK.encode() + b'\\"' in self.store.log.read(meta.name)
+            or MARK.encode() in self.store.log.read(meta.name)
+        }
+
+    def check(self, version: int | None) -> DeletionCheck:
+        """What is found, of which the value's files must be a part."""
+        found = self.table.check_deleted(version)
+        named = {each.path for each in found.remains}
+        assert self.holding() <= named
+        if version is not None:
+            assert self.log_holding() <= named
+        return found
+
+
+def kept(found: DeletionCheck) -> dict[str, list[str]]:
+    by: dict[str, list[str]] = {}
+    for each in found.remains:
+        by.setdefault(each.kept_by, []).append(each.path)
+    return by
+
+
+def test_a_deleted_row_is_followed_from_the_live_file_to_the_empty_storage(time: Clock) -> None:
+    world = World()
+    world.append("Ann", MARK)
+    world.append("Bob")
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    (live,) = world.holding()
+    assert kept(world.check(deleted))["the newest version"] == [live]
+
+    report = world.table.purge()
+    assert report.paths_removed == (live,)
+    found = world.check(deleted)
+    (old,) = [each for each in found.remains if each.kept_by == "older versions"]
+    assert old.path == live
+    assert old.until_ms is not None
+    assert report.kept_until_ms is not None
+    assert 0 <= report.kept_until_ms - old.until_ms < 1000
+
+    time.moment_ms = report.kept_until_ms + 1
+    world.table.vacuum()
+    assert world.holding() == set()
+    found = world.check(deleted)
+    assert found.rows_are_gone
+    assert not found.is_gone
+    assert set(kept(found)) == {"the log"}
+    assert found.until_ms is not None
+
+    time.moment_ms = found.until_ms + 1
+    world.append("Cid")
+    world.table.create_checkpoint()
+    time.moment_ms += 40 * DAY_MS
+    world.append("Dan")
+    world.table.clean_up_log()
+    found = world.check(deleted)
+    assert world.log_holding() == set()
+    assert found.is_gone
+    assert found.version > deleted
+    assert str(found).endswith("nothing is left)")
+
+
+def test_a_copy_of_the_rows_that_stay_leaves_the_old_file_to_older_versions() -> None:
+    world = World(enableDeletionVectors="false")
+    world.append("Ann", MARK)
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    assert kept(world.check(deleted))["older versions"] == [*world.holding()]
+
+
+def test_a_named_version_keeps_the_rows_until_it_is_untagged_and_vacuumed(time: Clock) -> None:
+    world = World()
+    world.append("Ann", MARK)
+    world.table.tag("before")
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    report = world.table.purge()
+    assert report.kept_by == ("before",)
+    time.moment_ms += 8 * DAY_MS
+    world.table.vacuum()
+    found = world.check(deleted)
+    named = [each for each in found.remains if each.kept_by == "a named version"]
+    assert {each.path for each in named} > world.holding() != set()  # the checkpoint kept with the name has bounds
+    assert {each.name for each in named} == {"before"}
+    assert found.until_ms is None
+    world.table.untag("before")
+    world.table.vacuum()
+    assert world.holding() == set()
+    assert world.check(deleted).rows_are_gone
+
+
+def test_change_data_keeps_the_rows_for_the_retention(time: Clock) -> None:
+    world = World(enableChangeDataFeed="true")
+    world.append("Ann", MARK)
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    world.table.purge()
+    (change,) = [path for path in world.holding() if path.startswith("_change_data/")]
+    assert kept(world.check(deleted))["change data"] == [change]
+    time.moment_ms += 8 * DAY_MS
+    world.table.vacuum()
+    assert world.check(deleted).rows_are_gone
+
+
+def test_staged_work_and_files_that_no_commit_names_are_named(time: Clock) -> None:
+    world = World()
+    world.append("Ann", MARK)
+    with (sink := txlog.Sink(world.table, "app")).task(1) as task:
+        task.write(pa.table({"id": [7], "name": [MARK], "day": ["a"]}))
+    sink.stage(task.committable)
+    sink.prepare(1, [0])
+    (staged,) = (file.path for file in task.committable.files)
+    world.store.files.publish("day=a/orphan.parquet", MARK.encode())
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    found = kept(world.check(deleted))
+    assert found["staging"] == [staged]
+    assert found["no version"] == ["day=a/orphan.parquet"]
+
+
+def test_a_dropped_column_counts_until_its_values_are_purged(time: Clock) -> None:
+    world = World(**{"columnMapping.mode": "name"})
+    world.append("Ann", MARK)
+    state = world.table._open_table.log.newest_state()
+    schema = state.metadata.schema_string
+    fields = json.loads(schema)
+    fields["fields"] = [each for each in fields["fields"] if each["name"] != "name"]
+    builder = ProposalBuilder(state)
+    builder.define(replace(state.metadata, schema_string=json.dumps(fields)), None)
+    proposal = builder.build(
+        txn_id=ambient.uuid4(), now_ms=ambient.now_ms(), isolation=Isolation.SERIALIZABLE, operation="DROP COLUMNS"
+    )
+    dropped = world.table._open_table.commit(proposal, state).version
+    (live,) = world.holding()
+    assert kept(world.check(dropped))["the newest version"] == [live]
+    world.table.purge()
+    time.moment_ms += 8 * DAY_MS
+    world.table.vacuum()
+    assert world.holding() == set()
+    assert world.check(dropped).rows_are_gone
+
+
+def test_a_restore_that_brings_the_rows_back_is_told() -> None:
+    world = World()
+    world.append("Ann", MARK)
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    world.table.purge()
+    world.table.restore(deleted - 1)
+    assert kept(world.check(deleted))["the newest version"] == [*world.holding()]
+
+
+def test_what_was_added_later_is_not_counted() -> None:
+    world = World()
+    world.append("Ann", MARK)
+    deleted = world.table.delete("id >= 0").version
+    world.table.vacuum(0, force=True)
+    world.append("Bob")
+    world.table.delete("name = 'Bob'")
+    world.append("Cid", "Dan")
+    found = world.table.check_deleted(deleted)
+    assert found.rows_are_gone, found.remains
+    assert not world.table.check_deleted().rows_are_gone
+
+
+def test_a_version_that_does_not_exist_yet_is_refused() -> None:
+    world = World()
+    with pytest.raises(NotFoundError):
+        world.table.check_deleted(5)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_after_any_history_every_file_with_the_value_is_named_and_a_vacuum_leaves_none(seed: int, time: Clock) -> None:
+    chance = random.Random(seed)
+    world = World(enableChangeDataFeed=chance.choice(["true", "false"]))
+    world.append("Ann", MARK)
+
+    def tag() -> None:
+        world.table.tag(f"t{time.moment_ms}")
+
+    def untag() -> None:
+        for named in world.table.tags():
+            world.table.untag(named.name)
+
+    steps = [
+        lambda: world.append("Ann", MARK, "Bob", day=chance.choice("ab")),
+        lambda: world.table.update({"id": "id + 1"}, "name <> 'Bob'"),
+        lambda: world.table.delete("id > 2"),
+        lambda: world.table.optimize(),
+        lambda: world.table.purge(),
+        lambda: world.table.vacuum(0, force=True),
+        lambda: world.table.restore(chance.randrange(world.table.version + 1), allow_missing_files=True),
+        lambda: world.table.create_checkpoint(),
+        tag,
+        untag,
+    ]
+    for _ in range(chance.randrange(3, 12)):
+        try:
+            chance.choice(steps)()
+        except TxlogError:
+            continue
+    deleted = world.table.delete(f"name = '{MARK}'").version
+    later = [step for number, step in enumerate(steps) if number not in (0, 6)]
+    for _ in range(chance.randrange(6)):
+        try:
+            chance.choice(later)()
+        except TxlogError:
+            continue
+        world.check(deleted)
+    untag()
+    world.table.purge()
+    time.moment_ms += 8 * DAY_MS
+    world.table.vacuum()
+    assert world.holding() == set()
+    assert world.check(deleted).rows_are_gone

@@ -1,0 +1,334 @@
+"""What is left in the storage of rows and columns that were deleted up to a version: the proof of a legal deletion.
+
+In: an open table and a version. Out: a `DeletionCheck`, which names every file that may still hold something that was
+deleted up to that version, and what keeps it. A file is clean only if the log proves it:
+
+- it was live in that version, without a deletion vector and without a dropped column; or
+- a later commit added it, with rows that were live then. A restore brings old files back, and a compaction that met a
+  delete writes a file with a vector: what these add is not clean.
+
+A data file that no commit names counts unless it was written a day later: a write that was given up may have read the
+rows before they were deleted. Commits, checkpoints and named versions count as long as they hold statistics of files
+that are not clean, since bounds are values. Deletion vectors hold positions, and no values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from txlog.arrow.arrays import array_of
+from txlog.commit.open_table import OpenTable
+from txlog.errors import NotFoundError
+from txlog.log.segment import read_listing
+from txlog.log.state import TableState
+from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
+from txlog.maintenance.dropped_columns import files_with_dropped_columns
+from txlog.maintenance.named_versions import NamedVersion, kept_log, named_versions
+from txlog.maintenance.path_set import PathSet
+from txlog.protocol.actions import AddCDCFile, AddFile, RemoveFile
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.log_names import SIDECARS, LogFileKind, parse_log_name, version_prefix
+from txlog.protocol.paths import canonical_path, canonical_paths, encode_path
+from txlog.protocol.properties import DAY_MS
+from txlog.result import counted, human_size
+from txlog.sink.staging import Staging
+from txlog.store.base import STAGING, VERSIONS, ObjectMeta
+
+__all__ = ["DeletionCheck", "Remnant", "check_deleted"]
+
+KeptBy: TypeAlias = Literal[
+    "the newest version", "older versions", "a named version", "change data", "staging", "no version", "the log"
+]
+_VECTOR = re.compile(r"(^|/)deletion_vector_[0-9a-fA-F-]{36}\.bin")
+_TXLOG = STAGING.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Remnant:
+    """A file that may hold what was deleted.
+
+    Args:
+        path: The file, relative to the table's root.
+        size_bytes: Its size.
+        kept_by: What keeps it. "the newest version": run ``purge``. "a named version": ``untag`` it. "staging": a sink
+            has not committed or discarded it. "no version": no commit names it. Vacuum deletes it when nothing but time
+            keeps it; clean-up deletes files of "the log".
+        name: The named version that keeps it.
+        until_ms: When the next vacuum, or clean-up of the log, may delete it, ms since the epoch; None: not by time.
+    """
+
+    path: str
+    size_bytes: int
+    kept_by: KeptBy
+    name: str | None = None
+    until_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionCheck:
+    """What `Table.check_deleted` found.
+
+    Args:
+        version: What was deleted up to this version was looked for. Later than asked where the log was cleaned up.
+        files: How many files were looked at.
+        remains: Those that may hold something of it.
+    """
+
+    version: int
+    files: int
+    remains: tuple[Remnant, ...] = field(repr=False)
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether no file of the table holds anything that was deleted up to ``version``."""
+        return not self.remains
+
+    @property
+    def rows_are_gone(self) -> bool:
+        """Whether no data file holds any of it. The log may still tell the bounds of its values."""
+        return all(each.kept_by == "the log" for each in self.remains)
+
+    @property
+    def until_ms(self) -> int | None:
+        """When time keeps nothing of it any more, ms since the epoch; None if something else keeps some, or nothing."""
+        times = [each.until_ms for each in self.remains]
+        return max((time for time in times if time is not None), default=None) if None not in times else None
+
+    def to_dict(self) -> dict[str, object]:
+        """Plain data for logs and JSON."""
+        remains = [asdict(each) for each in self.remains]
+        return {"version": self.version, "files": self.files, "is_gone": self.is_gone, "remains": remains}
+
+    def __str__(self) -> str:
+        if self.is_gone:
+            return f"DeletionCheck(version {self.version}, {counted(self.files, 'file')}: nothing is left)"
+        kept = dict.fromkeys(each.kept_by for each in self.remains)
+        size = human_size(sum(each.size_bytes for each in self.remains))
+        left = f"{counted(len(self.remains), 'file')} left, {size}, kept by {', '.join(kept)}"
+        return f"DeletionCheck(version {self.version}: {left})"
+
+
+def check_deleted(open_table: OpenTable, version: int | None) -> DeletionCheck:
+    """Look at every file of the table. Raises as `Table.check_deleted` says."""
+    newest = open_table.log.newest_state()
+    state = newest if version is None else _first_readable(open_table, version, newest)
+    return _Check(open_table, state, newest, asked=newest.version if version is None else version).run()
+
+
+def _first_readable(open_table: OpenTable, version: int, newest: TableState) -> TableState:
+    """The state at ``version``, or at the first version after it that the log still has."""
+    log = open_table.log
+    try:
+        log.read_commit(version, files=False)  # a checkpoint alone does not tell what came right after
+        return log.state_at(version)
+    except NotFoundError:
+        if version > newest.version:
+            raise
+    listing = read_listing(log.store.log.list_from(version_prefix(version)))
+    first = min((each.version for each in listing.checkpoints), default=newest.version)
+    return log.state_at(first)
+
+
+class _Check:
+    def __init__(self, open_table: OpenTable, state: TableState, newest: TableState, *, asked: int) -> None:
+        self._open_table = open_table
+        self._log = open_table.log
+        self._state = state
+        self._newest = newest
+        self._listed: dict[str, ObjectMeta] = {}
+        self._clean = PathSet(self._log.uri)
+        self._last_dirty = state.version - 1
+        """The newest version with a live file that is not clean: the log has the bounds of its values."""
+        self._telling: set[int] = set()
+        """Later commits with bounds of such files, and the delete itself, whose condition may name values."""
+        if state.version == asked:
+            self._telling.add(asked)
+
+    def run(self) -> DeletionCheck:
+        staged = Staging(self._log.store, self._open_table.retry).named_paths()
+        for page in self._log.store.files.list(skip=lambda folder: folder in (LOG_DIRECTORY, _TXLOG)):
+            self._listed |= {meta.name: meta for meta in page}
+        self._follow(self._begin())
+        named = named_versions(self._log.store)
+        suspects = self._suspects()
+        remains = [*self._data_files(suspects, staged, named), *self._log_files(), *self._checkpoints_of(named)]
+        return DeletionCheck(self._state.version, len(self._listed), tuple(remains))
+
+    # --- what is clean ----------------------------------------------------------------------------------------------
+
+    def _begin(self) -> tuple[pa.Array, set[str]]:
+        """The live files of the version that have lost neither a row nor a column; and the others, in one spelling."""
+        import pyarrow.compute as pc
+
+        files = self._log.files(self._state)
+        whole = files.filter(pc.is_null(files["deletionVector"]))
+        listed = PathSet(self._log.uri)
+        listed.add(self._listed)
+        there = whole.filter(listed.holds(whole["path"].combine_chunks()))
+        dropped = files_with_dropped_columns(self._open_table, self._state, there)
+        whole = whole.filter(pc.invert(pc.is_in(whole["path"], array_of(dropped, pa.string()))))
+        others = files.filter(pc.invert(pc.is_in(files["path"], whole["path"].combine_chunks())))
+        self._clean.add_logged(whole["path"])
+        dirty = set(canonical_paths(others["path"]).to_pylist())
+        if dirty:
+            self._last_dirty = self._state.version
+        return canonical_paths(whole["path"]), dirty
+
+    def _follow(self, at_first: tuple[pa.Array, set[str]]) -> None:
+        """What later commits added, and until when files that are not clean were live."""
+        import pyarrow.compute as pc
+
+        whole, dirty = at_first
+        commits = [
+            _Changes.of(commit) for commit in self._log.commits_between(self._state.version + 1, self._newest.version)
+        ]
+        added = array_of([path for each in commits for path in each.added], pa.string())
+        clean = set(added.filter(pc.is_in(added, whole)).to_pylist())
+        for each in commits:
+            for path, has_vector in each.added.items():
+                if path not in clean and path not in dirty and not has_vector and not each.is_restore:
+                    clean.add(path)
+                    self._clean.add_uri(path)
+            dirty -= each.removed
+            dirty |= each.added.keys() - clean
+            for path in each.change_files:
+                self._clean.add_uri(path)
+            if dirty:
+                self._last_dirty = each.version
+            if not each.bounded <= clean:
+                self._telling.add(each.version)
+
+    # --- what is not ------------------------------------------------------------------------------------------------
+
+    def _suspects(self) -> dict[str, ObjectMeta]:
+        import pyarrow.compute as pc
+
+        names = array_of([name for name in self._listed if not _VECTOR.search(name)], pa.string())
+        found = names.filter(pc.invert(self._clean.holds(names))).to_pylist()
+        return {name: self._listed[name] for name in sorted(found)}
+
+    def _data_files(
+        self, suspects: Mapping[str, ObjectMeta], staged: set[str], named: Iterable[NamedVersion]
+    ) -> Iterator[Remnant]:
+        live, tombstones = self._log.files_and_tombstones(self._newest, with_stats=False)
+        live_names = _among(suspects, self._log.uri, live)
+        tags = {name: each.name for each in named for name in _among(suspects, self._log.uri, self._files_of(each))}
+        removed_ms = _removed_ms(suspects, tombstones)
+        retention_ms = self._newest.properties.deleted_file_retention_ms
+        given_up_until_ms = self._time_ms() + DAY_MS
+        for name, meta in suspects.items():
+            until_ms = max(meta.modified_ms, removed_ms.get(name, 0)) + retention_ms
+            if name in live_names:
+                yield Remnant(name, meta.size, "the newest version")
+            elif name in staged:
+                yield Remnant(name, meta.size, "staging")
+            elif name in tags:
+                yield Remnant(name, meta.size, "a named version", tags[name])
+            elif name in removed_ms:
+                yield Remnant(name, meta.size, "older versions", None, until_ms)
+            elif name.startswith("_change_data/"):
+                yield Remnant(name, meta.size, "change data", None, until_ms)
+            elif meta.modified_ms < given_up_until_ms:
+                yield Remnant(name, meta.size, "no version", None, until_ms)
+
+    def _files_of(self, named: NamedVersion) -> pa.Table:
+        log = kept_log(self._log.store, named)
+        return log.files(log.state_at(named.version))
+
+    def _time_ms(self) -> int:
+        """When the version was committed, by the clock of the store, which also dates the data files."""
+        version = self._state.version
+        found = self._log.store.log.list_from(version_prefix(version))
+        parsed = ((meta, parse_log_name(meta.name)) for meta in found)
+        times = [meta.modified_ms for meta, file in parsed if file is not None and file.version == version]
+        return min(times, default=self._log.timestamp_ms(version))
+
+    # --- bounds of values ---------------------------------------------------------------------------------------------
+
+    def _log_files(self) -> Iterator[Remnant]:
+        retention_ms = self._newest.properties.log_retention_ms + DAY_MS  # it ends at midnight
+        listed = self._log.store.log.list_from("")
+        last_ms = 0
+        for meta in listed:
+            file = parse_log_name(meta.name)
+            if file is None:
+                continue
+            is_commit = file.kind in (LogFileKind.COMMIT, LogFileKind.COMPACTED)
+            covered = range(file.first_version, file.version + 1)
+            if file.first_version <= self._last_dirty or (is_commit and any(each in covered for each in self._telling)):
+                last_ms = max(last_ms, meta.modified_ms)
+                yield _of_log(f"{LOG_DIRECTORY}/", meta, retention_ms)
+        for meta in self._log.store.log.list_from(f"{SIDECARS}/"):
+            if meta.modified_ms <= last_ms:
+                yield _of_log(f"{LOG_DIRECTORY}/", meta, retention_ms)
+
+    def _checkpoints_of(self, named: Sequence[NamedVersion]) -> Iterator[Remnant]:
+        if self._log.store.versions is None or not named:
+            return
+        holding = {each.checkpoint_name: each.name for each in named if each.version <= self._last_dirty}
+        for meta in self._log.store.versions.list_from(""):
+            if meta.name in holding:
+                yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "a named version", holding[meta.name])
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What a commit did to the files of the table, in one spelling. ``added`` tells which have a deletion vector.
+
+    ``bounded`` are removed files of which the commit has statistics.
+    """
+
+    version: int
+    is_restore: bool
+    added: dict[str, bool]
+    removed: set[str]
+    bounded: set[str]
+    change_files: tuple[str, ...]
+
+    @classmethod
+    def of(cls, commit: Commit) -> _Changes:
+        removes = [action for action in commit.actions if isinstance(action, RemoveFile)]
+        return cls(
+            commit.version,
+            commit.operation == "RESTORE",
+            {
+                canonical_path(action.path): action.deletion_vector is not None
+                for action in commit.actions
+                if isinstance(action, AddFile)
+            },
+            {canonical_path(action.path) for action in removes},
+            {canonical_path(action.path) for action in removes if action.stats is not None},
+            tuple(action.path for action in commit.actions if isinstance(action, AddCDCFile)),
+        )
+
+
+def _among(names: Iterable[str], uri: str, files: pa.Table) -> set[str]:
+    """Those of ``names``, names of the store, that are among ``files`` of the log."""
+
+    paths = PathSet(uri)
+    paths.add_logged(files["path"])
+    wanted = array_of(list(names), pa.string())
+    return set(wanted.filter(paths.holds(wanted)).to_pylist())
+
+
+def _removed_ms(names: Iterable[str], tombstones: pa.Table) -> dict[str, int]:
+    """When those of ``names`` that have a tombstone were removed; the last time, if more than once."""
+    import pyarrow.compute as pc
+
+    name_of = {encode_path(name): name for name in names}
+    paths = canonical_paths(tombstones["path"])
+    is_wanted = pc.is_in(paths, array_of(list(name_of), pa.string()))
+    found: dict[str, int] = {}
+    times = tombstones["deletionTimestamp"].filter(is_wanted).to_pylist()
+    for path, time in zip(paths.filter(is_wanted).to_pylist(), times, strict=True):
+        found[name_of[path]] = max(time or 0, found.get(name_of[path], 0))
+    return found
+
+
+def _of_log(folder: str, meta: ObjectMeta, retention_ms: int) -> Remnant:
+    return Remnant(f"{folder}{meta.name}", meta.size, "the log", None, meta.modified_ms + retention_ms)
