@@ -99,10 +99,14 @@ def source(tmp_path: Path) -> Path:
     return folder
 
 
+def ten_rows(number: int) -> pa.Table:
+    return pa.table({"id": pa.array(range(number * 10, number * 10 + 10), pa.int64())})
+
+
 def put_files(folder: Path, first: int, end: int) -> None:
     """Files of ten rows each, numbered on; the later ones are newer."""
     for number in range(first, end):
-        rows = pa.table({"id": pa.array(range(number * 10, number * 10 + 10), pa.int64())})
+        rows = ten_rows(number)
         hidden = folder / f"_{number}.tmp"
         pq.write_table(rows, hidden)
         os.utime(hidden, (number, number))
@@ -330,12 +334,12 @@ def test_an_error_in_a_function_for_batches_ends_the_query_and_is_given_back_typ
 
 # --- kill -9 ------------------------------------------------------------------------------------------------------
 
-STREAMS = ("file", "rate", "each")
+STREAMS = ("file", "rate", "each", "table")
 DRIVER = """
     import sys, time
     import txlog.spark
     from pyspark.sql import SparkSession
-    source, path, checkpoint = sys.argv[1:]
+    source, table, path, checkpoint = sys.argv[1:]
     settings = {
         "spark.ui.enabled": "false",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -347,6 +351,7 @@ DRIVER = """
     frames = {
         "file": spark.readStream.schema("id long").option("maxFilesPerTrigger", 1).parquet(source),
         "rate": spark.readStream.format("rate-micro-batch").options(rowsPerBatch=10, numPartitions=2).load(),
+        "table": spark.readStream.format("txlog").option("maxFilesPerTrigger", 1).load(table),
     }
     frames["each"] = frames["rate"] = frames["rate"].withColumnRenamed("value", "id")
     queries = {}
@@ -364,12 +369,12 @@ DRIVER = """
 """
 
 
-def test_three_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
+def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     source: Path, path: Path, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """kill -9 of a driver and of its Python workers at random moments, while others append and rewrite.
 
-    Two are of the sink, of which one reads files, and one is a function of batches.
+    Three are of the sink, of which one reads files and one a table of txlog's, and one is a function of batches.
     ``TXLOG_KILLS`` asks for more rounds of each kind than one.
     """
     kills = int(os.environ.get("TXLOG_KILLS", "1"))
@@ -377,16 +382,22 @@ def test_three_streams_that_are_killed_again_and_again_end_equal_to_their_source
     put_files(source, 2, batches)
     moment = random.Random(os.environ.get("TXLOG_SEED", "1"))
     txlog.Table.create(str(path), pa.schema({"source": pa.string(), "id": pa.int64()}))
+    table = txlog.Table.create(str(tmp_path / "from"), pa.schema({"id": pa.int64()}))
+    for number in range(4):
+        table.append(ten_rows(number))
     with Neighbours(path) as neighbours:
         for killed in range(kills):
+            table.append(ten_rows(4 + killed))
             print(f"round {killed + 1} of {kills}, version {neighbours.table.snapshot().version}", flush=True)
-            with Driver(source, path, tmp_path / "checkpoint") as driver:
+            with Driver(source, table.uri, path, tmp_path / "checkpoint") as driver:
                 driver.advance(moment.randint(1, 3))
                 time.sleep(moment.random() / 3)
                 driver.kill_a_worker(moment)
                 driver.advance(moment.randint(1, 3))
                 time.sleep(moment.random() / 3)
-        with Driver(source, path, tmp_path / "checkpoint") as driver:
+        with Driver(source, table.uri, path, tmp_path / "checkpoint") as driver:
+            table.append(ten_rows(4 + kills))
+            driver.wait_for(lambda: driver.rows("table") == 10 * (5 + kills))
             driver.wait_for(
                 lambda: driver.last_batch("file") >= batches - 1 - kills and driver.rows("file") == 10 * batches
             )
@@ -397,6 +408,7 @@ def test_three_streams_that_are_killed_again_and_again_end_equal_to_their_source
     # Killed after it noted down a file and before the batch, Spark puts the next file into that batch too.
     assert batches - kills <= count["file"] <= batches
     assert found["file"] == list(range(10 * batches))
+    assert found["table"] == list(range(10 * (5 + kills)))
     assert found["rate"] == list(range(10 * count["rate"]))
     assert found["each"] == list(range(10 * count["each"]))
     for name in STREAMS:
@@ -414,11 +426,11 @@ def test_three_streams_that_are_killed_again_and_again_end_equal_to_their_source
 class Driver:
     """A Spark program of its own with all streams. Leaving it kills it, with all its workers."""
 
-    def __init__(self, source: Path, path: Path, checkpoint: Path) -> None:
+    def __init__(self, source: Path, table: str, path: Path, checkpoint: Path) -> None:
         self.table = txlog.Table.open(str(path))
         places = [str(ROOT), str(ROOT / "txlog" / "spark" / "discovery"), os.environ.get("PYTHONPATH", "")]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", textwrap.dedent(DRIVER), str(source), str(path), str(checkpoint)],
+            [sys.executable, "-c", textwrap.dedent(DRIVER), str(source), table, str(path), str(checkpoint)],
             env={
                 **spark_environment(),
                 "PYTHONPATH": os.pathsep.join(filter(None, places)),

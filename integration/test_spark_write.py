@@ -290,14 +290,7 @@ def test_a_batch_older_than_the_last_is_refused_where_nothing_proves_it(spark: S
     assert ids(path) == [0, 1, 2]
 
 
-# --- doors that are not open yet ----------------------------------------------------------------------------------
-
-
-def test_streams_that_read_say_what_to_use_instead(spark: SparkSession, path: Path) -> None:
-    save(spark.range(1), path)
-    frame = spark.readStream.format("txlog").load(str(path))
-    error = refused(lambda: frame.writeStream.format("noop").start().awaitTermination(120))
-    assert "spark.readStream.format('delta')" in error.message
+# --- streams by foreachBatch, and no path ------------------------------------------------------------------------
 
 
 def test_a_stream_writes_each_batch_once_by_foreach_batch(spark: SparkSession, tmp_path: Path, path: Path) -> None:

@@ -117,7 +117,7 @@ def test_its_properties_are_a_copy(table: Table) -> None:
         (dt.datetime(9999, 12, 31), 3),
         ("9999-12-31", 3),
         (int(BEGIN.timestamp() * 1000) + 3_600_000, 1),
-        (2**62, 3),
+        (99_999_999_999_999, 3),
         (dt.datetime(2026, 11, 20, 16, tzinfo=dt.timezone(dt.timedelta(hours=1))), 3),
     ],
 )
@@ -132,14 +132,24 @@ def test_a_time_is_the_newest_version_at_or_before_it(timestamp: Any, version: i
         {"version": 2**62},
         {"timestamp": BEGIN - dt.timedelta(milliseconds=1)},
         {"timestamp": dt.date(2026, 11, 20)},
-        {"timestamp": "1970-01-01"},
-        {"timestamp": 1_700_000_000},
+        {"timestamp": "1970-01-21"},
+        {"timestamp": 999_999_999},
     ],
 )
 def test_what_the_table_never_was_is_not_found(travel: dict[str, Any], table: Table) -> None:
     with pytest.raises(txlog.NotFoundError) as caught:
         table.snapshot(**travel)
     assert caught.value.table == table.uri
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(0.001, "in seconds, multiply it by 1000"), (1e3, "in microseconds"), (1e6, "in nanoseconds")]
+)
+def test_a_number_of_another_unit_is_not_taken_for_milliseconds(factor: float, unit: str, table: Table) -> None:
+    """Seconds would be a day of January 1970, and microseconds a far future, which is the newest version."""
+    moment_ms = int(BEGIN.timestamp() * 1000) + 3_600_000
+    with pytest.raises(txlog.InvalidInputError, match=unit):
+        table.snapshot(timestamp=int(moment_ms * factor))
 
 
 @pytest.mark.parametrize(

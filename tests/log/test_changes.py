@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from txlog.errors import CorruptLogError
-from txlog.log.changes import ChangedRows, changed_rows, incompatible_change
+from txlog.log.changes import ChangedRows, changed_rows, incompatible_change, redefinition
 from txlog.protocol.actions import AddCDCFile, AddFile, CommitInfo, DeletionVectorDescriptor, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.schema import DATE, INTEGER, LONG, STRING, TIMESTAMP_NTZ, Array, Field, Map, Struct
@@ -131,6 +131,24 @@ def test_columns_may_be_added_and_widened(earlier: Struct, later: Struct) -> Non
 )
 def test_columns_that_went_or_changed_are_named(earlier: Struct, later: Struct, said: str) -> None:
     assert said in str(incompatible_change(earlier, later))
+
+
+@pytest.mark.parametrize(
+    ("known", "newer", "said"),
+    [
+        (struct(a=LONG), struct(a=LONG), "None"),
+        (struct(a=LONG), Struct((Field("a", LONG, False, {"comment": "x"}),)), "None"),
+        (struct(a=LONG), struct(a=LONG, c=LONG, b=LONG), "column b, c was added"),
+        (struct(a=LONG, b=LONG), struct(a=LONG), "column b was dropped or renamed"),
+        (Struct((mapped("a", "x"),)), Struct((mapped("b", "x"),)), "column a was dropped or renamed"),
+        (struct(a=INTEGER), struct(a=LONG), "type of column a changed"),
+        (struct(a=LONG), struct(a=INTEGER), "type of column a changed"),
+        (struct(s=struct(a=LONG)), struct(s=struct(a=LONG, b=LONG)), "type of column s changed"),
+    ],
+)
+def test_a_reader_of_an_earlier_schema_is_told_what_it_would_miss(known: Struct, newer: Struct, said: str) -> None:
+    assert said in str(redefinition(known, newer))
+    assert redefinition(struct(a=LONG, b=LONG), struct(a=LONG, b=STRING, c=LONG), frozenset({"a"})) is None
 
 
 def test_only_the_columns_that_are_read_need_to_fit() -> None:

@@ -684,6 +684,8 @@ def test_a_timestamp_finds_the_newest_version_at_or_before_it(world: World) -> N
     log = world.open()
     found = {moment: log.version_at(moment) for moment in (1000, 2999, 3000, 3001, 4999, 5000, 5001, 2**62)}
     assert found == {1000: 0, 2999: 0, 3000: 1, 3001: 2, 4999: 2, 5000: 3, 5001: 3, 2**62: 3}
+    after = {moment: log.first_version_from(moment, log.newest_state()) for moment in (0, 1000, 1001, 3001, 5000, 5001)}
+    assert after == {0: 0, 1000: 0, 1001: 1, 3001: 2, 5000: 3, 5001: 4}
     assert [entry.timestamp_ms for entry in log.history()] == [5000, 3001, 3000, 1000]
     with pytest.raises(NotFoundError, match=r"1970-01-01T00:00:00\.999Z is before"):
         log.version_at(999)

@@ -257,6 +257,19 @@ def test_a_task_reads_the_row_groups_it_names_less_those_that_cannot_match(group
     assert pa.Table.from_batches(found).to_pydict() == {"n": [*range(200, 250)], "row": [*range(200, 250)]}
 
 
+@pytest.mark.parametrize("where", [None, "n < 250"])
+@pytest.mark.parametrize("of", [1, 2, 3, 7, 64])
+def test_the_shares_of_a_file_have_each_of_its_rows_once(of: int, where: str | None, grouped: txlog.Table) -> None:
+    plan, store = plan_of(grouped, where, columns=["n"], position_column="row")
+    for task in plan.tasks():
+        whole = replace(task, deletion_vector=inline_vector({*range(0, 1000, 3)}))
+        shares = [list(replace(whole, share=(number, of)).batches(store)) for number in range(of)]
+        found = [row for share in shares for batch in share for row in batch.to_pylist()]
+        assert found == [row for batch in whole.batches(store) for row in batch.to_pylist()]
+        if of == 2 and where is None:
+            assert all(shares)
+
+
 @pytest.mark.parametrize("name", ["file_column", "position_column"])
 def test_an_extra_column_with_the_name_of_a_column_of_the_table_is_refused(table: txlog.Table, name: str) -> None:
     with pytest.raises(InvalidInputError, match="choose another name"):

@@ -22,6 +22,7 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_read
 from txlog.protocol.schema import Field, Struct, fold_name
 from txlog.read.change_rows import ChangeReader, VersionChanges
+from txlog.read.scan_plan import select
 from txlog.util import ambient
 from txlog.util.arguments import described, whole_number
 
@@ -49,7 +50,7 @@ def read_changes(
         fields = _fields(end.schema, columns)
         everything = Struct((*end.schema.fields, *FEED_FIELDS))
         predicate = None if where is None else bind_predicate(where, everything, now=ambient.now())
-    reader = ChangeReader(log.store, end, fields, predicate)
+    reader = ChangeReader(log.store, select(uri, end), fields, predicate)
     commits = _commits(open_table, first, last)
     read = None
     if columns is not None:

@@ -15,10 +15,10 @@ import pyarrow as pa
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.expressions.predicates import Predicate, bind_predicate
-from txlog.log.changes import incompatible_change
+from txlog.log.changes import added_files, incompatible_change
 from txlog.log.files import adds_to_batch
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, Metadata, RemoveFile
+from txlog.protocol.actions import AddFile, Metadata
 from txlog.protocol.commit_file import Commit
 from txlog.read.scan_plan import ScanPlan, select
 from txlog.read.scan_task import Selection, TaskReader
@@ -107,8 +107,8 @@ def _commit(open_table: OpenTable, version: int) -> Commit:
 
 def _added(uri: str, commit: Commit, on_change: OnChange) -> list[AddFile]:
     """The files whose rows a commit added; files that only moved rows are none."""
-    added = [action for action in commit.actions if isinstance(action, AddFile) and action.data_change]
-    if on_change == "added" or not any(isinstance(a, RemoveFile) and a.data_change for a in commit.actions):
+    added, changes_rows = added_files(commit)
+    if on_change == "added" or not changes_rows:
         return added
     if on_change == "skip":
         return []

@@ -20,7 +20,7 @@ from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import Array, DataType, Field, Map, Struct, fold_name, type_name
 from txlog.protocol.type_widening import is_widening
 
-__all__ = ["ChangedRows", "changed_rows", "incompatible_change", "rows_between"]
+__all__ = ["ChangedRows", "added_files", "changed_rows", "incompatible_change", "redefinition", "rows_between"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,12 @@ class ChangedRows:
     change_type: str | None
     vector: DeletionVectorDescriptor | None = None
     dead_under: DeletionVectorDescriptor | None = None
+
+
+def added_files(commit: Commit) -> tuple[list[AddFile], bool]:
+    """The files that a commit added, and whether it also removed rows. Those that only moved rows are left out."""
+    added = [action for action in commit.actions if isinstance(action, AddFile) and action.data_change]
+    return added, any(isinstance(action, RemoveFile) and action.data_change for action in commit.actions)
 
 
 def changed_rows(commit: Commit, *, is_partitioned: bool) -> list[ChangedRows]:
@@ -113,6 +119,25 @@ def incompatible_change(earlier: Struct, later: Struct, names: frozenset[str] | 
     Columns are the same if their physical names are.
     """
     return _incompatible(earlier, later, names, "")
+
+
+def redefinition(known: Struct, newer: Struct, names: frozenset[str] | None = None) -> str | None:
+    """What a reader that knows the table by ``known`` misses or misreads in rows written by ``newer``; None if nothing.
+
+    ``names`` are the columns of ``known`` that it reads; None means all, and then a new column is missed.
+    """
+    found = {fold_name(physical_name(field)): field for field in newer.fields}
+    for old in known.fields:
+        if names is not None and old.name not in names:
+            continue
+        new = found.get(fold_name(physical_name(old)))
+        if new is None or fold_name(new.name) != fold_name(old.name):
+            return f"column {old.name} was dropped or renamed"
+        if _type_problem(old.type, new.type, old.name) or _type_problem(new.type, old.type, old.name):
+            return f"the type of column {old.name} changed"
+    if names is None and (added := found.keys() - {fold_name(physical_name(field)) for field in known.fields}):
+        return "column " + ", ".join(sorted(found[name].name for name in added)) + " was added"
+    return None
 
 
 def _incompatible(earlier: Struct, later: Struct, names: frozenset[str] | None, prefix: str) -> str | None:

@@ -333,6 +333,13 @@ class DeltaLog:
         """
         return self._times.version_at(timestamp_ms, self.newest_state())
 
+    def first_version_from(self, timestamp_ms: int, state: TableState) -> int:
+        """The first version up to ``state`` committed at or after the moment; the one after it if there is none.
+
+        Raises ``NotFoundError`` where the log has no times.
+        """
+        return self._times.first_from(timestamp_ms, state)
+
     def newest_version_until(self, timestamp_ms: int, state: TableState) -> int | None:
         """The newest version up to ``state`` committed at or before the moment; None where all are younger."""
         return self._times.newest_until(timestamp_ms, state)

@@ -81,6 +81,18 @@ class CommitTimes:
             return None
         return self._newest(timestamp_ms, times, state, low, high)
 
+    def first_from(self, timestamp_ms: int, state: TableState) -> int:
+        """The first readable version at or after the moment; the one after ``state`` if there is none yet.
+
+        Raises ``NotFoundError`` if the log has no times.
+        """
+        times, low, high = self._searched(timestamp_ms - 1, state)
+        if state.version not in times:
+            raise NotFoundError("the log has no commit left to take the time of a version from", table=self._store.uri)
+        if self._time(low, times, state) >= timestamp_ms:
+            return low
+        return self._newest(timestamp_ms - 1, times, state, low, high) + 1
+
     def _searched(self, timestamp_ms: int, state: TableState) -> tuple[dict[int, int], int, int]:
         """The times of files, and the range of versions to search for the moment.
 
@@ -160,7 +172,8 @@ class CommitTimes:
 def milliseconds(timestamp: Any) -> int:
     """A ``datetime``, ``date`` (its first moment) or ISO 8601 string as ms since the epoch; without a zone it is UTC.
 
-    An integer is taken as ms since the epoch.
+    An integer is taken as ms since the epoch. Raises InvalidInputError for anything else, and for an integer that
+    must be in seconds, microseconds or nanoseconds.
     """
     if isinstance(timestamp, str):
         try:
@@ -173,7 +186,7 @@ def milliseconds(timestamp: Any) -> int:
     elif isinstance(timestamp, date) and not isinstance(timestamp, datetime):
         timestamp = datetime(timestamp.year, timestamp.month, timestamp.day)
     elif isinstance(timestamp, Number):
-        return whole_number("timestamp (in ms since the epoch)", timestamp)
+        return _checked_unit(whole_number("timestamp (in ms since the epoch)", timestamp))
     if not isinstance(timestamp, datetime):
         raise InvalidInputError(
             "a timestamp must be a datetime, a date, an ISO 8601 string or an integer (ms since the epoch), not"
@@ -183,6 +196,21 @@ def milliseconds(timestamp: Any) -> int:
         timestamp = timestamp.replace(tzinfo=timezone.utc)
     moment: datetime = timestamp
     return (moment - _EPOCH) // timedelta(milliseconds=1)
+
+
+def _checked_unit(moment_ms: int) -> int:
+    """The number itself, unless it is a moment of this century only in another unit: no table is of January 1970."""
+    for unit, low, high, advice in (
+        ("seconds", 10**9, 10**11, "multiply it by 1000"),
+        ("microseconds", 10**14, 10**17, "divide it by 1000"),
+        ("nanoseconds", 10**17, 1 << 63, "divide it by 1000000"),
+    ):
+        if low <= moment_ms < high:
+            raise InvalidInputError(
+                f"a timestamp that is a number is in ms since the epoch, and {moment_ms} would be {_utc(moment_ms)}."
+                f" If it is in {unit}, {advice}; or give a datetime or an ISO 8601 string"
+            )
+    return moment_ms
 
 
 def _first_readable(listing: LogListing, first: int) -> int:

@@ -1,7 +1,7 @@
 """Reads the changes of versions: rows of change files, of added and of removed files, each with what happened to it.
 
-In: the table as it is defined at the last version of the feed, and the `ChangedRows` of each version. Out: batches of
-the asked columns with those of the feed. PROTOCOL.md, "Change Data Files".
+In: a selection of all columns of the table, as it is defined at the last version of the feed, and the `ChangedRows` of
+each version. Out: batches of the asked columns with those of the feed. PROTOCOL.md, "Change Data Files".
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import pyarrow as pa
 from txlog.errors import CorruptLogError, NotFoundError, TxlogError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.log.changes import ChangedRows
-from txlog.log.state import TableState
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.change_data import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, FEED_FIELDS
 from txlog.protocol.deletion_vector import vector_path
@@ -44,43 +43,37 @@ class VersionChanges:
 
 
 class ChangeReader:
-    """Reads the changes of one table's versions as the columns of ``state``.
+    """Reads the changes of one table's versions as the columns of ``table``.
 
     Args:
         store: The table's store.
-        state: The version whose schema the rows are read with.
+        table: All columns of the version whose schema the rows are read with, as ``scan_plan.select`` gives them.
         fields: The columns of the table and of the feed to return, in this order.
         predicate: Which rows to return, bound to the table's columns and the feed's; None means all.
     """
 
     def __init__(
-        self, store: TableStore, state: TableState, fields: tuple[Field, ...], predicate: Predicate | None
+        self, store: TableStore, table: Selection, fields: tuple[Field, ...], predicate: Predicate | None
     ) -> None:
         self._store = store
         self.schema = to_arrow(Struct(fields))
         read = {field.name for field in fields} | (predicate.columns() if predicate is not None else frozenset())
-        stored = tuple(field for field in state.schema.fields if field.name in read)
         asks_for_feed = predicate is not None and any(field.name in predicate.columns() for field in FEED_FIELDS)
         # Only what the table's own columns decide can be decided from a row group's statistics.
         self._predicate = predicate if asks_for_feed else None
-        mode = state.properties.column_mapping_mode
-        self._data = Selection(
-            store.uri,
-            state.version,
-            stored,
-            None if asks_for_feed else predicate,
-            state.schema,
-            state.partition_columns,
-            mode,
+        self._data = replace(
+            table,
+            fields=tuple(field for field in table.schema.fields if field.name in read),
+            predicate=None if asks_for_feed else predicate,
             position_column=_POSITION,
         )
         self._changes = replace(
             self._data,
-            fields=(*stored, CHANGE_TYPE),
-            schema=Struct((*state.schema.fields, CHANGE_TYPE)),
+            fields=(*self._data.fields, CHANGE_TYPE),
+            schema=Struct((*table.schema.fields, CHANGE_TYPE)),
             position_column=None,
             # Change files have the columns' physical names; the column of the feed has no id.
-            column_mapping_mode="name" if mode == "id" else mode,
+            column_mapping_mode="name" if table.column_mapping_mode == "id" else table.column_mapping_mode,
         )
         self._data_reader = TaskReader(store, self._data)
         self._change_reader = TaskReader(store, self._changes)

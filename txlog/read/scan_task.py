@@ -103,11 +103,13 @@ class ScanTask:
     Attributes:
         path: The file, relative to the table's root, decoded.
         log_path: The same file as ``add.path`` names it.
-        size_bytes: The size of the file according to the log.
+        size_bytes: The size of the file, or of its share, according to the log.
         selection: The columns and rows to return.
         partition_values: ``add.partitionValues``.
         deletion_vector: Which rows of the file are deleted; None if none are.
         row_groups: The numbers of the row groups to read, ascending; None means every one that may match.
+        share: (number, of): read only the row groups whose middle row is in this one of so many equal shares of the
+            file's rows, so that several tasks read one file, each row group once; None means the whole file.
     """
 
     path: str
@@ -117,6 +119,7 @@ class ScanTask:
     partition_values: Mapping[str, str | None] = field(default_factory=dict)
     deletion_vector: DeletionVectorDescriptor | None = None
     row_groups: tuple[int, ...] | None = None
+    share: tuple[int, int] | None = None
 
     def batches(self, store: TableStore) -> Iterator[pa.RecordBatch]:
         """The live rows of the selection, as ``selection.arrow_schema()``, in the order of the file.
@@ -218,11 +221,12 @@ class TaskReader:
             yield pa.RecordBatch.from_arrays(arrays, names=names) if names else batch.select([])
 
     def _row_groups(self, task: ScanTask, parquet: Any, footer: bytes | None) -> list[int] | None:
-        asked = None if task.row_groups is None else [*task.row_groups]
-        if self._pruner is None or footer is None:
-            return asked
-        matching = self._pruner.matching(parquet.metadata, footer, task.partition_values)
-        return matching if asked is None else [group for group in asked if group in set(matching)]
+        kept = [] if task.row_groups is None else [set(task.row_groups)]
+        if task.share is not None:
+            kept.append(_groups_in(parquet.metadata, *task.share))
+        if self._pruner is not None and footer is not None:
+            kept.append(set(self._pruner.matching(parquet.metadata, footer, task.partition_values)))
+        return sorted(set.intersection(*kept)) if kept else None
 
 
 def _row_group_pruner(selection: Selection) -> RowGroupPruner | None:
@@ -279,6 +283,17 @@ def _runs(metadata: Any, groups: Iterable[int]) -> Iterator[tuple[list[int], int
             yield run, sum(sizes[: run[0]]), sum(sizes[run[0] : run[-1] + 1])
             run = []
         run.append(group)
+
+
+def _groups_in(metadata: Any, number: int, of: int) -> set[int]:
+    """The row groups whose middle row is in one of so many equal shares of the rows."""
+    sizes = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    total, first, found = max(sum(sizes), 1), 0, set()
+    for group, rows in enumerate(sizes):
+        if min((2 * first + rows) * of // (2 * total), of - 1) == number:
+            found.add(group)
+        first += rows
+    return found
 
 
 def _live_rows(rows: int, dead: NDArray[np.uint64], first_row: int) -> NDArray[np.bool_] | None:

@@ -20,12 +20,16 @@ from txlog.protocol.properties import SHORT_LOG_RETENTION, validate
 from txlog.store.retry import RetryPolicy
 
 __all__ = [
+    "BadValue",
     "Given",
     "StreamOptions",
     "WriteOptions",
+    "byte_count",
     "column_list",
+    "flag",
     "parse_stream_options",
     "parse_write_options",
+    "positive_count",
     "table_path",
     "text_value",
     "whole_count",
@@ -116,19 +120,19 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         path=table_path(given.take("path", str)),
         transaction=_transaction(given.take("txnAppId", text_value), given.take("txnVersion", whole_count)),
         fingerprint=given.take("txnFingerprint", text_value),
-        merge_schema=bool(given.take("mergeSchema", _flag)),
+        merge_schema=bool(given.take("mergeSchema", flag)),
         partition_by=given.take("partitionBy", column_list),
         replace_where=given.take("replaceWhere", text_value),
         partition_overwrite_mode=given.take("partitionOverwriteMode", _choice("static", "dynamic")),
-        overwrite_schema=bool(given.take("overwriteSchema", _flag)),
+        overwrite_schema=bool(given.take("overwriteSchema", flag)),
         user_metadata=given.take("userMetadata", str),
-        max_records_per_file=given.take("maxRecordsPerFile", _positive),
-        target_file_size_bytes=given.take("targetFileSize", _byte_count),
+        max_records_per_file=given.take("maxRecordsPerFile", positive_count),
+        target_file_size_bytes=given.take("targetFileSize", byte_count),
         compression=given.take("compression", str.lower),
         isolation=given.take("isolationLevel", _isolation),
         retry=_retry(given),
         hooks=given.take("hooks", _object_name),
-        skip_empty=bool(given.take("skipEmpty", _flag)),
+        skip_empty=bool(given.take("skipEmpty", flag)),
         properties=_properties(given),
         storage_options=given.take_prefix("storage."),
     )
@@ -173,7 +177,7 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
     """Check and convert the options of ``df.writeStream``; keys in any case. Raises as `parse_write_options`."""
     given = Given({key.lower(): value for key, value in options.items()})
     app_id = given.take("txnAppId", text_value)
-    skip = bool(given.take("skipCommittedBatches", _flag))
+    skip = bool(given.take("skipCommittedBatches", flag))
     for name, what in zip(_OF_BATCHES, ("its batch id", "its query and offsets"), strict=True):
         if given.take(name, str) is not None:
             raise InvalidInputError(f"option {name} is not for streams: a micro-batch uses {what} instead")
@@ -190,10 +194,10 @@ def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
 
 _REPLACE = "use replaceWhere, or partitionOverwriteMode=dynamic"
 UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
-    "dataChange": (lambda value: not _flag(value), "leave it out: every write of this release changes data"),
+    "dataChange": (lambda value: not flag(value), "leave it out: every write of this release changes data"),
     "versionAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
-    "optimizeWrite": (lambda value: _flag(value), "repartition the DataFrame before the write"),
+    "optimizeWrite": (lambda value: flag(value), "repartition the DataFrame before the write"),
     "clusterBy": (lambda value: True, "leave it out"),
     "upsertKeys": (lambda value: True, "call txlog.spark.upsert(spark, path, df, keys=[...]) instead of df.write"),
     "replaceOn": (lambda value: True, _REPLACE),
@@ -308,7 +312,7 @@ def _object_name(value: str) -> str:
     return value
 
 
-def _flag(value: str) -> bool:
+def flag(value: str) -> bool:
     return _choice("true", "false")(value) == "true"
 
 
@@ -327,7 +331,7 @@ def whole_count(value: str) -> int:
     return int(value)
 
 
-def _positive(value: str) -> int:
+def positive_count(value: str) -> int:
     number = whole_count(value)
     if number == 0:
         raise BadValue("must be at least 1")
@@ -341,7 +345,7 @@ def _milliseconds(value: str) -> float:
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
 
 
-def _byte_count(value: str) -> int:
+def byte_count(value: str) -> int:
     """A size as Spark writes it: a number of bytes, or a number with a binary unit (``128mb``, ``1g``)."""
     matched = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]{0,2})\s*", value.lower())
     if matched is None or matched[2] not in _UNITS or int(matched[1]) == 0:

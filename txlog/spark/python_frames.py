@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from txlog.read.scan_task import ScanTask, Selection
 from txlog.spark.table_version import TableVersion
-from txlog.spark.task_reader import PickledTasks, balanced
+from txlog.spark.task_reader import PickledTasks, dealt
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,6 +42,6 @@ class PythonFrames:
         schema = StructType([StructField(each.name, types[each.name].dataType) for each in selection.fields])
         if not tasks:
             return self.spark.createDataFrame([], schema)
-        parts = [pickle.dumps(part) for part in balanced(tasks, _TASKS_MAX)]
+        parts = [pickle.dumps(part) for part in dealt(tasks, _TASKS_MAX)]
         rows = self.spark.createDataFrame(pa.table({"tasks": pa.array(parts, pa.binary())})).repartition(len(parts))
         return rows.mapInArrow(PickledTasks(self.location, self.storage_options, schema), schema)

@@ -16,20 +16,18 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.change_data import FEED_FIELDS
 from txlog.read.scan_task import ScanTask
 from txlog.spark.errors import crossing
-from txlog.spark.read_options import ReadOptions
+from txlog.spark.read_options import ReadOptions, StreamReadOptions
 from txlog.spark.table_version import TableVersion, open_version
-from txlog.spark.task_reader import balanced, read_tasks, spark_arrow_schema
+from txlog.spark.task_reader import dealt, read_tasks, spark_arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-__all__ = ["TaskPartition", "TxlogReader", "opened", "read_schema"]
-
-_PARTITION_BYTES = 16 << 20
-_PARTITIONS_MIN, _PARTITIONS_MAX = 4, 256
+__all__ = ["TaskPartition", "TxlogReader", "opened", "read_schema", "stream_schema"]
 
 
 @dataclass
@@ -51,8 +49,19 @@ def read_schema(table: TableVersion, options: ReadOptions) -> StructType:
     from pyspark.sql.types import StructType
 
     types = table.spark_schema()
-    fields = table.plan(options.columns).selection.fields
-    return StructType([types[each.name] for each in fields])
+    return StructType([types[each.name] for each in table.select(options.columns).fields])
+
+
+def stream_schema(table: TableVersion, options: StreamReadOptions) -> StructType:
+    """The columns of a stream in Spark's types, as `read_schema`; those of the change feed come last."""
+    from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
+
+    types = table.spark_schema()
+    fields = [types[each.name] for each in table.select(options.columns).fields]
+    if options.read_change_feed:
+        feed = zip(FEED_FIELDS, (StringType(), LongType(), TimestampType()), strict=True)
+        fields += [StructField(each.name, found) for each, found in feed]
+    return StructType(fields)
 
 
 class TxlogReader(DataSourceReader):
@@ -61,7 +70,10 @@ class TxlogReader(DataSourceReader):
     def __init__(self, options: ReadOptions, table: TableVersion, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._check_types(table)
+        if problem := table.differing_type(schema):
+            raise InvalidInputError(
+                f"{problem}: cast it after the read", table=table.log.uri, version=table.state.version
+            )
         self._plan = table.plan(schema.names, options.where)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -70,27 +82,11 @@ class TxlogReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         """Runs on the driver: prunes files by the log, and deals them out by size."""
         with crossing():
-            tasks = list(self._plan.tasks())
-            wanted = -(-sum(task.size_bytes for task in tasks) // _PARTITION_BYTES)
-            groups = min(max(wanted, _PARTITIONS_MIN), _PARTITIONS_MAX)
             # Spark reads a source without partitions by one call with None.
-            return [TaskPartition(group) for group in balanced(tasks, groups)] or [TaskPartition([])]
+            return [TaskPartition(group) for group in dealt([*self._plan.tasks()])] or [TaskPartition([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
         assert isinstance(partition, TaskPartition)
         schema = spark_arrow_schema(self._schema)
         return read_tasks(self._options.path, self._options.storage_options, partition.tasks, schema)
-
-    def _check_types(self, table: TableVersion) -> None:
-        """The user may have given a schema: some of the table's columns, with their types."""
-        types = table.spark_schema()
-        for each in self._schema:
-            found = next((field for field in types if field.name.lower() == each.name.lower()), None)
-            if found is not None and found.dataType.simpleString() != each.dataType.simpleString():
-                raise InvalidInputError(
-                    f"column {each.name} is a {found.dataType.simpleString()}, not a {each.dataType.simpleString()}:"
-                    " cast it after the read",
-                    table=table.log.uri,
-                    version=table.state.version,
-                )

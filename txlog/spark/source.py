@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter
 
-from txlog.errors import TxlogError, UnsupportedFeatureError
-from txlog.spark.errors import crossing, raise_crossing
+from txlog.errors import TxlogError
+from txlog.spark.errors import crossing
 from txlog.spark.options import WriteOptions, parse_stream_options, parse_write_options
 from txlog.spark.settings import SessionSettings
 from txlog.spark.task import TaskMessage, warn_of_orphans, write_in_task
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 
     from txlog.spark.reader import TxlogReader
     from txlog.spark.stream import TxlogStreamWriter
+    from txlog.spark.stream_reader import TxlogStreamReader
 
 __all__ = ["TaskMessage", "TxlogDataSource", "TxlogWriter"]
 
 
 class TxlogDataSource(DataSource):
-    """``format("txlog")`` of ``spark.read``, ``df.write`` and ``df.writeStream``; options are in ``options``."""
+    """``format("txlog")`` of ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``."""
 
     _pinned_version: int | None = None
+    _is_inferred = False
 
     @classmethod
     def name(cls) -> str:
@@ -52,11 +54,19 @@ class TxlogDataSource(DataSource):
             return TxlogWriter(options, job, is_replay=is_replay)
 
     def schema(self) -> StructType:
-        """The columns of the version to read, which is fixed here: Spark keeps this object for all that follows."""
-        from txlog.spark.read_options import parse_read_options
-        from txlog.spark.reader import opened, read_schema
+        """The columns of the version to read, which is fixed here: Spark keeps this object for all that follows.
+
+        Spark does not say whether it asks for a stream. A stream has its own start, and no version.
+        """
+        from txlog.spark.read_options import are_of_stream, parse_read_options, parse_stream_read_options
+        from txlog.spark.reader import opened, read_schema, stream_schema
+        from txlog.spark.table_version import open_version
 
         with crossing():
+            self._is_inferred = True
+            if are_of_stream(self.options):
+                stream = parse_stream_read_options(self.options)
+                return stream_schema(open_version(stream.path, stream.storage_options), stream)
             options = parse_read_options(self.options)
             table = opened(options)
             self._pinned_version = table.state.version
@@ -71,11 +81,14 @@ class TxlogDataSource(DataSource):
             options = parse_read_options(self.options)
             return TxlogReader(options, opened(options, self._pinned_version), schema)
 
-    def streamReader(self, schema: StructType) -> NoReturn:
-        _refuse_stream()
+    def streamReader(self, schema: StructType) -> TxlogStreamReader:
+        """The reader of a stream, for the driver or for tasks. Every error in the options is raised here."""
+        from txlog.spark.read_options import parse_stream_read_options
+        from txlog.spark.stream_reader import TxlogStreamReader
 
-    def simpleStreamReader(self, schema: StructType) -> NoReturn:
-        _refuse_stream()
+        with crossing():
+            options = parse_stream_read_options(self.options)
+            return TxlogStreamReader(options, schema, reads_all=self._is_inferred and options.columns is None)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TxlogStreamWriter:
         """Plan a micro-batch; ``overwrite`` is complete mode. Only its tasks and its commit learn the batch id."""
@@ -86,16 +99,6 @@ class TxlogDataSource(DataSource):
             options = parse_stream_options(self.options)
             job, _ = plan(options.write, schema, overwrite=overwrite)
             return TxlogStreamWriter(options, job)
-
-
-def _refuse_stream() -> NoReturn:
-    raise_crossing(
-        UnsupportedFeatureError(
-            "spark.readStream.format('txlog') is not in this release; follow the table with"
-            " spark.readStream.format('delta'), or read it with spark.read.format('txlog')",
-            features=("readStream",),
-        )
-    )
 
 
 class TxlogWriter(DataSourceArrowWriter):

@@ -15,7 +15,9 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.times import milliseconds
 from txlog.protocol.features import check_can_read
+from txlog.protocol.schema import fold_name
 from txlog.read.scan_plan import ScanPlan, select
+from txlog.read.scan_task import Selection
 from txlog.store.open import open_store
 from txlog.util import ambient
 from txlog.util.arguments import whole_number
@@ -41,14 +43,19 @@ class TableVersion:
         Raises:
             InvalidInputError: A column or the condition does not fit the table.
         """
+        selection = self.select(columns, where)
+        predicate = selection.predicate
+        files = self.log.files(self.state) if predicate is None else self.log.matching_files(self.state, predicate)
+        return ScanPlan(selection, files)
+
+    def select(self, columns: Sequence[str] | None = None, where: Any = None) -> Selection:
+        """The columns and rows to read of whatever file. Raises as `plan`."""
         uri = self.log.uri
         predicate: Predicate | None = None
         if where is not None:
             with TxlogError.located(uri, self.state.version):
                 predicate = bind_predicate(where, self.state.schema, now=ambient.now())
-        selection = select(uri, self.state, columns, predicate)
-        files = self.log.files(self.state) if predicate is None else self.log.matching_files(self.state, predicate)
-        return ScanPlan(selection, files)
+        return select(uri, self.state, columns, predicate)
 
     def spark_schema(self) -> StructType:
         """All columns of the table in Spark's types, all nullable, as Spark's file sources have them."""
@@ -57,6 +64,15 @@ class TableVersion:
         found = nullable_type(StructType.fromJson(json.loads(self.state.metadata.schema_string)))
         assert isinstance(found, StructType)
         return found
+
+    def differing_type(self, asked: StructType) -> str | None:
+        """Which of the asked columns, in any case, has another type in the table; None if none has."""
+        types = {fold_name(each.name): each for each in self.spark_schema()}
+        for each in asked:
+            found = types.get(fold_name(each.name))
+            if found is not None and found.dataType.simpleString() != each.dataType.simpleString():
+                return f"column {each.name} is a {found.dataType.simpleString()}, not a {each.dataType.simpleString()}"
+        return None
 
 
 def open_version(

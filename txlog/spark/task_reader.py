@@ -9,7 +9,8 @@ from __future__ import annotations
 import heapq
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -20,7 +21,24 @@ from txlog.store.open import open_store
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["PickledTasks", "balanced", "read_tasks", "spark_arrow_schema"]
+    from txlog.spark.stream_log import ChangeTask
+
+__all__ = ["PickledTasks", "balanced", "dealt", "read_change_tasks", "read_tasks", "spark_arrow_schema"]
+
+_PARTITION_BYTES = 16 << 20
+_PARTITIONS_MIN, _PARTITIONS_MAX = 4, 256
+_OPEN_BYTES = 256 << 10
+"""Opening a file takes about as long as reading this much, where opens take requests."""
+_SHARE_BYTES = 32 << 20
+"""Files of twice this size are read by several tasks. A share costs an open and the reading of the footer."""
+
+
+class _Task(Protocol):
+    @property
+    def size_bytes(self) -> int: ...
+
+
+AnyTask = TypeVar("AnyTask", bound=_Task)
 
 
 def read_tasks(
@@ -37,9 +55,33 @@ def read_tasks(
         reader = TaskReader(open_store(path, storage_options), tasks[0].selection)
         for task in tasks:
             for batch in reader.batches(task):
-                # The types differ at most in which parts may be null.
-                columns = [batch.column(each.name).cast(each.type) for each in schema]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch
+                yield _as_spark_wants(batch, schema)
+
+
+def read_change_tasks(
+    path: str, storage_options: Mapping[str, str], tasks: Sequence[ChangeTask], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    """The changes of the tasks, all of one stream, as ``schema``.
+
+    Raises:
+        TxlogErrorInSpark: Whatever ``ChangeReader.batches`` raises, as `crossing` wraps it.
+    """
+    from txlog.read.change_rows import ChangeReader
+
+    with crossing():
+        first = tasks[0]
+        reader = ChangeReader(open_store(path, storage_options), first.table, first.fields, first.predicate)
+        for task in tasks:
+            for batch in reader.batches(task.changes):
+                yield _as_spark_wants(batch, schema)
+
+
+def _as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same columns under Spark's names and types, which differ at most in case and in which parts may be null."""
+    if not len(schema):
+        return batch
+    columns = [column.cast(each.type) for column, each in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 class PickledTasks:
@@ -64,7 +106,25 @@ def spark_arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def balanced(tasks: Sequence[ScanTask], groups: int) -> list[list[ScanTask]]:
+def dealt(tasks: Sequence[AnyTask], most: int = _PARTITIONS_MAX) -> list[list[AnyTask]]:
+    """The tasks of each partition of a read: at most so many, of about equal size, never one for each of many files.
+
+    The row groups of a large file are shared out to several.
+    """
+    tasks = [share for task in tasks for share in _shares(task)]
+    wanted = -(-sum(task.size_bytes + _OPEN_BYTES for task in tasks) // _PARTITION_BYTES)
+    return balanced(tasks, min(max(wanted, _PARTITIONS_MIN), most))
+
+
+def _shares(task: AnyTask) -> list[AnyTask]:
+    count = min(task.size_bytes // _SHARE_BYTES, _PARTITIONS_MAX)
+    if count < 2 or not isinstance(task, ScanTask) or task.row_groups is not None:
+        return [task]
+    size_bytes = task.size_bytes // count
+    return [replace(task, size_bytes=size_bytes, share=(number, count)) for number in range(count)]
+
+
+def balanced(tasks: Sequence[AnyTask], groups: int) -> list[list[AnyTask]]:
     """The tasks in at most so many groups of about equal size, each in the order of the tasks; largest tasks first."""
     open_groups: list[tuple[int, int, list[int]]] = [(0, at, []) for at in range(min(groups, len(tasks)))]
     for at in sorted(range(len(tasks)), key=lambda at: -tasks[at].size_bytes):

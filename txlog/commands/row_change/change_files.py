@@ -36,6 +36,7 @@ from txlog.protocol.change_data import (
 from txlog.protocol.paths import canonical_path, encode_path
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.read.change_rows import ChangeReader, VersionChanges
+from txlog.read.scan_plan import select
 from txlog.util import ambient
 from txlog.writer.committable import ChangeFile, PendingFile
 from txlog.writer.input import DataStream
@@ -97,7 +98,7 @@ class ChangeFiles:
             # Nobody prunes change files.
             configuration={**plan.configuration, "delta.dataSkippingNumIndexedCols": "0"},
         )
-        self._reader = ChangeReader(self._store, state, fields, None)
+        self._reader = ChangeReader(self._store, select(open_table.uri, state), fields, None)
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
         self._collected: list[RowChanges] = []

@@ -1,0 +1,170 @@
+"""What Spark calls for ``spark.readStream.format("txlog")``: offsets and tasks on the driver, Arrow batches in tasks.
+
+In: a stream's options and offsets as JSON. Out: the offset where the next batch ends, its partitions, their rows. The
+offsets are those of Delta's source for Spark (`log.stream_offsets`). Spark keeps one reader on the driver for as long
+as the query runs, and pickles another for the tasks, which has no log.
+
+pyspark 4.1 asks for the newest offset without saying where the batch begins. It has no limits and no
+``Trigger.AvailableNow``; 4.2 has both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from txlog.errors import NotFoundError, UnsupportedFeatureError
+from txlog.log.stream_offsets import ReadLimits, StreamOffset, end_of_batch, file_ranges, replayed_start
+from txlog.read.scan_task import ScanTask
+from txlog.spark.errors import crossing
+from txlog.spark.read_options import StreamReadOptions
+from txlog.spark.stream_log import ChangeTask, StreamLog
+from txlog.spark.task_reader import dealt, read_change_tasks, read_tasks, spark_arrow_schema
+
+try:
+    from pyspark.sql.streaming import datasource as admission
+except ImportError:
+    admission = None
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["StreamPartition", "TxlogStreamReader"]
+
+_FILES_DEFAULT = 1000
+"""The most files of a batch if neither limit is given, as Delta's source has it."""
+
+
+@dataclass
+class StreamPartition(InputPartition):
+    """What one Spark task reads: all of one kind. Plain data, without credentials."""
+
+    tasks: list[ScanTask] | list[ChangeTask]
+
+
+_AvailableNow: Any = object if admission is None else admission.SupportsTriggerAvailableNow
+
+
+class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
+    """A stream from a table.
+
+    Args:
+        options: The stream's options.
+        schema: The columns that Spark wants.
+        reads_all: Whether these are meant to be all that the table has.
+    """
+
+    def __init__(self, options: StreamReadOptions, schema: StructType, *, reads_all: bool) -> None:
+        self._options = options
+        self._schema = schema
+        self._reads_all = reads_all
+        self._log: StreamLog | None = None
+        self._last: int | None = None  # the newest version that may be read, under Trigger.AvailableNow
+        self._begun: StreamOffset | None = None  # the initial offset, until a batch begins at it
+        self._position: StreamOffset | None = None  # where the next batch begins, as far as Spark has said
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_log": None}
+
+    # --- offsets ----------------------------------------------------------------------------------------
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new stream begins. Spark asks again if it was stopped in the first batch."""
+        with crossing():
+            log = self._opened()
+            self._begun = self._position = log.start(log.newest_version() if self._last is None else self._last)
+            return self._begun.to_json()
+
+    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
+        """Where the batch that begins at ``start`` ends; ``start`` if there is nothing new."""
+        with crossing():
+            log = self._opened()
+            at = self._position if start is None else StreamOffset.from_json(start, log.table_id)
+            newest = log.newest_version() if self._last is None else self._last
+            if at is None:
+                return StreamOffset(log.table_id, newest + 1).to_json()
+            log.forget_before(at)
+            if self._options.starts_at_latest and at == self._begun:
+                # A first batch without rows puts the start into the checkpoint. "The newest" is another one later.
+                self._begun = None
+                return at.to_json()
+            return end_of_batch(at, log.versions_from(at, newest), self._limits(limit)).to_json()
+
+    def getDefaultReadLimit(self) -> Any:
+        """The limit that Spark gives to `latestOffset`, unless the trigger is to read all that there is."""
+        found = self._limits(None)
+        if found.files is not None:
+            return admission.ReadMaxFiles(found.files)
+        return admission.ReadMaxBytes(found.size_bytes)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        """The end of the table as far as it is known, for the query's progress."""
+        log = self._log
+        return None if log is None else StreamOffset(log.table_id, log.newest_version(refresh=False) + 1).to_json()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read no further than what the table holds now."""
+        with crossing():
+            self._last = self._opened().newest_version()
+
+    # --- batches ----------------------------------------------------------------------------------------
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+        """Runs on the driver: the files between two offsets, dealt out by size."""
+        with crossing():
+            log = self._opened()
+            stop = StreamOffset.from_json(end, log.table_id)
+            begin = replayed_start(StreamOffset.from_json(start, log.table_id), stop)
+            self._position = stop
+            if begin.version > stop.version and not begin.is_initial:
+                if self._options.starts_at_latest:
+                    return []  # the first batch again, which has no rows
+                raise NotFoundError(
+                    f"the stream's first batch ended at version {stop.version}, which is before its start now: the"
+                    " versions before were cleaned up, or the options of the start were changed. Start with a new"
+                    " checkpointLocation",
+                    table=self._options.path,
+                    version=stop.version,
+                )
+            tasks: list[Any] = [task for each in file_ranges(begin, stop) for task in log.tasks(each)]
+            return [StreamPartition(group) for group in dealt(tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Runs in a task."""
+        assert isinstance(partition, StreamPartition)
+        location = self._options.path, self._options.storage_options
+        schema = spark_arrow_schema(self._schema)
+        changes = [task for task in partition.tasks if isinstance(task, ChangeTask)]
+        if changes:
+            return read_change_tasks(*location, changes, schema)
+        return read_tasks(*location, [task for task in partition.tasks if isinstance(task, ScanTask)], schema)
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Spark has finished everything up to ``end``."""
+        with crossing():
+            log = self._opened()
+            log.forget_before(StreamOffset.from_json(end, log.table_id))
+
+    def _opened(self) -> StreamLog:
+        if self._log is None:
+            options = self._options
+            if admission is None and (options.max_files, options.max_bytes) != (None, None):
+                raise UnsupportedFeatureError(
+                    "maxFilesPerTrigger and maxBytesPerTrigger need pyspark 4.2: earlier ones do not tell a Python data"
+                    " source where a batch begins. Leave them out",
+                    features=("maxFilesPerTrigger", "maxBytesPerTrigger"),
+                )
+            self._log = StreamLog(options, self._schema, reads_all=self._reads_all)
+        return self._log
+
+    def _limits(self, limit: Any) -> ReadLimits:
+        """Both of the options' limits, of which Spark knows one, unless it asks for all."""
+        options = self._options
+        files = _FILES_DEFAULT if options.max_files is None and options.max_bytes is None else options.max_files
+        if admission is None or isinstance(limit, admission.ReadAllAvailable):
+            return ReadLimits(by_version=options.read_change_feed)
+        return ReadLimits(files, options.max_bytes, options.read_change_feed)
