@@ -6,7 +6,9 @@ give them to Spark. The oracle is `txlog.Table`, which does the same operations 
 
 from __future__ import annotations
 
+import itertools
 import pickle
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -14,6 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -24,8 +27,11 @@ from txlog.commands.row_change.options import RowOptions, uses_vectors
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
+from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
+from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import from_arrow
+from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.spark.rows.bitmaps import pack, unpack
 from txlog.spark.rows.calls import run_spec
 from txlog.spark.rows.part import NewRows, PartOutcome, PartSource, RowJob, change_part, keys_in_files, write_new_rows
@@ -44,6 +50,8 @@ from txlog.writer.write_plan import TaskIdentity
 Row: TypeAlias = tuple[int | None, str, int | None]
 SCHEMA = pa.schema([("k", pa.int64()), ("day", pa.string()), ("v", pa.int64())])
 VECTORS = {"delta.enableDeletionVectors": "true"}
+KEPT = {"delta.enableChangeDataFeed": "true", "delta.enableRowTracking": "true"}
+WAYS = {"vectors": VECTORS, "copies": {}, "vectors, feed and ids": {**KEPT, **VECTORS}, "copies, feed and ids": KEPT}
 CONDITIONS = ["v > 25", "k in (1, 2, 3)", "day = 'a'", "v is null", "k >= 0"]
 VALUES = {"v": "v + 1", "day": "if(day = 'a', 'b', 'a')"}
 
@@ -62,11 +70,11 @@ class Elsewhere:
         self.extent = extent
         self.changed: list[list[str]] = []
 
-    def change(self, adds: Sequence[AddFile]) -> list[PartOutcome]:
+    def change(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]:
         self.changed.append([add.path for add in adds])
-        return [self._changed(adds[at : at + 2]) for at in range(0, len(adds), 2)]
+        return [self._changed(adds[at : at + 2], elsewhere) for at in range(0, len(adds), 2)]
 
-    def _changed(self, adds: Sequence[AddFile]) -> PartOutcome:
+    def _changed(self, adds: Sequence[AddFile], elsewhere: bytes) -> PartOutcome:
         """A large source comes in parts: the rows whose keys the files hold, as a join in Spark finds them."""
         job: RowJob = pickle.loads(pickle.dumps(self.job))
         source = self.source
@@ -75,15 +83,16 @@ class Elsewhere:
             found = keys_in_files(job, self.store, adds, self.extent.shape.table_keys, within)
             has_key = pc.is_in(source.rows["k"], value_set=found.field("k0")).to_numpy(zero_copy_only=False)
             source = PartSource(source.rows.filter(pa.array(has_key)), source.numbers[has_key])
-        return pickle.loads(pickle.dumps(change_part(job, self.store, adds, source)))  # type: ignore[no-any-return]
+        return pickle.loads(pickle.dumps(change_part(job, self.store, adds, source, elsewhere)))  # type: ignore[no-any-return]
 
-    def write_new_rows(self, matched: bytes) -> list[NewRows]:
+    def write_new_rows(self, matched: bytes, *, tells_changes: bool) -> list[NewRows]:
         assert self.source is not None
         written = []
         for start in range(0, self.source.rows.num_rows, 2):
             part = PartSource(self.source.rows.slice(start, 2), self.source.numbers[start : start + 2])
             task = TaskIdentity(ambient.uuid4(), start)
-            written.append(write_new_rows(self.job, self.store, task, [part], unpack(matched)))
+            matches = unpack(matched)
+            written.append(write_new_rows(self.job, self.store, task, [part], matches, tells_changes=tells_changes))
         return written
 
 
@@ -210,6 +219,61 @@ def compact(table: Table) -> None:
             txn.remove(files.column("path"))
 
 
+def changes_of(world: World, version: int) -> list[tuple[str, str]]:
+    """What the feed tells of a version: the kind of each change, and its row."""
+    told = world.handle().changes(version, version).read_all()
+    kinds, rows = told.column("_change_type").to_pylist(), told.select(SCHEMA.names).to_pylist()
+    return list(zip(kinds, map(repr, rows), strict=True))
+
+
+def kinds_of_changes(world: World) -> Counter[str]:
+    """How often the feed tells of each kind in the newest version; nothing where there is no feed."""
+    snapshot = world.handle().snapshot()
+    if "delta.enableChangeDataFeed" not in snapshot.properties:
+        return Counter()
+    return Counter(kind for kind, _ in changes_of(world, snapshot.version))
+
+
+def assert_feed_leads_from_each_version_to_the_next(world: World) -> None:
+    if "delta.enableChangeDataFeed" not in world.handle().snapshot().properties:
+        return
+    rows: Counter[str] = Counter()
+    for version in range(1, world.handle().version + 1):
+        for kind, row in changes_of(world, version):
+            rows[row] += 1 if kind in ("insert", "update_postimage") else -1
+        found = Counter(map(repr, world.handle().snapshot(version).to_arrow().to_pylist()))
+        assert {row: count for row, count in rows.items() if count} == found, version
+
+
+def ids_of_rows(world: World) -> dict[int | None, tuple[int, int]]:
+    """The id and commit version of live rows by their keys, from files and log alone; {} where rows have no ids.
+
+    Asserts that no two rows have one id.
+    """
+    snapshot = world.handle().snapshot()
+    if "delta.enableRowTracking" not in snapshot.properties:
+        return {}
+    names = [
+        snapshot.properties[f"delta.rowTracking.materialized{each}ColumnName"] for each in ("RowId", "RowCommitVersion")
+    ]
+    vectors = DeletionVectorReader(world.store(), snapshot.version)
+    found: list[tuple[int | None, tuple[int, int]]] = []
+    for add in add_files_of(snapshot.files()):
+        with world.files.open(str(resolve_data_path(add.path).path)) as source:
+            file = pq.read_table(source)
+        count = file.num_rows
+        stored = [file[name].to_pylist() if name in file.schema.names else [None] * count for name in names]
+        dead = set() if add.deletion_vector is None else {*vectors.dead_rows(add.deletion_vector, count).tolist()}
+        for at, (key, id, version) in enumerate(zip(file["k"].to_pylist(), *stored, strict=True)):
+            if at not in dead:
+                assert add.base_row_id is not None
+                assert add.default_row_commit_version is not None
+                fresh = (add.base_row_id + at, add.default_row_commit_version)
+                found.append((key, (fresh[0] if id is None else id, fresh[1] if version is None else version)))
+    assert len({id for _, (id, _) in found}) == len(found), "two rows have one id"
+    return dict(found)
+
+
 keys = st.one_of(st.integers(0, 7), st.none())
 values = st.one_of(st.integers(0, 50), st.none())
 table_rows = st.lists(st.tuples(keys, st.sampled_from("ab"), values), min_size=1, max_size=5)
@@ -240,7 +304,7 @@ winners = st.lists(
 )
 
 
-@pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+@pytest.mark.parametrize("properties", WAYS.values(), ids=WAYS.keys())
 @given(
     st.lists(table_rows, min_size=1, max_size=3),
     st.lists(st.tuples(changes, winners, st.sampled_from([None, "copy-on-write"])), min_size=1, max_size=3),
@@ -270,6 +334,9 @@ def test_parts_done_elsewhere_make_what_the_table_makes_in_the_order_of_the_comm
             assert ours["operation"] == theirs["operation"]
             assert ours["operationParameters"] == theirs["operationParameters"]
             assert ours["operationMetrics"].keys() == theirs["operationMetrics"].keys()
+            assert kinds_of_changes(world) == kinds_of_changes(twin), change
+    assert_feed_leads_from_each_version_to_the_next(world)
+    ids_of_rows(world)
     assert verify_table(world.store()).findings == ()
 
 
@@ -314,6 +381,72 @@ def test_a_row_that_died_meanwhile_is_not_updated_and_its_key_is_inserted() -> N
     assert len(elsewhere.changed) == 2
     assert (result.metrics.rows_inserted, result.metrics.rows_updated) == (2, 0)
     assert "{'k': 1, 'day': 'b', 'v': 99}" in world.rows()
+
+
+@pytest.mark.parametrize("is_small", [True, False])
+@pytest.mark.parametrize("properties", [{**KEPT, **VECTORS}, KEPT], ids=["vectors", "copies"])
+def test_rows_that_tasks_write_again_keep_their_ids(properties: dict[str, str], is_small: bool) -> None:
+    world, twin = World(properties), World(properties)
+    for first in (0, 10, 20, 30, 40):
+        for each in (world, twin):
+            each.handle().append(table_of([(n, "a", n) for n in range(first, first + 10)]))
+    steps = [
+        update("k in (1, 2, 11, 41)"),
+        upsert([(2, "b", 7), (12, "b", 7), (41, "a", 7), (60, "a", 7)], is_small),
+        upsert([(3, "b", 8), (22, "b", 8), (61, "b", 8)], is_small, update_columns=["v"]),
+        merge([(4, "b", 9), (60, "b", 9), (44, "a", 9), (62, "a", 9)], is_small),
+        delete("k in (5, 15)"),
+    ]
+    for change in steps:
+        before, version = ids_of_rows(world), world.handle().version
+        change.run(world, None)
+        change.by_table(twin.handle())
+        assert world.rows() == twin.rows(), change
+        old = {key: id for key, id in ids_of_rows(world).items() if key in before}
+        assert {key: id for key, (id, _) in old.items()} == {key: before[key][0] for key in old}, change
+        by_table = ids_of_rows(twin)
+        assert all(by_table[key] == id for key, id in old.items() if key is not None and key < 50), change
+        changed = {key for key, each in old.items() if each != before[key]}
+        assert all(old[key][1] == version + 1 for key in changed)
+        tags = world.handle().history(1)[0]["tags"]
+        assert tags["delta.rowTracking.preserved"] == "true"
+
+
+def test_of_the_parts_that_have_a_key_one_writes_the_row_and_all_take_out_theirs() -> None:
+    world = World({**KEPT, **VECTORS})
+    for number in range(6):
+        world.handle().append(table_of([(1, "a", number), (number + 10, "a", 0)]))
+    result, _ = upsert([(1, "b", 99), (13, "b", 99), (50, "b", 99)]).run(world, None)
+    assert (result.metrics.rows_inserted, result.metrics.rows_updated, result.metrics.rows_deleted) == (1, 2, 5)
+    assert kinds_of_changes(world) == {"update_preimage": 2, "update_postimage": 2, "delete": 5, "insert": 1}
+    assert_feed_leads_from_each_version_to_the_next(world)
+    assert [row for row in world.rows() if "'k': 1," in row] == ["{'k': 1, 'day': 'b', 'v': 99}"]
+
+
+def test_a_row_is_written_by_another_part_where_the_one_that_wrote_it_lost_its_own() -> None:
+    world = World({**KEPT, **VECTORS})
+    world.handle().append(table_of([(n, "a", n) for n in range(10)]))
+    world.losing_to([lambda table: table.append(table_of([(1, "b", 50)]))])
+    world.log.script["put_if_absent"].append(lambda real, name, body: real(name, body))  # that of the append
+    world.losing_to([lambda table: table.delete("k = 1 and v = 1")])
+    result, _ = upsert([(1, "b", 99)], is_small=False).run(world, None)
+    assert result.metrics.reexecutions == 2
+    assert [row for row in world.rows() if "'k': 1," in row] == ["{'k': 1, 'day': 'b', 'v': 99}"]
+    assert kinds_of_changes(world) == {"update_preimage": 1, "update_postimage": 1}
+    assert_feed_leads_from_each_version_to_the_next(world)
+
+
+def test_files_that_go_as_a_whole_are_told_where_other_rows_go_too() -> None:
+    world = World(KEPT)
+    world.handle().append(table_of([(1, "a", 1), (2, "a", 2)]))
+    world.handle().append(table_of([(3, "b", 3), (9, "b", 9)]))
+    delete("k <= 3").run(world, None)
+    assert sorted(changes_of(world, world.handle().version)) == [
+        ("delete", repr({"k": k, "day": day, "v": k})) for k, day in ((1, "a"), (2, "a"), (3, "b"))
+    ]
+    delete("day = 'b'").run(world, None)
+    assert [kind for kind, _ in changes_of(world, world.handle().version)] == ["delete"]
+    assert_feed_leads_from_each_version_to_the_next(world)
 
 
 def test_a_task_cannot_reach_the_log() -> None:
@@ -401,9 +534,15 @@ def write_source_once(patch: pytest.MonkeyPatch) -> None:
     source_rows = SparkRowPlan._source_rows
 
     def once(self: SparkRowPlan) -> Any:
-        return source_rows(self) if self._new_rows is None else (self._new_rows[1], len(self._new_rows[0]))
+        found = self._new_rows
+        return source_rows(self) if found is None else (found.written, len(found.basis))
 
     patch.setattr(SparkRowPlan, "_source_rows", once)
+
+
+def write_rows_of_other_parts(patch: pytest.MonkeyPatch) -> None:
+    changed = SparkRowPlan._changed
+    patch.setattr(SparkRowPlan, "_changed", lambda self, adds, elsewhere: changed(self, adds, b""))
 
 
 def scenarios() -> list[tuple[list[Row], Change, Callable[[Table], Any]]]:
@@ -420,8 +559,8 @@ def scenarios() -> list[tuple[list[Row], Change, Callable[[Table], Any]]]:
 
 
 def run_scenarios() -> None:
-    for rows, change, winner in scenarios():
-        world, twin = World(VECTORS), World(VECTORS)
+    for properties, (rows, change, winner) in itertools.product((VECTORS, {**KEPT, **VECTORS}), scenarios()):
+        world, twin = World(properties), World(properties)
         for each in (world, twin):
             each.handle().append(table_of(rows))
         world.losing_to([winner])
@@ -436,7 +575,9 @@ def test_each_scenario_holds() -> None:
 
 
 @pytest.mark.parametrize(
-    "mutate", [forget_dead_hits, keep_own_vectors, look_once, write_source_once], ids=lambda mutate: mutate.__name__
+    "mutate",
+    [forget_dead_hits, keep_own_vectors, look_once, write_source_once, write_rows_of_other_parts],
+    ids=lambda mutate: mutate.__name__,
 )
 def test_a_mutant_of_re_execution_is_found(mutate: Callable[[pytest.MonkeyPatch], None]) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -40,7 +40,8 @@ from txlog.read.scan_plan import select
 from txlog.util import ambient
 from txlog.writer.committable import ChangeFile, PendingFile
 from txlog.writer.input import DataStream
-from txlog.writer.task_committer import write_task
+from txlog.writer.task_committer import seal_written
+from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
@@ -136,15 +137,32 @@ class ChangeFiles:
         """
         if not any(changes.need_files for changes in self._collected):
             return 0
+        files = self.write(builder)
+        builder.change_data(*(file.to_cdc() for file in files))
+        return len(files)
+
+    def write(self, builder: ProposalBuilder) -> tuple[ChangeFile, ...]:
+        """The change files of all that ``builder`` does, also where they are not needed; none if nothing changes.
+
+        Raises as `finish`.
+        """
         others = self._others(builder)
         signature = self._signature(others)
         if self._written is None or self._written[0] != signature:
             started_s = ambient.monotonic_s()
             self._written = signature, self._write(others)
             self.seconds = ambient.monotonic_s() - started_s
-        files = self._written[1]
-        builder.change_data(*(file.to_cdc() for file in files))
-        return len(files)
+        return self._written[1]
+
+    def writer(self, task: TaskIdentity) -> TaskWriter:
+        """Takes rows in the table's columns and ``_change_type`` from somebody who has them; `sealed` has to follow."""
+        return TaskWriter(self._store.files, self._plan, task)
+
+    def sealed(self, task: TaskIdentity, writer: TaskWriter) -> tuple[ChangeFile, ...]:
+        """The change files of a `writer`, durable. Raises as ``seal_written``."""
+        files = seal_written(self._store.files, self._plan, task, writer).files
+        self._unsent.own(file.path for file in files)
+        return tuple(ChangeFile(each.path, each.size_bytes, each.num_rows, each.partition_values) for each in files)
 
     # --- what else the proposal does ------------------------------------------------------------------------
 
@@ -203,10 +221,9 @@ class ChangeFiles:
         told = (batch for changes in self._collected for batch in self._rows_of(changes))
         rest = self._reader.batches(VersionChanges(self._state.version, 0, tuple(others)))
         task = TaskIdentity(self._job_id, next(self._task_ids))
-        stream = DataStream(self._schema, itertools.chain(told, rest))
-        files = write_task(self._store.files, self._plan, task, stream).files
-        self._unsent.own(file.path for file in files)
-        return tuple(ChangeFile(each.path, each.size_bytes, each.num_rows, each.partition_values) for each in files)
+        with self.writer(task) as writer:
+            writer.write(DataStream(self._schema, itertools.chain(told, rest)))
+            return self.sealed(task, writer)
 
     def _rows_of(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
         operation = changes.operation

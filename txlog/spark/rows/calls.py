@@ -2,14 +2,15 @@
 
 In: a session, a table's location, and for two of them a DataFrame. Out: a ``WriteResult``; txlog's own errors, typed.
 Arguments, and behaviour beside other writers, are those of the methods of ``txlog.Table`` with the same names.
+`run_change` and what makes a spec serve the micro-batches of a stream too.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from txlog.commands.merge import Clause, MergeOptions
 from txlog.commands.merge_builder import MergeBuilder
@@ -20,7 +21,7 @@ from txlog.commands.upsert.source import OnDuplicate
 from txlog.commands.upsert.upsert import UpsertOptions, WhenMatched, WhenNotMatched
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.errors import InvalidInputError, TxlogError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.hooks import CommitHooks
 from txlog.log.state import TableState
@@ -30,7 +31,7 @@ from txlog.spark.rows.jobs import SparkJobs
 from txlog.spark.rows.part import RowJob
 from txlog.spark.rows.plan import Jobs, SparkRowPlan
 from txlog.spark.rows.source import prepare_source
-from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec
+from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec, fitted
 from txlog.spark.rows.target import Extent, Target
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
@@ -41,11 +42,23 @@ from txlog.util.arguments import described
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["delete", "merge", "run_spec", "update", "upsert"]
+__all__ = [
+    "Site",
+    "delete",
+    "merge",
+    "merge_builder",
+    "run_change",
+    "run_spec",
+    "update",
+    "upsert",
+    "upsert_spec",
+]
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
-class _Where:
+class Site:
     """The session that works, and the table."""
 
     spark: SparkSession
@@ -87,7 +100,8 @@ def delete(
     options = RowOptions(
         mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
     )
-    return _run(_open(spark, uri, storage_options, retry, hooks), DeleteSpec(where, ambient.now()), options)
+    spec = DeleteSpec(where, ambient.now())
+    return _done(run_change(_open(spark, uri, storage_options, retry, hooks), spec, options))
 
 
 @explains_call
@@ -117,7 +131,8 @@ def update(
     options = RowOptions(
         mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
     )
-    return _run(_open(spark, uri, storage_options, retry, hooks), UpdateSpec(values, where, ambient.now()), options)
+    spec = UpdateSpec(values, where, ambient.now())
+    return _done(run_change(_open(spark, uri, storage_options, retry, hooks), spec, options))
 
 
 @explains_call
@@ -162,15 +177,8 @@ def upsert(
     options = RowOptions(
         mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
     )
-    names = keys if isinstance(keys, str) or not isinstance(keys, Iterable) else tuple(keys)
-    updated = tuple(update_columns) if isinstance(update_columns, list) else update_columns
-    how = UpsertOptions(names, when_matched, when_not_matched, updated, on_duplicate, sequence_by)
-    if on_duplicate == "last" and sequence_by is None:
-        raise InvalidInputError(
-            'on_duplicate="last" needs sequence_by="<column>": the rows of a DataFrame have no order, so that only a'
-            " column can tell which is the last"
-        )
-    return _run(_open(spark, uri, storage_options, retry, hooks), UpsertSpec(how), options, _frame(rows))
+    spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
+    return _done(run_change(_open(spark, uri, storage_options, retry, hooks), spec, options, rows))
 
 
 @explains_call
@@ -210,16 +218,50 @@ def merge(
     options = RowOptions(
         mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
     )
-    how = MergeOptions(on if isinstance(on, str) else tuple(on), source_alias, target_alias)
-    where = _open(spark, uri, storage_options, retry, hooks)
+    site = _open(spark, uri, storage_options, retry, hooks)
     frame = _frame(source)
 
-    def run(clauses: tuple[Clause, ...]) -> WriteResult:
+    def run(spec: MergeSpec) -> WriteResult:
+        return _done(run_change(site, spec, options, frame))
+
+    return merge_builder(site.open_table.uri, on, source_alias, target_alias, run)
+
+
+# --- what is asked for ----------------------------------------------------------------------------------------------
+
+
+def upsert_spec(
+    keys: Iterable[str],
+    when_matched: WhenMatched,
+    when_not_matched: WhenNotMatched,
+    update_columns: Sequence[str] | None,
+    on_duplicate: OnDuplicate,
+    sequence_by: str | None,
+) -> UpsertSpec:
+    """The arguments of `upsert` as a spec. Raises ``InvalidInputError`` for values that nothing can be made of."""
+    names = keys if isinstance(keys, str) or not isinstance(keys, Iterable) else tuple(keys)
+    updated = tuple(update_columns) if isinstance(update_columns, list) else update_columns
+    how = UpsertOptions(names, when_matched, when_not_matched, updated, on_duplicate, sequence_by)
+    if on_duplicate == "last" and sequence_by is None:
+        raise InvalidInputError(
+            'on_duplicate="last" needs sequence_by="<column>": the rows of a DataFrame have no order, so that only a'
+            " column can tell which is the last"
+        )
+    return UpsertSpec(how)
+
+
+def merge_builder(
+    uri: str, on: str | Iterable[str], source_alias: str, target_alias: str, run: Callable[[MergeSpec], Done]
+) -> MergeBuilder[Done]:
+    """The builder of a merge that ``run`` executes; one without a clause is refused."""
+    how = MergeOptions(on if isinstance(on, str) else tuple(on), source_alias, target_alias)
+
+    def execute(clauses: tuple[Clause, ...]) -> Done:
         if not clauses:
             raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
-        return _run(where, MergeSpec(how, clauses, ambient.now()), options, frame)
+        return run(MergeSpec(how, clauses, ambient.now()))
 
-    return MergeBuilder(where.open_table.uri, how, run)
+    return MergeBuilder(uri, how, execute)
 
 
 def _open(
@@ -228,13 +270,13 @@ def _open(
     storage_options: Mapping[str, str] | None,
     retry: RetryPolicy | None,
     hooks: CommitHooks | None,
-) -> _Where:
+) -> Site:
     if not hasattr(spark, "range") or not hasattr(spark, "conf"):
         raise InvalidInputError(f"the first argument is the SparkSession that does the work, not {described(spark)}")
     path = os.fspath(uri) if isinstance(uri, str | os.PathLike) else uri
     session = of_session(spark, path) if isinstance(path, str) else {}
     given = {key.removeprefix("storage."): value for key, value in session.items()} | dict(storage_options or {})
-    return _Where(spark, OpenTable(open_store(path, given), retry, hooks, key_cache_size_bytes=0), given)
+    return Site(spark, OpenTable(open_store(path, given), retry, hooks, key_cache_size_bytes=0), given)
 
 
 def _frame(rows: Any) -> Any:
@@ -246,24 +288,47 @@ def _frame(rows: Any) -> Any:
     return rows
 
 
-def _run(where: _Where, spec: RowSpec | SourceSpec, options: RowOptions, frame: DataFrame | None = None) -> WriteResult:
-    open_table = where.open_table
+def _done(result: WriteResult | None) -> WriteResult:
+    assert result is not None
+    return result
+
+
+# --- how it is done -------------------------------------------------------------------------------------------------
+
+
+def run_change(
+    site: Site,
+    spec: RowSpec | SourceSpec,
+    options: RowOptions,
+    frame: DataFrame | None = None,
+    *,
+    skips_empty: bool = False,
+) -> WriteResult | None:
+    """Make the change and commit it; None where ``skips_empty`` and the source has no row, so that nothing changes.
+
+    Raises as the methods of `Table`.
+    """
+    open_table = site.open_table
     state = state_to_change(open_table, options, spec.what)
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options)
-        _check_supported(state, spec)
     found = replayed(open_table, state, options)
     if found is not None:
         return found
-    source = None if frame is None else prepare_source(frame, spec, state, open_table.uri)  # type: ignore[arg-type]
+    source = None
+    if frame is not None:
+        source = prepare_source(_frame(frame), spec, state, open_table.uri)  # type: ignore[arg-type]
+        extent = source[1]
+        if skips_empty and not extent.num_given and not extent.spec.reads_every_file:
+            return None
     return run_spec(
         open_table,
         state,
         spec,
         options,
         None if source is None else source[1],
-        lambda job: SparkJobs(where.spark, job, source),
-        where.storage_options,
+        lambda job: SparkJobs(site.spark, job, source),
+        site.storage_options,
         with_vectors=with_vectors,
     )
 
@@ -280,9 +345,10 @@ def run_spec(
     with_vectors: bool,
 ) -> WriteResult:
     """Execute and commit a change whose source is materialised; ``jobs_for`` says who runs its parts."""
+    spec = fitted(spec, state)
+    source = None if source is None else replace(source, spec=fitted(source.spec, state))
     with TxlogError.located(open_table.uri, state.version):
         target = Target(open_table, state, spec, source)
-        _check_keeps_row_ids(state, spec, with_vectors=with_vectors, replaces_rows=target.replaces_rows)
     definition = (state.version, state.protocol, state.metadata)
     job = RowJob(open_table.uri, dict(storage_options), *definition, spec, with_vectors)
     with UnsentFiles(open_table.store.files) as unsent:
@@ -290,21 +356,3 @@ def run_spec(
         result = commit_row_plan(open_table, state, options, plan, unsent)
         warn_of_dead_rows(open_table, result.version, plan.dead_fractions)
         return result
-
-
-def _check_supported(state: TableState, spec: RowSpec) -> None:
-    if state.properties.enable_change_data_feed:
-        raise UnsupportedFeatureError(
-            "the table has its change data feed on (delta.enableChangeDataFeed), and Spark tasks of this release do"
-            f" not write the changes of {spec.what}: unset the property, or use Spark's Delta in turns with others",
-            features=("changeDataFeed",),
-        )
-
-
-def _check_keeps_row_ids(state: TableState, spec: RowSpec, *, with_vectors: bool, replaces_rows: bool) -> None:
-    if state.properties.enable_row_tracking and (replaces_rows or not with_vectors):
-        raise UnsupportedFeatureError(
-            "the table tracks rows (delta.enableRowTracking), and Spark tasks of this release do not keep the row ids"
-            f" of rows that {spec.what} writes again",
-            features=("rowTracking",),
-        )

@@ -48,23 +48,25 @@ class SparkJobs:
         self._job = job
         self._source = source
 
-    def change(self, adds: Sequence[AddFile]) -> list[PartOutcome]:
+    def change(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]:
         """Change these files. Raises what `change_part` raises, and what Spark raises."""
         parts = [pickle.dumps(part) for part in parts_of(adds)]
         with typed_errors():
             few = None if self._source is None else self._source[1].few
             if self._source is None or few is not None:
-                return _reported(self._numbers(len(parts)).mapInArrow(_changing(self._job, parts, few), _OUTCOME))
-            return _reported(self._joined(parts, *self._source))
+                changing = _changing(self._job, parts, few, elsewhere)
+                return _reported(self._numbers(len(parts)).mapInArrow(changing, _OUTCOME))
+            return _reported(self._joined(parts, elsewhere, *self._source))
 
-    def write_new_rows(self, matched: bytes) -> list[NewRows]:
+    def write_new_rows(self, matched: bytes, *, tells_changes: bool) -> list[NewRows]:
         """Write what the rows of the source add, given the numbers of those that match."""
         assert self._source is not None
         with typed_errors():
             rows = self._source[0].select(NUMBER, DATA)
-            return _reported(rows.mapInArrow(_writing(self._job, matched, ambient.uuid4()), _OUTCOME))
+            writing = _writing(self._job, matched, ambient.uuid4(), tells_changes=tells_changes)
+            return _reported(rows.mapInArrow(writing, _OUTCOME))
 
-    def _joined(self, parts: list[bytes], rows: DataFrame, extent: Extent) -> DataFrame:
+    def _joined(self, parts: list[bytes], elsewhere: bytes, rows: DataFrame, extent: Extent) -> DataFrame:
         """Each part changed, with the rows of the source whose keys its files have."""
         keys = extent.shape.table_keys
         within = None if extent.spec.reads_every_file else extent.key_range(self._job.state())
@@ -79,7 +81,7 @@ class SparkJobs:
             joined = joined.unionByName(every, allowMissingColumns=True)
         # A number of partitions that is given is kept: the work of a part does not show in the bytes that are shuffled.
         spread = joined.repartition(len(parts), "part")
-        return spread.groupBy("part").applyInArrow(_changing_joined(self._job, parts), _OUTCOME)
+        return spread.groupBy("part").applyInArrow(_changing_joined(self._job, parts, elsewhere), _OUTCOME)
 
     def _numbers(self, count: int) -> DataFrame:
         """The numbers of the parts, a task for each."""
@@ -103,23 +105,25 @@ def parts_of(adds: Sequence[AddFile]) -> list[list[AddFile]]:
 # --- in tasks -------------------------------------------------------------------------------------------------------
 
 
-def _changing(job: RowJob, parts: list[bytes], few: PartSource | None) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _changing(
+    job: RowJob, parts: list[bytes], few: PartSource | None, elsewhere: bytes
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def change(batches: Batches) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with crossing():
-                    outcome = change_part(job, job.store(), pickle.loads(parts[number]), few)
+                    outcome = change_part(job, job.store(), pickle.loads(parts[number]), few, elsewhere)
                 yield pa.RecordBatch.from_arrays(_report(outcome), names=["outcome"])
 
     return change
 
 
-def _changing_joined(job: RowJob, parts: list[bytes]) -> Callable[[pa.Table], pa.Table]:
+def _changing_joined(job: RowJob, parts: list[bytes], elsewhere: bytes) -> Callable[[pa.Table], pa.Table]:
     def change(joined: pa.Table) -> pa.Table:
         with crossing():
             adds = pickle.loads(parts[joined.column("part")[0].as_py()])
             source = part_source(joined.filter(joined.column(NUMBER).is_valid()))
-            outcome = change_part(job, job.store(), adds, source)
+            outcome = change_part(job, job.store(), adds, source, elsewhere)
         return pa.table(_report(outcome), names=["outcome"])
 
     return change
@@ -141,7 +145,9 @@ def _reading_keys(
     return read
 
 
-def _writing(job: RowJob, matched: bytes, job_id: str) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
+def _writing(
+    job: RowJob, matched: bytes, job_id: str, *, tells_changes: bool
+) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def write(batches: Batches) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
@@ -150,7 +156,7 @@ def _writing(job: RowJob, matched: bytes, job_id: str) -> Callable[[Batches], It
         task = TaskIdentity(job_id, context.partitionId(), context.taskAttemptId())
         parts = (part_source(pa.Table.from_batches(chunk)) for chunk in _chunks(batches))
         with crossing():
-            written = write_new_rows(job, job.store(), task, parts, unpack(matched))
+            written = write_new_rows(job, job.store(), task, parts, unpack(matched), tells_changes=tells_changes)
         yield pa.RecordBatch.from_arrays(_report(written), names=["outcome"])
 
     return write

@@ -1,12 +1,14 @@
 """A part of a change of rows: what one Spark task does to some files of the table, and what it reports.
 
 In: a `RowJob`, some live files, and for a change with a source the rows of it whose keys these files may hold. Out: a
-`PartOutcome`: the files as they are to be afterwards, new files, and which rows of the source matched. The files' rows
-stay where they are: positions and numbers of rows travel as roaring bitmaps. Needs no Spark, and cannot reach the log.
+`PartOutcome`: the files as they are to be afterwards, new files, change files where the table's change data feed is on,
+and which rows of the source matched. The files' rows stay where they are: positions and numbers of rows travel as
+roaring bitmaps. Needs no Spark, and cannot reach the log.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, cast
@@ -14,8 +16,9 @@ from typing import TYPE_CHECKING, NoReturn, cast
 import pyarrow as pa
 
 from txlog.commands.row_change.change import RowChange
+from txlog.commands.row_change.change_files import ChangeFiles
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, RowOperation, Touched
+from txlog.commands.row_change.operation import Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
@@ -25,16 +28,20 @@ from txlog.log.files import adds_to_batch
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.segment import LogSegment
 from txlog.log.state import StateBuilder, TableState
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey, Metadata, Protocol
+from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileKey, Metadata, Protocol
+from txlog.protocol.change_data import CHANGE_TYPE, INSERT
 from txlog.protocol.paths import canonical_path
-from txlog.protocol.schema import Field, to_arrow, type_to_arrow
+from txlog.protocol.schema import to_arrow, type_to_arrow
 from txlog.result import WriteMetrics
-from txlog.spark.rows.bitmaps import is_in, pack
-from txlog.spark.rows.specs import RowSpec, SourceSpec
+from txlog.spark.rows.bitmaps import is_in, pack, unpack
+from txlog.spark.rows.part_operation import PartOperation, UpsertInPlace
+from txlog.spark.rows.specs import Bound, RowSpec, SourceSpec
 from txlog.store.base import LogStore, TableStore
 from txlog.store.open import open_store
+from txlog.writer.committable import ChangeFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task
+from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
@@ -122,27 +129,36 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PartOutcome:
-    """What a part of the change does. ``matched`` are the numbers of rows of the source, a serialized bitmap."""
+    """What a part of the change does. ``matched`` are the numbers of rows of the source, a serialized bitmap.
+
+    ``change_files`` tell of all of it, those files included that go as a whole.
+    """
 
     files: tuple[FileOutcome, ...]
     new_files: tuple[AddFile, ...]
+    change_files: tuple[AddCDCFile, ...]
     metrics: WriteMetrics
     matched: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """Files of rows of the source."""
+    """Files of rows of the source, and the change files that tell of them, if these were asked for."""
 
     files: tuple[AddFile, ...]
     rows: int
+    change_files: tuple[AddCDCFile, ...] = ()
 
 
 # --- files of the table ---------------------------------------------------------------------------------------------
 
 
-def change_part(job: RowJob, store: TableStore, adds: Sequence[AddFile], source: PartSource | None) -> PartOutcome:
+def change_part(
+    job: RowJob, store: TableStore, adds: Sequence[AddFile], source: PartSource | None, elsewhere: bytes = b""
+) -> PartOutcome:
     """Change these files. What is written is durable when this returns, and gone if this raises.
+
+    ``elsewhere``, a serialized bitmap, are the numbers of rows of the source that other parts write in place of theirs.
 
     Raises what the change raises for rows that cannot be changed, ``NotFoundError`` for a file that is gone.
     """
@@ -151,75 +167,31 @@ def change_part(job: RowJob, store: TableStore, adds: Sequence[AddFile], source:
     rows = None if source is None else source.rows
     with TxlogError.located(job.uri, job.version), UnsentFiles(store.files) as unsent:
         bound = job.spec.bind(open_table, state, rows)
-        operation = _PartOperation(bound.operation)
-        change = RowChange(open_table, state, operation, RowOptions(), unsent, with_vectors=job.with_vectors)
+        operation = _operation(job, bound, source, elsewhere)
+        told = ChangeFiles.of(open_table, state, unsent)
+        with_vectors = job.with_vectors
+        change = RowChange(
+            open_table, state, operation, RowOptions(), unsent, with_vectors=with_vectors, change_files=told
+        )
         builder = ProposalBuilder(state)
         metrics = change.apply(state, builder, pa.Table.from_batches([adds_to_batch(adds)]))
+        change_files = () if told is None else told.write(builder)
         matched = pack(source.numbers[bound.matched(operation.touched)]) if source and bound.matched else b""
-        outcome = _outcome(adds, operation.touched, builder, metrics, matched)
+        files, new_files = _outcomes(adds, operation.touched, builder)
         unsent.mark_sent()  # from here on they are the driver's
-        return outcome
+        return PartOutcome(files, new_files, tuple(file.to_cdc() for file in change_files), metrics, matched)
 
 
-class _PartOperation:
-    """An operation on a part of the table, which adds no rows of the source: the driver decides which are added."""
-
-    num_source_rows = 0
-    writes_every_source_row = False
-
-    def __init__(self, inner: RowOperation) -> None:
-        self._inner = inner
-        self._is_written: NDArray[np.bool_] | None = None
-        self.touched: Sequence[Touched] = ()
-        self.name: str = inner.name
-        self.makes_images: bool = inner.makes_images
-        self.replaces_rows: bool = inner.replaces_rows
-        self.image_fields: tuple[Field, ...] = inner.image_fields
-
-    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
-        self._inner.declare_reads(builder, files)
-
-    def parameters(self) -> dict[str, str]:
-        return self._inner.parameters()
-
-    def metrics(self, done: WriteMetrics) -> dict[str, str]:
-        return self._inner.metrics(done)
-
-    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        return self._inner.candidates(files)
-
-    def matches_whole_file(self, add: AddFile) -> bool:
-        return self._inner.matches_whole_file(add)
-
-    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        return self._inner.look_up(rows, add)
-
-    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> pa.RecordBatch:
-        return self._inner.images(rows, hits)
-
-    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        return self._inner.updated(touched)
-
-    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
-        self.touched = touched
-        self._is_written = self._inner.inserted(touched)
-        return None
-
-    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        return iter(())
-
-    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
-        _, updated, deleted = self._inner.counts(touched, self._is_written)
-        return 0, updated, deleted
+def _operation(job: RowJob, bound: Bound, source: PartSource | None, elsewhere: bytes) -> PartOperation:
+    if source is None or not cast(SourceSpec, job.spec).writes_in_place:
+        return PartOperation(bound.operation)
+    return UpsertInPlace(bound.operation, is_in(source.numbers, unpack(elsewhere)))
 
 
-def _outcome(
-    adds: Sequence[AddFile],
-    touched: Sequence[Touched],
-    builder: ProposalBuilder,
-    metrics: WriteMetrics,
-    matched: bytes,
-) -> PartOutcome:
+def _outcomes(
+    adds: Sequence[AddFile], touched: Sequence[Touched], builder: ProposalBuilder
+) -> tuple[tuple[FileOutcome, ...], tuple[AddFile, ...]]:
+    """What becomes of the files that change, and the new files."""
     added = {canonical_path(add.path): add for add in builder.adds}
     removed = {canonical_path(remove.path) for remove in builder.removes}
     files = []
@@ -241,7 +213,7 @@ def _outcome(
     seen = {canonical_path(each.add.path) for each in touched}
     whole = [add for add in adds if canonical_path(add.path) in removed - seen]
     files += [FileOutcome(add.key, 0, 0, None, b"", b"", is_removed=True, vector=None) for add in whole]
-    return PartOutcome(tuple(files), tuple(added.values()), metrics, matched)
+    return tuple(files), tuple(added.values())
 
 
 def keys_in_files(
@@ -279,17 +251,22 @@ def _distinct(keyed: pa.Table) -> pa.Table:
 
 
 def write_new_rows(
-    job: RowJob, store: TableStore, task: TaskIdentity, parts: Iterable[PartSource], matched: BitMap64
+    job: RowJob,
+    store: TableStore,
+    task: TaskIdentity,
+    parts: Iterable[PartSource],
+    matched: BitMap64,
+    *,
+    tells_changes: bool = False,
 ) -> NewRows:
     """Write the rows that these rows of the source add to the table; ``matched`` are the numbers of those that match.
 
-    All parts have the same Arrow types.
+    All parts have the same Arrow types. With ``tells_changes`` change files tell of the rows as well.
 
     Raises as ``write_task``; what was written is gone then.
     """
     state = job.state()
     spec = cast(SourceSpec, job.spec)
-    plan = WritePlan.of(state.metadata, table=job.uri, read_version=job.version, schema=state.schema)
     schema = to_arrow(state.schema)
     open_table = OpenTable(store, key_cache_size_bytes=0)
 
@@ -298,16 +275,30 @@ def write_new_rows(
             for batch in spec.new_rows(open_table, state, part.rows, is_in(part.numbers, matched)):
                 yield pa.RecordBatch.from_arrays(batch.columns, names=schema.names)
 
-    with TxlogError.located(job.uri, job.version):
+    plan = WritePlan.of(state.metadata, table=job.uri, read_version=job.version, schema=state.schema)
+    with TxlogError.located(job.uri, job.version), UnsentFiles(store.files) as unsent:
         first = batches()
         head = next(first, None)
         if head is None:
             return NewRows((), 0)
-        stream = DataStream(head.schema, _chained(head, first))
-        committable = write_task(store.files, plan, task, stream)
-    return NewRows(committable.adds(), committable.num_rows)
+        stream = DataStream(head.schema, itertools.chain([head], first))
+        told: tuple[ChangeFile, ...] = ()
+        if not tells_changes:
+            committable = write_task(store.files, plan, task, stream)
+        else:
+            changes = ChangeFiles(open_table, state, unsent)
+            with changes.writer(task) as writer:
+                stream = DataStream(head.schema, _told_to(writer, stream.batches))
+                committable = write_task(store.files, plan, task, stream)
+                unsent.own(file.path for file in committable.files)
+                told = changes.sealed(task, writer)
+        unsent.mark_sent()
+        return NewRows(committable.adds(), committable.num_rows, tuple(file.to_cdc() for file in told))
 
 
-def _chained(head: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield head
-    yield from rest
+def _told_to(writer: TaskWriter, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows, after a writer of change files got them as inserts."""
+    for batch in rows:
+        kinds = pa.repeat(pa.scalar(INSERT, pa.string()), batch.num_rows)
+        writer.write(batch.append_column(CHANGE_TYPE.name, kinds))
+        yield batch

@@ -3,6 +3,10 @@
 In: a spec, its source, and the newest version. Out: a proposal for it. What a task reported for a file holds as long as
 the same rows of it match alive; then only a vector that others wrote meanwhile has to be joined with ours, which the
 driver does. Files that are new, or whose matching rows died, are changed in Spark again, or here where they are few.
+
+Where parts write rows of the source in place of their own, one of two parts that have a key writes its row, and the
+other one is done again without it. A version that has change files is told by those alone: if one part has any, the new
+rows have some too, and a part tells of the files that go as a whole.
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from txlog.log.files import add_files_of, live_rows
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey
+from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileKey
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.wide_statistics import wide_statistics
@@ -52,17 +56,30 @@ _BYTES_PER_S = 100e6
 class Jobs(Protocol):
     """Runs parts of a change elsewhere: `SparkJobs`."""
 
-    def change(self, adds: Sequence[AddFile]) -> list[PartOutcome]: ...
+    def change(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]: ...
 
-    def write_new_rows(self, matched: bytes) -> list[NewRows]: ...
+    def write_new_rows(self, matched: bytes, *, tells_changes: bool) -> list[NewRows]: ...
 
 
 @dataclass(slots=True)
 class _Part:
-    """What a task did, with its files as they are by the newest version executed on."""
+    """What a task did, with its files as they are by the newest version executed on.
+
+    ``leaves_rows``: another part writes the row of the source for one of its rows.
+    """
 
     outcome: PartOutcome
     files: dict[str, FileOutcome]
+    leaves_rows: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _NewRows:
+    """What rows of the source add, and for which of them matched, and whether change files tell of it."""
+
+    basis: BitMap64
+    tells_changes: bool
+    written: list[NewRows]
 
 
 class SparkRowPlan:
@@ -82,7 +99,7 @@ class SparkRowPlan:
         self._excluded: set[FileKey] = set()
         self._whole: set[FileKey] = set()
         self._parts: list[_Part] = []
-        self._new_rows: tuple[BitMap64, list[NewRows]] | None = None
+        self._new_rows: _NewRows | None = None
         self._random_prefix_length = WritePlan.of(job.metadata, table=job.uri).random_prefix_length
         self._executions = 0
         self._metrics = WriteMetrics()
@@ -110,6 +127,7 @@ class SparkRowPlan:
         keys = file_keys(files)
         self._follow(state, files, keys)
         self._look_into(files, keys)
+        self._tell_of_whole_files(files, keys)
         self._metrics = self._put_into(builder, files, keys)
         self._executions += 1
         if options.is_reexecuted:
@@ -163,6 +181,9 @@ class SparkRowPlan:
             if all(each is not None for each in followed.values()):
                 kept.append(part)
                 grown += [(part, path, *each) for path, each in followed.items() if each is not None]
+        if len(kept) < len(self._parts):  # a part that is done again may not write what another one left to it
+            kept = [part for part in kept if not part.leaves_rows]
+            grown = [each for each in grown if not each[0].leaves_rows]
         self._parts = kept
         self._write_vectors(grown)
 
@@ -211,20 +232,46 @@ class SparkRowPlan:
         self._excluded |= {keys[row] for row in unknown} - {add.key for add in adds}
         if not to_do:
             return
-        if self._is_done_here(to_do):
-            few = self._target.few
-            outcomes = [change_part(self._job, self._store, to_do, few)]
-        else:
-            outcomes = self._jobs.change(to_do)
-        for outcome in outcomes:
-            touched = {each.key[0]: each for each in outcome.files}
-            self._parts.append(_Part(outcome, touched))
-            self._own(outcome.new_files)
-            self._own_vectors(each.vector for each in outcome.files if each.vector is not None)
-        done = {each.key for outcome in outcomes for each in outcome.files}
-        self._excluded |= {add.key for add in to_do} - done
+        self._change(to_do)
+        self._excluded |= {add.key for add in to_do} - self._touched().keys()
         if self._options.on_progress is not None:
             self._options.on_progress(len(to_do), len(to_do))
+
+    def _change(self, adds: Sequence[AddFile]) -> None:
+        """Have these files changed. A part that wrote a row of the source which another one wrote too is done again."""
+        in_place = self._target.source is not None and self._target.source.spec.writes_in_place
+        to_do = list(adds)
+        while to_do:
+            placed = union(part.outcome.matched for part in self._parts) if in_place else unpack(b"")
+            elsewhere, known = bytes(placed.serialize()), placed.copy()
+            again: set[str] = set()
+            for outcome in self._changed(to_do, elsewhere):
+                touched = {each.key[0]: each for each in outcome.files}
+                self._own([*outcome.new_files, *outcome.change_files])
+                self._own_vectors(each.vector for each in outcome.files if each.vector is not None)
+                matched = unpack(outcome.matched) if in_place else unpack(b"")
+                if (matched & placed) - known:
+                    again |= touched.keys()
+                    continue
+                self._parts.append(_Part(outcome, touched, leaves_rows=bool(matched & known)))
+                placed |= matched
+            to_do = [add for add in to_do if add.path in again]
+
+    def _changed(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]:
+        if self._is_done_here(adds):
+            return [change_part(self._job, self._store, adds, self._target.few, elsewhere)]
+        return self._jobs.change(adds, elsewhere)
+
+    def _tell_of_whole_files(self, files: pa.Table, keys: Sequence[FileKey]) -> None:
+        rows = [row for row, key in enumerate(keys) if key in self._whole] if self._tells_changes else []
+        if rows:
+            self._change(add_files_of(files.take(rows)))
+            self._whole.clear()
+
+    @property
+    def _tells_changes(self) -> bool:
+        """Whether the version has change files."""
+        return any(part.outcome.change_files for part in self._parts)
 
     def _candidates(self, files: pa.Table, keys: Sequence[FileKey], rows: Sequence[int]) -> list[AddFile]:
         """Those of these rows of ``files`` that may hold a match."""
@@ -241,8 +288,8 @@ class SparkRowPlan:
         is_little = len(adds) <= _FEW_FILES and sum(add.size for add in adds) <= _FEW_BYTES
         return is_little and self._executions > 0 and not self._target.is_in_spark
 
-    def _own(self, adds: Sequence[AddFile]) -> None:
-        self._unsent.own(resolve_data_path(add.path).path for add in adds)
+    def _own(self, files: Iterable[AddFile | AddCDCFile]) -> None:
+        self._unsent.own(resolve_data_path(file.path).path for file in files)
 
     def _own_vectors(self, vectors: Iterable[DeletionVectorDescriptor]) -> None:
         self._unsent.own(path.path for path in map(vector_path, vectors) if path is not None)
@@ -271,7 +318,10 @@ class SparkRowPlan:
             builder.add(*part.outcome.new_files)
         new_rows, num_matched = self._source_rows()
         builder.add(*(file for each in new_rows for file in each.files))
-        return self._counted(whole, new_rows, num_matched)
+        told = [file for part in self._parts for file in part.outcome.change_files]
+        told += [file for each in new_rows for file in each.change_files]
+        builder.change_data(*told)
+        return replace(self._counted(whole, new_rows, num_matched), change_files=len(told))
 
     def _source_rows(self) -> tuple[list[NewRows], int]:
         """What rows of the source add, written again where others match than before; and how many match."""
@@ -282,16 +332,19 @@ class SparkRowPlan:
         if not source.spec.may_add(source.num_rows, len(matched)):
             return [], len(matched)
         basis = unpack(b"") if source.spec.writes_every_row else matched
-        if self._new_rows is None or self._new_rows[0] != basis:
+        tells = self._tells_changes
+        found = self._new_rows
+        if found is None or found.basis != basis or found.tells_changes != tells:
             few = self._target.few
             if few is not None and self._executions > 0:
                 task = TaskIdentity(ambient.uuid4())
-                written = [write_new_rows(self._job, self._store, task, [few], basis)]
+                written = [write_new_rows(self._job, self._store, task, [few], basis, tells_changes=tells)]
             else:
-                written = self._jobs.write_new_rows(bytes(basis.serialize()))
-            self._own([file for each in written for file in each.files])
-            self._new_rows = basis, written
-        return self._new_rows[1], len(matched)
+                written = self._jobs.write_new_rows(bytes(basis.serialize()), tells_changes=tells)
+            for each in written:
+                self._own([*each.files, *each.change_files])
+            found = self._new_rows = _NewRows(basis, tells, written)
+        return found.written, len(matched)
 
     def _counted(self, whole: Sequence[AddFile], new_rows: Sequence[NewRows], num_matched: int) -> WriteMetrics:
         parts = _sum(part.outcome.metrics for part in self._parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -32,7 +32,17 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["Bound", "DeleteSpec", "MergeSpec", "RowSpec", "SourceShape", "SourceSpec", "UpdateSpec", "UpsertSpec"]
+__all__ = [
+    "Bound",
+    "DeleteSpec",
+    "MergeSpec",
+    "RowSpec",
+    "SourceShape",
+    "SourceSpec",
+    "UpdateSpec",
+    "UpsertSpec",
+    "fitted",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +77,9 @@ class SourceShape:
     source_keys: tuple[KeyColumn, ...]
 
 
+AnySpec = TypeVar("AnySpec", bound=RowSpec)
+
+
 class SourceSpec(RowSpec, Protocol):
     """A change that has a source."""
 
@@ -82,6 +95,10 @@ class SourceSpec(RowSpec, Protocol):
     def writes_every_row(self) -> bool:
         """Whether each row of the source is written, whatever it matches."""
 
+    @property
+    def writes_in_place(self) -> bool:
+        """Whether each part writes the rows of the source that take the place of its own, one of each key."""
+
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         """Whether some row of the source may add a row, given how many there are and how many match."""
 
@@ -95,6 +112,14 @@ class SourceSpec(RowSpec, Protocol):
 
     def counts(self, written: int, matched: int, parts: WriteMetrics) -> tuple[int, int, int]:
         """How many rows were inserted, updated and deleted, given what all parts did together."""
+
+
+def fitted(spec: AnySpec, state: TableState) -> AnySpec:
+    """The same change for a table of this definition: for its row ids and its change data feed."""
+    properties = state.properties
+    if isinstance(spec, UpsertSpec) and (properties.enable_change_data_feed or properties.enable_row_tracking):
+        return replace(spec, keeps_places=True)
+    return spec
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +150,15 @@ class UpdateSpec:
 
 @dataclass(frozen=True, slots=True)
 class UpsertSpec:
-    """`Table.upsert`, of a source whose keys are distinct by now."""
+    """`Table.upsert`, of a source whose keys are distinct by now.
+
+    ``keeps_places``: a row of the source is a new version of the row that it replaces. It takes over that one's row id,
+    and the change feed tells of both together.
+    """
 
     what: ClassVar[str] = "an upsert"
     upsert: UpsertOptions
+    keeps_places: bool = False
 
     @property
     def needs_distinct_keys(self) -> bool:
@@ -143,12 +173,21 @@ class UpsertSpec:
         return self.upsert.when_matched == "update" and self.upsert.update_columns is None
 
     @property
+    def writes_in_place(self) -> bool:
+        return self.keeps_places and self._writes_matched
+
+    @property
+    def _adds_matched(self) -> bool:
+        """Whether the rows that match are added as the others are, wherever they match."""
+        return self._writes_matched and not self.keeps_places
+
+    @property
     def writes_every_row(self) -> bool:
-        return self._writes_matched and self.upsert.when_not_matched == "insert"
+        return self._adds_matched and self.upsert.when_not_matched == "insert"
 
     def may_add(self, num_rows: int, num_matched: int) -> bool:
         inserts = self.upsert.when_not_matched == "insert" and num_matched < num_rows
-        return inserts or (self._writes_matched and num_matched > 0)
+        return inserts or (self._adds_matched and num_matched > 0)
 
     def shape(self, state: TableState, found: Struct, table: str) -> SourceShape:
         keys, _, schema = source_columns(self.upsert, state.schema)
@@ -175,7 +214,7 @@ class UpsertSpec:
     ) -> Iterator[pa.RecordBatch]:
         import numpy as np
 
-        is_written = is_matched if self._writes_matched else np.zeros(len(is_matched), dtype=bool)
+        is_written = is_matched if self._adds_matched else np.zeros(len(is_matched), dtype=bool)
         if self.upsert.when_not_matched == "insert":
             is_written = is_written | ~is_matched
         return iter(rows.filter(pa.array(is_written)).to_batches())
@@ -183,7 +222,8 @@ class UpsertSpec:
     def counts(self, written: int, matched: int, parts: WriteMetrics) -> tuple[int, int, int]:
         if not self._writes_matched:
             return written, parts.rows_updated, 0
-        return written - matched, matched, parts.rows_updated + parts.rows_deleted - matched
+        inserted = written - matched if self._adds_matched else written
+        return inserted, matched, parts.rows_updated + parts.rows_deleted - matched
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +245,10 @@ class MergeSpec:
 
     @property
     def writes_every_row(self) -> bool:
+        return False
+
+    @property
+    def writes_in_place(self) -> bool:
         return False
 
     def may_add(self, num_rows: int, num_matched: int) -> bool:

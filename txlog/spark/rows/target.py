@@ -61,7 +61,6 @@ class Target:
         rows = None if source is None else to_arrow(source.shape.schema).empty_table()
         self._operation = spec.bind(open_table, state, rows if self.few is None else self.few.rows).operation
         self.name = self._operation.name
-        self.replaces_rows = self._operation.replaces_rows
         self._range: Predicate | None = None
         self._pruner: FilePruner | None = None
         if source is not None and self.few is None:

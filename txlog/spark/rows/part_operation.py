@@ -1,0 +1,132 @@
+"""What an operation does in a part of a change of rows: its matches become that part's, and no row is added.
+
+In: an operation bound to the rows of the source that the part's files may hold. Out: a ``RowOperation`` for these
+files. The driver decides which rows of the source are added. Where rows keep an id, or the table's changes are
+recorded, the part itself writes the row of an upsert that takes the place of one of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.operation import Hits, RowOperation, Touched
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.protocol.actions import AddFile
+from txlog.protocol.schema import Field
+from txlog.result import WriteMetrics
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["PartOperation", "UpsertInPlace"]
+
+
+class PartOperation:
+    """An operation on a part of the table, which adds no rows of the source."""
+
+    num_source_rows = 0
+    writes_every_source_row = False
+
+    def __init__(self, inner: RowOperation) -> None:
+        self._inner = inner
+        self._is_written: NDArray[np.bool_] | None = None
+        self.touched: Sequence[Touched] = ()
+        self.name: str = inner.name
+        self.makes_images: bool = inner.makes_images
+        self.replaces_rows: bool = inner.replaces_rows
+        self.image_fields: tuple[Field, ...] = inner.image_fields
+
+    def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
+        self._inner.declare_reads(builder, files)
+
+    def parameters(self) -> dict[str, str]:
+        return self._inner.parameters()
+
+    def metrics(self, done: WriteMetrics) -> dict[str, str]:
+        return self._inner.metrics(done)
+
+    def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
+        return self._inner.candidates(files)
+
+    def matches_whole_file(self, add: AddFile) -> bool:
+        return self._inner.matches_whole_file(add)
+
+    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+        return self._inner.look_up(rows, add)
+
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+        return self._inner.images(rows, hits)
+
+    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+        return self._inner.updated(touched)
+
+    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+        self.touched = touched
+        self._is_written = self._inner.inserted(touched)
+        return None
+
+    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        return iter(())
+
+    def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
+        _, updated, deleted = self._inner.counts(touched, self._is_written)
+        return 0, updated, deleted
+
+
+class UpsertInPlace(PartOperation):
+    """An upsert of whole rows, whose rows of the source are new versions of the rows of the table that they replace.
+
+    ``elsewhere`` marks the rows of the source that another part writes: here, rows of the table with their keys go.
+    """
+
+    def __init__(self, inner: RowOperation, elsewhere: NDArray[np.bool_]) -> None:
+        import numpy as np
+
+        super().__init__(inner)
+        self.makes_images = True
+        self.image_fields = ()
+        self._elsewhere = elsewhere
+        self._rows = list(inner.source_batches(np.ones(inner.num_source_rows, dtype=bool)))
+
+    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+        import numpy as np
+
+        hits = super().look_up(rows, add)
+        return replace(hits, clauses=np.zeros(len(hits.positions), dtype=np.int8))
+
+    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
+        """Note down, in ``clauses``, which hits come back as a row of the source: all files decide it together."""
+        import numpy as np
+
+        super().inserted(touched)
+        for each, comes_back in zip(touched, self.updated(touched)[0], strict=True):
+            assert each.hits.clauses is not None
+            each.hits.clauses[np.searchsorted(each.hits.positions, each.replaced)] = comes_back
+        return None
+
+    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+        import numpy as np
+
+        found, written = super().updated(touched)
+        here = []
+        for each, comes_back in zip(touched, found, strict=True):
+            assert each.hits.source_rows is not None
+            source_rows = each.hits.source_rows[np.searchsorted(each.hits.positions, each.replaced)]
+            here.append(comes_back & ~self._elsewhere[source_rows])
+        return here, written
+
+    def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+        import numpy as np
+
+        assert hits.clauses is not None
+        assert hits.source_rows is not None
+        at = np.flatnonzero(hits.clauses)
+        taken = pa.Table.from_batches(self._rows).take(pa.array(hits.source_rows[at])).combine_chunks()
+        batches = taken.to_batches()
+        return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=taken.schema), at
