@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from txlog.commands.upsert.source import OnDuplicate
     from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
     from txlog.expressions.predicates import Predicate
+    from txlog.iceberg_files.exporter import IcebergExport
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
     from txlog.read.dataset import SnapshotDataset
@@ -1041,6 +1042,30 @@ class Table(metaclass=Hinted):
         return done
 
     # --- the log ------------------------------------------------------------------------------------------------
+
+    def export_iceberg(self, *, rebuild: bool = False) -> IcebergExport:
+        """Let Iceberg readers see the newest version: write Iceberg metadata for all versions that have none yet.
+
+        The metadata is in ``_iceberg/`` beside the log and names the same data files; no row is copied. Each version
+        with changes of files becomes a snapshot, so that both kinds of readers can travel to the same versions. Where
+        the property ``txlog.iceberg`` is ``v2`` or ``v3``, every commit is followed by an export in the background,
+        and this call only waits for the newest one. Without the property it exports once, as v2.
+
+        Args:
+            rebuild: Export the newest version in full, as the only snapshot, whatever Iceberg metadata is there: after
+                an Iceberg writer changed it, or to begin with fewer files.
+
+        Returns:
+            The version that Iceberg readers see now, and the location of its metadata file.
+
+        Raises:
+            IcebergExportError: The table has something that Iceberg readers would not read, or read wrongly; or
+                another Iceberg writer changed the metadata. The message says what and what to do.
+            StorageError: The store does not answer.
+        """
+        return self._open_table.post_commit.iceberg.exporter().export(
+            self._open_table.log.newest_state(), rebuild=rebuild
+        )
 
     def create_checkpoint(self) -> int:
         """Write a Delta checkpoint of the newest version, if it has none, and a checksum file; returns the version."""

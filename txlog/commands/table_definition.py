@@ -29,7 +29,7 @@ from txlog.protocol.column_mapping import (
 )
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
 from txlog.protocol.partition_values import partitioning_text
-from txlog.protocol.properties import DAY_MS, SHORT_LOG_RETENTION, TableProperties, stored, validate
+from txlog.protocol.properties import DAY_MS, ICEBERG, SHORT_LOG_RETENTION, TableProperties, stored, validate
 from txlog.protocol.schema import Field, Struct, fold_name, from_arrow, parse_schema, schema_to_json, type_name
 from txlog.protocol.schema_input import from_any
 from txlog.protocol.schema_merge import check_partition_columns, check_schema, merge
@@ -256,9 +256,16 @@ def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None
         if value != "false" and value != before.get(key):
             raise UnsupportedFeatureError(
                 f"{key} = {value} is not in this release: no write of txlog updates such files, and programs"
-                " that read them would miss its rows. Leave the property out",
+                " that read them would miss its rows. Leave the property out"
+                + (f"; {ICEBERG} = v2 keeps Iceberg metadata up to date" if "iceberg" in value.lower() else ""),
                 features=(key,),
             )
+    if ICEBERG in after and "iceberg" in after.get(_UNIFORM, "").lower():
+        raise UnsupportedFeatureError(
+            f"{ICEBERG} is refused, because {_UNIFORM} = {after[_UNIFORM]} has another engine write Iceberg metadata:"
+            " readers would not know which to follow. Unset that property in the engine first",
+            features=(_UNIFORM,),
+        )
 
 
 def _check_log_retention(before: Mapping[str, str], after: Mapping[str, str]) -> None:
@@ -342,7 +349,8 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
 
 
 _LOG_RETENTION = "delta.logRetentionDuration"
-_OTHER_FORMATS = ("delta.universalFormat.enabledFormats", "delta.compatibility.symlinkFormatManifest.enabled")
+_UNIFORM = "delta.universalFormat.enabledFormats"
+_OTHER_FORMATS = (_UNIFORM, "delta.compatibility.symlinkFormatManifest.enabled")
 
 _ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "row-id-col",

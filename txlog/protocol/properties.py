@@ -22,6 +22,7 @@ from txlog.util.arguments import described
 __all__ = [
     "CONSTRAINT_PREFIX",
     "FEATURE_PREFIX",
+    "ICEBERG",
     "KNOWN_KEYS",
     "SHORT_LOG_RETENTION",
     "TableProperties",
@@ -34,6 +35,8 @@ CONSTRAINT_PREFIX = "delta.constraints."
 FEATURE_PREFIX = "delta.feature."
 SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 """If true, a log retention below a day is intended."""
+ICEBERG = "txlog.iceberg"
+"""The format of the Iceberg metadata that txlog keeps beside the log: v2 or v3."""
 
 SECOND_MS = 1_000
 DAY_MS = 86_400 * SECOND_MS
@@ -76,6 +79,7 @@ class TableProperties:
     in_commit_timestamp_enablement_version: int | None = None
     in_commit_timestamp_enablement_timestamp: int | None = None
     column_mapping_mode: str = "none"
+    iceberg: str | None = None
     unreadable: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Known keys whose value could not be read, with the text found."""
 
@@ -89,7 +93,7 @@ class TableProperties:
             if text is None:
                 continue
             try:
-                found[name] = _FORMS[key].parse(text)
+                found[name] = (_FORMS.get(key) or _OWN[key]).parse(text)
             except ValueError:
                 unreadable[key] = text
         return cls(**found, unreadable=unreadable)
@@ -298,7 +302,7 @@ KNOWN_KEYS: frozenset[str] = frozenset(_FORMS)
 
 _PROTOCOL_ONLY = frozenset({"delta.minReaderVersion", "delta.minWriterVersion"})
 _FAMILIES = {CONSTRAINT_PREFIX: _TEXT, FEATURE_PREFIX: _choice("supported", "enabled")}
-_OWN = {SHORT_LOG_RETENTION: _BOOLEAN}
+_OWN = {SHORT_LOG_RETENTION: _BOOLEAN, ICEBERG: _choice("v2", "v3")}
 _BY_FOLD = {key.lower(): key for key in (*_FORMS, *_OWN)}
 
 _ATTRIBUTES = {
@@ -327,6 +331,7 @@ _ATTRIBUTES = {
     "in_commit_timestamp_enablement_version": "delta.inCommitTimestampEnablementVersion",
     "in_commit_timestamp_enablement_timestamp": "delta.inCommitTimestampEnablementTimestamp",
     "column_mapping_mode": "delta.columnMapping.mode",
+    "iceberg": ICEBERG,
 }
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "ICEBERG",
     "STAGING",
     "VERSIONS",
     "FileStore",
@@ -36,6 +37,9 @@ STAGING = "_txlog/staging"
 
 VERSIONS = "_txlog/versions"
 """The folder of a table where named versions are kept; no vacuum and no log clean-up looks into it."""
+
+ICEBERG = "_iceberg/metadata"
+"""The folder of a table where its Iceberg metadata is; every engine's vacuum passes over the leading underscore."""
 
 SkipFolder: TypeAlias = Callable[[str], bool]
 """Takes the path of a folder and returns whether a list leaves out everything in it."""
@@ -195,6 +199,7 @@ class TableStore:
 
     ``staging`` has the guarantees of a log, in the folder ``STAGING``; None on stores where sinks cannot stage.
     ``versions`` has them in the folder ``VERSIONS``; None on stores where versions cannot be named.
+    ``iceberg`` has them in the folder ``ICEBERG``; None on stores where Iceberg metadata cannot be exported.
     ``commit_queue`` is where the table's writers queue before they commit.
     """
 
@@ -204,3 +209,4 @@ class TableStore:
     staging: LogStore | None = None
     commit_queue: CommitQueue = OPEN
     versions: LogStore | None = None
+    iceberg: LogStore | None = None

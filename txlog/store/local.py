@@ -20,7 +20,7 @@ from typing import Any
 from txlog.errors import NotFoundError, StorageError
 from txlog.protocol.log_names import SIDECARS
 from txlog.store import disk
-from txlog.store.base import STAGING, VERSIONS, ObjectMeta, PutOutcome, TableStore
+from txlog.store.base import ICEBERG, STAGING, VERSIONS, ObjectMeta, PutOutcome, TableStore
 from txlog.store.capabilities import LOCAL_DISK
 from txlog.store.commit_queue import LocalCommitQueue
 from txlog.store.local_files import LocalFileStore, meta_of, storage_failure
@@ -289,6 +289,7 @@ def local_table_store(root: str) -> TableStore:
         LocalLogStore(root, STAGING),
         LocalCommitQueue(f"{root}/{LOG_DIRECTORY}"),
         LocalLogStore(root, VERSIONS),
+        LocalLogStore(root, ICEBERG),
     )
 
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError, TxlogError
-from txlog.store.base import STAGING, VERSIONS, ObjectMeta, PutOutcome, SkipFolder, TableStore, folders_above
+from txlog.store.base import ICEBERG, STAGING, VERSIONS, ObjectMeta, PutOutcome, SkipFolder, TableStore, folders_above
 from txlog.store.capabilities import OBJECT_STORE
 from txlog.store.object_client import Location, ObjectClient, is_panic
 from txlog.store.options import StorageOptions
@@ -401,6 +401,7 @@ def object_table_store(
         files=ObjectFileStore(client),
         staging=ObjectLogStore(client, STAGING),
         versions=ObjectLogStore(client, VERSIONS),
+        iceberg=ObjectLogStore(client, ICEBERG),
     )
 
 

@@ -215,7 +215,14 @@ class MemoryOutputFile:
 
 def memory_table_store(uri: str = "memory://table") -> TableStore:
     """A fresh, empty table. Hand the same object to several writers to let them race."""
-    return TableStore(uri, MemoryLogStore(), MemoryFileStore(), MemoryLogStore(), versions=MemoryLogStore())
+    return TableStore(
+        uri,
+        MemoryLogStore(),
+        MemoryFileStore(),
+        MemoryLogStore(),
+        versions=MemoryLogStore(),
+        iceberg=MemoryLogStore(),
+    )
 
 
 @lru_cache(maxsize=4096)  # an explorer asks of the same few names a million times

@@ -23,6 +23,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
 from txlog.upkeep import log_clean_up, version_checksum
+from txlog.upkeep.iceberg_export import IcebergUpkeep
 from txlog.util import ambient
 from txlog.util.logs import logger
 
@@ -43,6 +44,7 @@ class PostCommit:
     """
 
     def __init__(self, log: DeltaLog) -> None:
+        self.iceberg = IcebergUpkeep(log)
         self._log = log
         self._lock = threading.Lock()
         self._executor: ThreadPoolExecutor | None = None
@@ -61,6 +63,7 @@ class PostCommit:
             logger.warning("%s: no upkeep after v%d, the commit is safe: %s", self._log.uri, state.version, error)
 
     def _begin(self, state: TableState, txn_id: str | None) -> None:
+        self.iceberg.after(state)
         checkpoint, checksum = self._log.checkpoint_is_due(state), self._checksum_is_due(state)
         self._last_version = state.version
         if not checkpoint and not checksum:
@@ -82,6 +85,7 @@ class PostCommit:
         running = self._running
         if running is not None and self._process_id == os.getpid():
             running.result()
+        self.iceberg.drain()
 
     def _checksum_is_due(self, state: TableState) -> bool:
         if state.totals is None:

@@ -1,0 +1,378 @@
+"""The export, as a pure function: Iceberg metadata before and Delta commits in, metadata after and new files out.
+
+Each Delta version with file actions becomes one snapshot, whose sequence number is the version. The same metadata and
+commits make the same files with the same names, whoever exports them: exporters that race do the same work.
+Iceberg spec, "Snapshots", "Scan Planning"; Delta PROTOCOL.md, "Actions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from txlog.errors import TxlogError
+from txlog.iceberg.definition import define
+from txlog.iceberg.deletes import Vector, delete_files
+from txlog.iceberg.file_changes import FileChanges, file_changes
+from txlog.iceberg.file_encoder import FileEncoder, PartitionValues
+from txlog.iceberg.live_manifests import FileCount, Layout, LiveManifests, Moment
+from txlog.iceberg.manifest import ADDED, DATA, DELETES, Entry, ManifestWriter
+from txlog.iceberg.manifest_list import write_manifest_list
+from txlog.iceberg.names import NewFile, content_name, snapshot_id
+from txlog.iceberg.table_metadata import (
+    Exported,
+    Place,
+    current_snapshot,
+    defined,
+    with_snapshot,
+    with_version,
+)
+from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.properties import TableProperties
+
+__all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version"]
+
+_ENTRIES_PER_MANIFEST = 25_000
+_TOTALS = ("data-files", "records", "files-size", "delete-files", "position-deletes")
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Files that the export has to look into.
+
+    ``manifest`` returns the bytes of a manifest by its path, ``bitmaps`` the dead rows of some deletion vectors as
+    Delta's bitmaps, ``rows`` the number of rows in a file whose statistics lack it. ``check_element_ids`` raises
+    IcebergExportError for files that have ids for their columns, but none inside lists and maps.
+    """
+
+    manifest: Callable[[str], bytes]
+    bitmaps: Callable[[Sequence[DeletionVectorDescriptor]], list[bytes]]
+    rows: Callable[[AddFile], int]
+    check_element_ids: Callable[[Sequence[AddFile]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class DatedCommit:
+    """A Delta commit and its time, in ms since the epoch."""
+
+    commit: Commit
+    timestamp_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What is to be written: the new files first, then the metadata file. ``snapshots`` is how many are new."""
+
+    files: tuple[NewFile, ...]
+    exported: Exported
+    snapshots: int
+
+
+def export_commits(
+    before: Exported, metadata: Metadata, commits: Sequence[DatedCommit], place: Place, sources: Sources
+) -> Export | None:
+    """Export the Delta commits that follow the exported version.
+
+    Args:
+        before: The newest metadata.
+        metadata: The table's metadata at the version of ``before``.
+        commits: Every commit after that version up to the version to export, in order.
+        place: Where the table is.
+        sources: Files to look into.
+
+    Returns:
+        What to write; None if the table has to be exported anew with `export_version`, because a column's name or id
+        came to mean another column.
+
+    Raises:
+        IcebergExportError: The table cannot be exported; the message says why.
+        CorruptLogError: A partition value, a path or a deletion vector is not valid.
+    """
+    work = _Work(before, place, sources, before.format_version)
+    if not work.define(metadata):
+        return None
+    for dated in commits:
+        with TxlogError.located(place.root, dated.commit.version):
+            if not work.apply(dated):
+                return None
+    return work.finished(before.number + 1)
+
+
+def export_version(
+    metadata: Metadata,
+    version: int,
+    adds: Iterator[Sequence[AddFile]],
+    timestamp_ms: int,
+    *,
+    format_version: int,
+    number: int,
+    place: Place,
+    sources: Sources,
+) -> Export:
+    """Export one version in full, as the only snapshot.
+
+    Args:
+        metadata: The table's metadata at that version.
+        version: The Delta version.
+        adds: Its live files, some at a time.
+        timestamp_ms: The time of its commit.
+        format_version: 2 or 3.
+        number: N of the ``vN.metadata.json`` to write.
+        place: Where the table is.
+        sources: Files to look into.
+
+    Raises:
+        IcebergExportError: The table cannot be exported; the message says why.
+        CorruptLogError: A partition value, a path or a deletion vector is not valid.
+    """
+    work = _Work(None, place, sources, format_version)
+    work.define(metadata)
+    work.add_all(adds, version, timestamp_ms)
+    return work.finished(number)
+
+
+class _Work:
+    """An export in the making: a document and the manifests of its current snapshot."""
+
+    def __init__(self, before: Exported | None, place: Place, sources: Sources, format_version: int) -> None:
+        self._document: Mapping[str, Any] | None = before.document if before else None
+        self._live = LiveManifests(before.manifests if before else (), sources.manifest)
+        self._place = place
+        self._sources = sources
+        self._format_version = format_version
+        self._snapshots = 0
+        self._retention_ms = 0
+        self._table_id = ""
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        assert self._document is not None, "the definition comes first"
+        return self._document
+
+    def finished(self, number: int) -> Export:
+        return Export(
+            tuple(self._live.new_files), Exported(number, self.document, self._live.manifests), self._snapshots
+        )
+
+    def define(self, metadata: Metadata) -> bool:
+        """Take on a definition. False if the table has to be exported anew because of it."""
+        definition = define(metadata, self._format_version, self._document)
+        if definition.drops_history:
+            return False
+        self._document = defined(self._document, definition, self._place, metadata.id)
+        self._live.define(
+            Layout(ManifestWriter(definition, self._place.base), FileEncoder(definition, self._place.root))
+        )
+        properties = TableProperties.of(metadata.configuration)
+        self._retention_ms = min(properties.log_retention_ms, properties.deleted_file_retention_ms)
+        self._table_id = metadata.id
+        return True
+
+    # --- one commit ------------------------------------------------------------------------------------------
+
+    def apply(self, dated: DatedCommit) -> bool:
+        """Follow one commit. False if the table has to be exported anew."""
+        commit = dated.commit
+        for action in commit.actions:
+            if type(action) is Metadata and not self.define(action):
+                return False
+        changes = file_changes(commit.actions)
+        if changes is not None:
+            first_row_id = self.document.get("next-row-id")
+            summary = self._change(changes, self._moment(commit.version))
+            summary["delta-operation"] = commit.operation
+            self._add_snapshot(summary, commit.version, dated.timestamp_ms, first_row_id)
+        self._document = with_version(self.document, commit.version, dated.timestamp_ms)
+        return True
+
+    def _moment(self, version: int) -> Moment:
+        return Moment(snapshot_id(version, self._table_id), version)
+
+    def _change(self, changes: FileChanges, moment: Moment) -> dict[str, str]:
+        """Apply the changes to the manifests. Returns the snapshot's summary."""
+        live = self._live
+        live.drop_empty()
+        removed = live.remove(self._located(changes.removed), DATA, moment)
+        dropped = live.remove(self._located(changes.without_vector), DELETES, moment)
+        live.merge(moment)
+        added = self._add_files(changes.added, moment)
+        deletes = self._add_vectors(changes.vectors, moment)
+        return _summary(
+            operation=_operation(added, removed, deletes, dropped, changes_data=changes.changes_data),
+            before=_totals(self.document),
+            added=added,
+            removed=removed,
+            deletes=deletes,
+            dropped=dropped,
+        )
+
+    def _located(self, removes: Sequence[RemoveFile]) -> dict[str, PartitionValues | None]:
+        """Where the files are, with their partition values. A metaData action of the same commit may have changed the
+        partition columns: then manifests of the partitioning before are not searched by value."""
+        encoder = self._live.layout.encoder
+        return {
+            encoder.location(each.path): None
+            if each.partition_values is None
+            else encoder.partition_values(each.partition_values)
+            for each in removes
+        }
+
+    def _add_files(self, adds: Sequence[AddFile], moment: Moment) -> FileCount:
+        added = FileCount()
+        if not adds:
+            return added
+        layout = self._live.layout
+        encoder = layout.encoder
+        if layout.writer.definition.files_need_element_ids:
+            self._sources.check_element_ids(adds)
+        first = next_row_id = self.document.get("next-row-id")
+        entries = []
+        for add in adds:
+            body, rows = encoder.data_file(add, self._sources.rows, next_row_id)
+            path = encoder.location(add.path)
+            entries.append(Entry(ADDED, moment.snapshot_id, moment.version, path, rows, add.size, body))
+            added.files += 1
+            added.rows += rows
+            added.size_bytes += add.size
+            if next_row_id is not None:  # row tracking's ids are above all it gave before, and so are Iceberg's
+                next_row_id = max(next_row_id, (next_row_id if add.base_row_id is None else add.base_row_id) + rows)
+        partitions = [encoder.partition_values(add.partition_values) for add in adds]
+        self._live.add(entries, DATA, partitions, moment, first)
+        if next_row_id is not None:
+            self._document = {**self.document, "next-row-id": next_row_id}
+        return added
+
+    def _add_vectors(self, adds: Sequence[AddFile], moment: Moment) -> FileCount:
+        added = FileCount()
+        if not adds:
+            return added
+        encoder = self._live.layout.encoder
+        descriptors = [add.deletion_vector for add in adds if add.deletion_vector is not None]
+        bitmaps = self._sources.bitmaps(descriptors)
+        vectors = [
+            Vector(encoder.location(add.path), bitmap, descriptor.cardinality)
+            for add, descriptor, bitmap in zip(adds, descriptors, bitmaps, strict=True)
+        ]
+        files, deletes = delete_files(vectors, moment.version, self._format_version, self._place.base)
+        self._live.new_files.extend(files)
+        partitions: list[PartitionValues] = [encoder.partition_values(add.partition_values) for add in adds]
+        entries = []
+        for file, values in zip(deletes, partitions, strict=True):
+            body = encoder.delete_file(file, values)
+            size_bytes = file.size_bytes if file.length is None else file.length
+            entries.append(
+                Entry(ADDED, moment.snapshot_id, moment.version, file.data_file, file.records, size_bytes, body)
+            )
+            added.files += 1
+            added.rows += file.records
+            added.size_bytes += size_bytes
+        self._live.add(entries, DELETES, partitions, moment)
+        return added
+
+    # --- a whole version -------------------------------------------------------------------------------------
+
+    def add_all(self, batches: Iterator[Sequence[AddFile]], version: int, timestamp_ms: int) -> None:
+        """Make the snapshot of a version whose live files are all new to Iceberg."""
+        moment = self._moment(version)
+        first_row_id = self.document.get("next-row-id")
+        added = FileCount()
+        vectors: list[AddFile] = []
+        for batch in batches:
+            for at in range(0, len(batch), _ENTRIES_PER_MANIFEST):
+                some = self._add_files(batch[at : at + _ENTRIES_PER_MANIFEST], moment)
+                added.files, added.rows = added.files + some.files, added.rows + some.rows
+                added.size_bytes += some.size_bytes
+            vectors += [add for add in batch if add.deletion_vector is not None]
+        deletes = self._add_vectors(vectors, moment)
+        if added.files:
+            operation = "overwrite" if vectors else "append"
+            nothing = FileCount()
+            totals = dict.fromkeys(_TOTALS, 0)
+            summary = _summary(
+                operation=operation, before=totals, added=added, removed=nothing, deletes=deletes, dropped=nothing
+            )
+            self._add_snapshot(summary, version, timestamp_ms, first_row_id)
+        self._document = with_version(self.document, version, timestamp_ms)
+
+    def _add_snapshot(self, summary: dict[str, str], version: int, timestamp_ms: int, first_row_id: int | None) -> None:
+        document, live = self.document, self._live
+        parent_id = document.get("current-snapshot-id")
+        snapshot: dict[str, Any] = {
+            "snapshot-id": snapshot_id(version, self._table_id),
+            "sequence-number": version,
+            "timestamp-ms": max(timestamp_ms, document["last-updated-ms"]),
+            "schema-id": document["current-schema-id"],
+            "summary": {**summary, "delta-version": str(version)},
+        }
+        if parent_id is not None:
+            snapshot["parent-snapshot-id"] = parent_id
+        if first_row_id is not None:
+            snapshot["first-row-id"] = first_row_id
+            snapshot["added-rows"] = document["next-row-id"] - first_row_id
+        body = write_manifest_list(
+            live.manifests,
+            snapshot_id=snapshot["snapshot-id"],
+            parent_id=parent_id,
+            sequence_number=version,
+            format_version=self._format_version,
+        )
+        file = NewFile(content_name(version, body, "-list.avro"), body)
+        live.new_files.append(file)
+        snapshot["manifest-list"] = f"{self._place.base}/{file.name}"
+        self._document = with_snapshot(document, snapshot, self._retention_ms)
+        self._snapshots += 1
+
+
+def _operation(
+    added: FileCount, removed: FileCount, deletes: FileCount, dropped: FileCount, *, changes_data: bool
+) -> str:
+    """What Iceberg calls a change. ``replace``: the same rows in other files, which a changelog may leave out."""
+    if not removed.files and not deletes.files and not dropped.files:
+        return "append"
+    if not added.files and not dropped.files:
+        return "delete"
+    if not changes_data and not deletes.files and removed.rows - dropped.rows >= added.rows:
+        return "replace"
+    return "overwrite"
+
+
+def _totals(document: Mapping[str, Any]) -> dict[str, int]:
+    snapshot = current_snapshot(document)
+    if snapshot is None:
+        return dict.fromkeys(_TOTALS, 0)
+    return {key: int(snapshot["summary"][f"total-{key}"]) for key in _TOTALS}
+
+
+def _summary(
+    *,
+    operation: str,
+    before: Mapping[str, int],
+    added: FileCount,
+    removed: FileCount,
+    deletes: FileCount,
+    dropped: FileCount,
+) -> dict[str, str]:
+    changes = {
+        "added-data-files": added.files,
+        "added-records": added.rows,
+        "added-files-size": added.size_bytes + deletes.size_bytes,
+        "deleted-data-files": removed.files,
+        "deleted-records": removed.rows,
+        "removed-files-size": removed.size_bytes + dropped.size_bytes,
+        "added-delete-files": deletes.files,
+        "added-position-deletes": deletes.rows,
+        "removed-delete-files": dropped.files,
+        "removed-position-deletes": dropped.rows,
+    }
+    totals = {
+        "total-data-files": before["data-files"] + added.files - removed.files,
+        "total-records": before["records"] + added.rows - removed.rows,
+        "total-files-size": before["files-size"] + changes["added-files-size"] - changes["removed-files-size"],
+        "total-delete-files": before["delete-files"] + deletes.files - dropped.files,
+        "total-position-deletes": before["position-deletes"] + deletes.rows - dropped.rows,
+        "total-equality-deletes": 0,
+    }
+    counts = {key: value for key, value in changes.items() if value}
+    return {"operation": operation, **{key: str(value) for key, value in {**counts, **totals}.items()}}

@@ -1,0 +1,55 @@
+"""What one Delta commit does to the files of a table, as Iceberg sees it.
+
+In: the file actions of a commit. Out: data files that come and go, and deletion vectors that come and go. Where the
+same path is removed and added, only its deletion vector (or its statistics) changed: the data file stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from txlog.protocol.actions import Action, AddFile, RemoveFile
+from txlog.protocol.paths import canonical_path
+
+__all__ = ["FileChanges", "file_changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """``vectors`` are files with a deletion vector that they did not have before. ``without_vector`` are files that had
+    one and have it no longer, or whose data file is gone. ``changes_data`` is False where rows only moved.
+    """
+
+    added: Sequence[AddFile]
+    removed: Sequence[RemoveFile]
+    vectors: Sequence[AddFile]
+    without_vector: Sequence[RemoveFile]
+    changes_data: bool
+
+
+def file_changes(actions: Iterable[Action]) -> FileChanges | None:
+    """The changes of one commit; None where it has no file actions."""
+    adds: dict[str, AddFile] = {}
+    removes: dict[str, RemoveFile] = {}
+    for action in actions:
+        if type(action) is AddFile:
+            adds[canonical_path(action.path)] = action
+        elif type(action) is RemoveFile:
+            removes[canonical_path(action.path)] = action
+    if not adds and not removes:
+        return None
+    stay = adds.keys() & removes.keys()
+    changed = {path for path in stay if adds[path].key[1] != removes[path].key[1]}
+    return FileChanges(
+        added=[add for path, add in adds.items() if path not in stay],
+        removed=[remove for path, remove in removes.items() if path not in stay],
+        vectors=[add for path, add in adds.items() if add.deletion_vector and (path not in stay or path in changed)],
+        without_vector=[
+            remove
+            for path, remove in removes.items()
+            if remove.deletion_vector and (path not in stay or path in changed)
+        ],
+        changes_data=any(add.data_change for add in adds.values())
+        or any(remove.data_change for remove in removes.values()),
+    )

@@ -1,0 +1,278 @@
+"""Manifests: the Avro files that list data files or delete files, with their partition, rows and bounds.
+
+In: entries as bytes, which keep their form while a file lives. Out: the bytes of a manifest and the ``ManifestFile``
+that a manifest list holds of it; or the entries of a manifest read back, without decoding what is only copied. The
+header of a manifest holds the length of each entry for this. Iceberg spec, "Manifests".
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from txlog.errors import IcebergExportError
+from txlog.iceberg.avro import (
+    NULL,
+    SOME,
+    AvroError,
+    encode_bytes,
+    encode_long,
+    read_container,
+    reader_of,
+    write_container,
+)
+from txlog.iceberg.definition import Definition, PartitionField
+from txlog.iceberg.manifest_list import ManifestFile, PartitionSummary
+from txlog.iceberg.names import NewFile, content_name
+from txlog.iceberg.values import avro_type
+
+__all__ = ["ADDED", "DATA", "DELETED", "DELETES", "EXISTING", "Entry", "ManifestWriter", "entry_schema", "read_entries"]
+
+EXISTING, ADDED, DELETED = 0, 1, 2
+DATA, DELETES = 0, 1
+
+_LENGTHS = "txlog.entry-lengths"
+_READ_LONG, _READ_STRING = reader_of("long"), reader_of("string")
+
+
+class Entry(NamedTuple):
+    """One entry: a file, when it came or went, and the file's part of the entry as Avro bytes (``data_file``).
+
+    ``path`` is the data file's path; for a delete file that of the data file whose rows it deletes. ``size_bytes`` of
+    a deletion vector is that of its part of the Puffin file.
+    """
+
+    status: int
+    snapshot_id: int
+    sequence_number: int
+    path: str
+    rows: int
+    size_bytes: int
+    data_file: bytes
+
+    def encoded(self) -> bytes:
+        """Sequence numbers are written out, not inherited: a file's data and its entry have the same one."""
+        sequence = SOME + encode_long(self.sequence_number)
+        return b"".join(
+            (encode_long(self.status), SOME, encode_long(self.snapshot_id), sequence, sequence, self.data_file)
+        )
+
+
+def _field(name: str, kind: Any, field_id: int) -> dict[str, Any]:
+    return {"name": name, "type": kind, "field-id": field_id}
+
+
+def _optional(name: str, kind: Any, field_id: int) -> dict[str, Any]:
+    return {"name": name, "type": ["null", kind], "default": None, "field-id": field_id}
+
+
+def _by_column(key_id: int, value_id: int, kind: str) -> dict[str, Any]:
+    pair = [_field("key", "int", key_id), _field("value", kind, value_id)]
+    return {
+        "type": "array",
+        "logicalType": "map",
+        "items": {"type": "record", "name": f"k{key_id}_v{value_id}", "fields": pair},
+    }
+
+
+def _avro_name(name: str) -> str:
+    """A name that Avro allows, as Iceberg's Java library makes it."""
+    return "".join(_avro_character(at, character) for at, character in enumerate(name)) or "_"
+
+
+def _avro_character(at: int, character: str) -> str:
+    if character.isascii() and (character.isalpha() or character == "_" or (at and character.isdigit())):
+        return character
+    return f"_{character}" if character.isascii() and character.isdigit() else f"_x{ord(character):X}"
+
+
+def entry_schema(partition: Sequence[PartitionField], format_version: int) -> dict[str, Any]:
+    """The Avro schema of a manifest's entries."""
+    partition_fields: list[dict[str, Any]] = []
+    named: set[str] = set()
+    for field in partition:
+        kind = avro_type(field.type)
+        if isinstance(kind, dict) and "name" in kind:  # a name is defined once, then used
+            kind, name = (kind["name"] if kind["name"] in named else kind), kind["name"]
+            named.add(name)
+        partition_fields.append(_optional(_avro_name(field.name), kind, field.field_id))
+    is_v3 = format_version >= 3
+    data_file = [
+        _field("content", "int", 134),
+        _field("file_path", "string", 100),
+        _field("file_format", "string", 101),
+        _field("partition", {"type": "record", "name": "r102", "fields": partition_fields}, 102),
+        _field("record_count", "long", 103),
+        _field("file_size_in_bytes", "long", 104),
+        _optional("value_counts", _by_column(119, 120, "long"), 109),
+        _optional("null_value_counts", _by_column(121, 122, "long"), 110),
+        _optional("lower_bounds", _by_column(126, 127, "bytes"), 125),
+        _optional("upper_bounds", _by_column(129, 130, "bytes"), 128),
+        _optional("sort_order_id", "int", 140),
+        *([_optional("first_row_id", "long", 142)] if is_v3 else []),
+        _optional("referenced_data_file", "string", 143),
+        *([_optional("content_offset", "long", 144), _optional("content_size_in_bytes", "long", 145)] if is_v3 else []),
+    ]
+    return {
+        "type": "record",
+        "name": "manifest_entry",
+        "fields": [
+            _field("status", "int", 0),
+            _optional("snapshot_id", "long", 1),
+            _optional("sequence_number", "long", 3),
+            _optional("file_sequence_number", "long", 4),
+            _field("data_file", {"type": "record", "name": "r2", "fields": data_file}, 2),
+        ],
+    }
+
+
+@dataclass(frozen=True)
+class ManifestWriter:
+    """Writes the manifests of one definition of the table. ``base`` is the metadata folder's absolute URI."""
+
+    definition: Definition
+    base: str
+
+    @functools.cached_property
+    def schema(self) -> dict[str, Any]:
+        return entry_schema(self.definition.partition, self.definition.format_version)
+
+    @functools.cached_property
+    def _header(self) -> Mapping[str, bytes]:
+        definition = self.definition
+        return {
+            "schema": json.dumps(definition.schema, separators=(",", ":")).encode(),
+            "schema-id": b"%d" % definition.schema["schema-id"],
+            "partition-spec": json.dumps(definition.spec["fields"], separators=(",", ":")).encode(),
+            "partition-spec-id": b"%d" % definition.spec["spec-id"],
+            "format-version": b"%d" % definition.format_version,
+        }
+
+    def write(
+        self,
+        entries: Sequence[Entry],
+        content: int,
+        partitions: Sequence[PartitionSummary],
+        *,
+        snapshot_id: int,
+        version: int,
+        first_row_id: int | None = None,
+    ) -> tuple[NewFile, ManifestFile]:
+        """The manifest of some entries, in their order, and what a manifest list says of it.
+
+        Args:
+            entries: At least one entry.
+            content: DATA or DELETES.
+            partitions: For each partition field a summary that covers every entry.
+            snapshot_id: The snapshot that adds the manifest.
+            version: Its Delta version, and so its sequence number.
+            first_row_id: The first row id set aside for its rows (v3, data).
+        """
+        records = [entry.encoded() for entry in entries]
+        lengths = zlib.compress(b"".join([encode_long(len(record)) for record in records]), 1)
+        header = {
+            **self._header,
+            "content": b"deletes" if content == DELETES else b"data",
+            _LENGTHS: base64.b64encode(lengths),
+        }
+        body = write_container(self.schema, header, records)
+        name = content_name(version, body, f"-m{content}.avro")
+        files, rows = [0, 0, 0], [0, 0, 0]
+        for entry in entries:
+            files[entry.status] += 1
+            rows[entry.status] += entry.rows
+        living = [entry.sequence_number for entry in entries if entry.status != DELETED]
+        return NewFile(name, body), ManifestFile(
+            path=f"{self.base}/{name}",
+            length=len(body),
+            partition_spec_id=self.definition.spec["spec-id"],
+            content=content,
+            sequence_number=version,
+            min_sequence_number=min(living, default=version),
+            added_snapshot_id=snapshot_id,
+            added_files=files[ADDED],
+            existing_files=files[EXISTING],
+            deleted_files=files[DELETED],
+            added_rows=rows[ADDED],
+            existing_rows=rows[EXISTING],
+            deleted_rows=rows[DELETED],
+            partitions=tuple(partitions),
+            first_row_id=first_row_id,
+        )
+
+
+def read_entries(body: bytes, partition: Sequence[PartitionField], format_version: int, path: str) -> list[Entry]:
+    """The entries of a manifest that `ManifestWriter` wrote, without those of files that it names as deleted.
+
+    Raises IcebergExportError naming ``path`` where the bytes are no such manifest.
+    """
+    try:
+        return _read_entries(body, partition, format_version)
+    except (AvroError, IndexError, KeyError, ValueError, zlib.error) as error:
+        raise IcebergExportError(
+            f"an Iceberg manifest cannot be read: {error}. Export the table again with rebuild=True", path=path
+        ) from None
+
+
+def _read_entries(body: bytes, partition: Sequence[PartitionField], format_version: int) -> list[Entry]:
+    container = read_container(body)
+    packed = zlib.decompress(base64.b64decode(container.header[_LENGTHS]))
+    is_deletes = container.header["content"] == b"deletes"
+    readers = tuple(reader_of(_optional(field.name, avro_type(field.type), 0)["type"]) for field in partition)
+    rest = _rest_of_delete_file(format_version) if is_deletes else None
+    entries, lengths_at = [], 0
+    for count, block in container.blocks:
+        start = 0
+        for _ in range(count):
+            length, lengths_at = _READ_LONG(packed, lengths_at)
+            end = start + length
+            if block[start] != 4:  # DELETED
+                entries.append(_read_entry(block, start, end, readers, rest))
+            start = end
+        if start != len(block):
+            raise AvroError("the lengths of its entries do not add up")
+    return entries
+
+
+def _read_entry(block: bytes, start: int, end: int, partition: tuple[Any, ...], rest: Any) -> Entry:
+    status, at = _READ_LONG(block, start)
+    snapshot_id, at = _READ_LONG(block, at + 1)
+    sequence_number, at = _READ_LONG(block, at + 1)
+    _, data_file = _READ_LONG(block, at + 1)
+    path, at = _READ_STRING(block, data_file + 1)
+    _, at = _READ_STRING(block, at)
+    for of in partition:
+        _, at = of(block, at)
+    rows, at = _READ_LONG(block, at)
+    size_bytes, at = _READ_LONG(block, at)
+    if rest is not None:
+        found, _ = rest(block, at)
+        path = found["referenced_data_file"]
+        size_bytes = found.get("content_size_in_bytes") or size_bytes
+    return Entry(status, snapshot_id, sequence_number, path, rows, size_bytes, block[data_file:end])
+
+
+@functools.lru_cache(4)
+def _rest_of_delete_file(format_version: int) -> Any:
+    """A reader of what follows the size in a delete file's entry."""
+    data_file = entry_schema((), format_version)["fields"][-1]["type"]["fields"]
+    return reader_of({"type": "record", "fields": data_file[6:]})
+
+
+def nullable_longs(pairs: Sequence[tuple[bytes, int]]) -> bytes:
+    """A map from column id, encoded already, to a count; null where it is empty."""
+    if not pairs:
+        return NULL
+    return b"".join([SOME, encode_long(len(pairs)), *[key + encode_long(value) for key, value in pairs], b"\0"])
+
+
+def nullable_blobs(pairs: Sequence[tuple[bytes, bytes]]) -> bytes:
+    """A map from column id, encoded already, to bytes; null where it is empty."""
+    if not pairs:
+        return NULL
+    return b"".join([SOME, encode_long(len(pairs)), *[key + encode_bytes(value) for key, value in pairs], b"\0"])

@@ -1,0 +1,186 @@
+"""Iceberg's table metadata: the JSON document that names the schema, the properties and the retained snapshots.
+
+In: the document before (or none), a definition, snapshots. Out: the document after; documents are never changed in
+place. Keys are sorted, so that a document has one spelling: one of another spelling was written by another library.
+Iceberg spec, "Table Metadata Fields".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from txlog.errors import IcebergExportError
+from txlog.iceberg.definition import NAME_MAPPING, TABLE_PROPERTIES, Definition
+from txlog.iceberg.manifest_list import ManifestFile
+from txlog.iceberg.names import table_uuid
+
+__all__ = [
+    "DELTA_VERSION",
+    "FOLDER",
+    "Exported",
+    "Place",
+    "current_snapshot",
+    "defined",
+    "encoded",
+    "parsed",
+    "with_snapshot",
+    "with_version",
+]
+
+FOLDER = "_iceberg"
+"""The folder of a table that is its Iceberg location: one that vacuums of every engine leave alone."""
+DELTA_VERSION = "delta.version"
+"""The Iceberg table property that holds the newest exported Delta version."""
+
+_SNAPSHOTS_MAX = 100
+_VERSION_OF_SNAPSHOT = "delta-version"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the table is: ``root`` is its absolute URI, with a scheme."""
+
+    root: str
+
+    @property
+    def location(self) -> str:
+        return f"{self.root}/{FOLDER}"
+
+    @property
+    def base(self) -> str:
+        """The folder of all metadata files."""
+        return f"{self.location}/metadata"
+
+
+@dataclass(frozen=True)
+class Exported:
+    """One metadata file: the N of ``vN.metadata.json``, its document, the manifests of its current snapshot."""
+
+    number: int
+    document: Mapping[str, Any]
+    manifests: tuple[ManifestFile, ...]
+
+    @property
+    def version(self) -> int:
+        """The Delta version it was exported at."""
+        return int(self.document["properties"][DELTA_VERSION])
+
+    @property
+    def format_version(self) -> int:
+        return int(self.document["format-version"])
+
+
+def encoded(document: Mapping[str, Any]) -> bytes:
+    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+
+
+def parsed(body: bytes, path: str) -> dict[str, Any]:
+    """The document of a metadata file that this module wrote.
+
+    Raises IcebergExportError where another Iceberg writer wrote it, or it is damaged. Nothing that the document names
+    is opened before this check.
+    """
+    try:
+        document = orjson.loads(body)
+        if not isinstance(document, dict) or encoded(document) != body:
+            raise ValueError("txlog did not write it")
+        snapshot = current_snapshot(document)
+        if snapshot is not None and int(snapshot["summary"][_VERSION_OF_SNAPSHOT]) < 0:
+            raise ValueError("its current snapshot is of no Delta version")
+        int(document["properties"][DELTA_VERSION])
+    except (ValueError, KeyError, TypeError) as error:
+        raise IcebergExportError(
+            f"the newest Iceberg metadata is not txlog's: {error}. An Iceberg writer has committed here, or the file is"
+            " damaged. What an Iceberg writer adds is not part of the table. export_iceberg(rebuild=True), or `txlog"
+            " iceberg --rebuild`, exports the table again over it",
+            path=path,
+        ) from None
+    return document
+
+
+def current_snapshot(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The current snapshot; None for a table that never had a file."""
+    wanted = document.get("current-snapshot-id")
+    if wanted is None:
+        return None
+    found: Mapping[str, Any] = next(each for each in document["snapshots"] if each["snapshot-id"] == wanted)
+    return found
+
+
+def defined(before: Mapping[str, Any] | None, definition: Definition, place: Place, table_id: str) -> dict[str, Any]:
+    """The document under a definition, with the snapshots it had."""
+    document: dict[str, Any] = dict(before) if before else _empty(definition, place, table_id)
+    document["schemas"] = _with(document["schemas"], definition.schema, "schema-id")
+    document["current-schema-id"] = definition.schema["schema-id"]
+    document["last-column-id"] = definition.last_column_id
+    document["partition-specs"] = _with(document["partition-specs"], definition.spec, "spec-id")
+    document["default-spec-id"] = definition.spec["spec-id"]
+    document["last-partition-id"] = definition.last_partition_id
+    document["properties"] = {
+        **document["properties"],
+        **TABLE_PROPERTIES,
+        NAME_MAPPING: orjson.dumps(definition.name_mapping).decode(),
+    }
+    return document
+
+
+def _empty(definition: Definition, place: Place, table_id: str) -> dict[str, Any]:
+    document: dict[str, Any] = {
+        "format-version": definition.format_version,
+        "table-uuid": table_uuid(table_id),
+        "location": place.location,
+        "last-sequence-number": 0,
+        "last-updated-ms": 0,
+        "schemas": [],
+        "partition-specs": [],
+        "default-sort-order-id": 0,
+        "sort-orders": [{"order-id": 0, "fields": []}],
+        "properties": {"created-by": "txlog"},
+        "refs": {},
+        "snapshots": [],
+        "snapshot-log": [],
+        "metadata-log": [],
+    }
+    if definition.format_version >= 3:
+        document["next-row-id"] = 0
+    return document
+
+
+def _with(known: list[dict[str, Any]], one: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    return known if any(each[key] == one[key] for each in known) else [*known, one]
+
+
+def with_version(document: Mapping[str, Any], version: int, timestamp_ms: int) -> dict[str, Any]:
+    """The document after a Delta version that has been exported."""
+    return {
+        **document,
+        "last-updated-ms": max(timestamp_ms, document["last-updated-ms"]),
+        "properties": {**document["properties"], DELTA_VERSION: str(version)},
+    }
+
+
+def with_snapshot(document: Mapping[str, Any], snapshot: dict[str, Any], retention_ms: int) -> dict[str, Any]:
+    """The document with a newer current snapshot, and without snapshots that are too many or too old.
+
+    ``retention_ms`` is how long the data files of an earlier version stay. Ages are counted from the new snapshot: the
+    result must not depend on who exports it, or when.
+    """
+    oldest_ms = snapshot["timestamp-ms"] - retention_ms
+    kept = [each for each in document["snapshots"] if each["timestamp-ms"] >= oldest_ms]
+    snapshots = [*kept[-(_SNAPSHOTS_MAX - 1) :], snapshot]
+    ids = {each["snapshot-id"] for each in snapshots}
+    entry = {"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": snapshot["timestamp-ms"]}
+    used = {each["schema-id"] for each in snapshots} | {document["current-schema-id"]}
+    return {
+        **document,
+        "snapshots": snapshots,
+        "snapshot-log": [*(each for each in document["snapshot-log"] if each["snapshot-id"] in ids), entry],
+        "current-snapshot-id": snapshot["snapshot-id"],
+        "refs": {"main": {"snapshot-id": snapshot["snapshot-id"], "type": "branch"}},
+        "schemas": [each for each in document["schemas"] if each["schema-id"] in used],
+        "last-sequence-number": snapshot["sequence-number"],
+    }

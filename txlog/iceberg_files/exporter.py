@@ -1,0 +1,199 @@
+"""Exports a table's versions as Iceberg metadata: reads what is there and what was committed since, writes the rest.
+
+In: an open log. Out: ``_iceberg/metadata`` at the wanted version. Exporters need no lock: the metadata is a pure
+function of the table, and `MetadataFolder.publish` decides who was first. The other one looks again and finds its work
+done, or goes on from there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from txlog.errors import IcebergExportError, NotFoundError, StorageError, TxlogError
+from txlog.iceberg.definition import define
+from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
+from txlog.iceberg.names import metadata_name, table_uuid
+from txlog.iceberg.table_metadata import Exported, Place
+from txlog.iceberg_files.footers import check_element_ids, row_counts
+from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.log.files import add_files_of
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.actions import AddFile, Metadata
+from txlog.protocol.commit_file import Commit
+from txlog.protocol.log_names import commit_name
+from txlog.protocol.properties import ICEBERG
+from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.util.parallel import parallel_map
+
+__all__ = ["IcebergExport", "IcebergExporter", "place_of"]
+
+_ATTEMPTS = 20
+_FILES_AT_ONCE = 25_000
+_CALLS_AT_ONCE = 8
+_DEFAULT_FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergExport:
+    """What an export has done.
+
+    Attributes:
+        version: The newest Delta version that Iceberg readers see now.
+        metadata_location: The URI of the newest metadata file, for readers and catalogs.
+        snapshots: How many snapshots this call added: one for each version with file actions.
+        attempts: How often it began, because other exporters were first.
+    """
+
+    version: int
+    metadata_location: str
+    snapshots: int
+    attempts: int
+
+
+def place_of(uri: str) -> Place:
+    """Where Iceberg readers find the table at ``uri``: a path gets the scheme ``file``."""
+    return Place(uri if "://" in uri else f"file://{uri}")
+
+
+class IcebergExporter:
+    """Exports one table. Thread-safe: one export runs at a time."""
+
+    def __init__(self, log: DeltaLog) -> None:
+        if log.store.iceberg is None:
+            raise IcebergExportError("this kind of store has no folder for Iceberg metadata", table=log.uri)
+        self._log = log
+        self._place = place_of(log.uri)
+        self._folder = MetadataFolder(log.store.iceberg, self._place)
+        self._lock = threading.Lock()
+
+    def exported(self) -> Exported | None:
+        """The newest metadata; None if the table was never exported.
+
+        Raises IcebergExportError if txlog did not write it, StorageError.
+        """
+        with self._lock, TxlogError.located(self._log.uri):
+            newest = self._folder.newest()
+            return None if newest is None else self._folder.exported(newest)
+
+    def export(self, state: TableState, *, rebuild: bool = False) -> IcebergExport:
+        """Export every version up to ``state`` that is not exported yet.
+
+        Args:
+            state: The version to export.
+            rebuild: Export the version in full, as the only snapshot, whatever is there.
+
+        Raises:
+            IcebergExportError: The table cannot be exported, or another Iceberg writer committed; says what to do.
+            CorruptLogError: A commit is damaged.
+            StorageError: The store does not answer, or other exporters were first every time.
+        """
+        _check_alone(state)
+        with self._lock, TxlogError.located(self._log.uri):
+            for attempt in range(1, _ATTEMPTS + 1):
+                done = self._attempt(state, attempt, rebuild=rebuild)
+                if done is not None:
+                    return done
+        raise StorageError(
+            f"{_ATTEMPTS} times another exporter published Iceberg metadata first: export again", table=self._log.uri
+        )
+
+    def _attempt(self, state: TableState, attempt: int, *, rebuild: bool) -> IcebergExport | None:
+        newest = self._folder.newest()
+        before = None if newest is None or rebuild else self._folder.exported(newest)
+        if before is not None and self._is_continued(before, state):
+            if before.version >= state.version:
+                return self._result(before, 0, attempt)
+            export = self._following(before, state)
+        else:
+            export = None
+        if export is None:
+            export = self._whole(state, (newest.number if newest else 0) + 1, before)
+        self._folder.put_content(export.files)
+        if not self._folder.publish(export.exported):
+            return None
+        self._folder.hint(export.exported.number)
+        return self._result(export.exported, export.snapshots, attempt)
+
+    def _result(self, exported: Exported, snapshots: int, attempt: int) -> IcebergExport:
+        location = f"{self._place.base}/{metadata_name(exported.number)}"
+        return IcebergExport(exported.version, location, snapshots, attempt)
+
+    def _is_continued(self, before: Exported, state: TableState) -> bool:
+        """Whether the metadata is of this table, at this place, in the wanted format. A copied table's is not."""
+        return (
+            before.document["location"] == self._place.location
+            and before.document["table-uuid"] == table_uuid(state.metadata.id)
+            and before.format_version == _format_version(state, before)
+        )
+
+    # --- what to write ---------------------------------------------------------------------------------------
+
+    def _following(self, before: Exported, state: TableState) -> Export | None:
+        """The export of the commits since ``before``; None if they are gone, or the table has to be exported anew."""
+        try:
+            commits = list(self._log.commits_between(before.version + 1, state.version))
+            metadata = state.metadata
+            if any(type(action) is Metadata for commit in commits for action in commit.actions):
+                metadata = self._log.state_at(before.version).metadata
+        except NotFoundError:
+            return None
+        return export_commits(before, metadata, self._dated(commits), self._place, self._sources(state.version))
+
+    def _dated(self, commits: Sequence[Commit]) -> list[DatedCommit]:
+        times = parallel_map(self._timestamp_ms, commits, threads=_CALLS_AT_ONCE)
+        return [DatedCommit(commit, time) for commit, time in zip(commits, times, strict=True)]
+
+    def _timestamp_ms(self, commit: Commit) -> int:
+        if commit.in_commit_timestamp_ms is not None:
+            return commit.in_commit_timestamp_ms
+        return self._log.store.log.stat(commit_name(commit.version)).modified_ms
+
+    def _whole(self, state: TableState, number: int, before: Exported | None) -> Export:
+        format_version = _format_version(state, before)
+        define(state.metadata, format_version, None)  # refused before the files are listed
+        return export_version(
+            state.metadata,
+            state.version,
+            self._live_files(state),
+            self._log.timestamp_ms(state.version),
+            format_version=format_version,
+            number=number,
+            place=self._place,
+            sources=self._sources(state.version),
+        )
+
+    def _live_files(self, state: TableState) -> Iterator[list[AddFile]]:
+        files = self._log.files(state)
+        for start in range(0, files.num_rows, _FILES_AT_ONCE):
+            yield add_files_of(files.slice(start, _FILES_AT_ONCE))
+
+    def _sources(self, version: int) -> Sources:
+        store = self._log.store
+        return Sources(
+            manifest=self._folder.read_content,
+            bitmaps=DeletionVectorReader(store, version).bitmaps,
+            rows=lambda add: row_counts(store, [add])[0],
+            check_element_ids=lambda adds: check_element_ids(store, adds),
+        )
+
+
+def _format_version(state: TableState, before: Exported | None) -> int:
+    """The format that the table asks for; where it asks for none, the one it was exported in."""
+    wanted = state.properties.iceberg
+    if wanted is not None:
+        return 3 if wanted == "v3" else 2
+    return before.format_version if before else _DEFAULT_FORMAT
+
+
+def _check_alone(state: TableState) -> None:
+    """Raise IcebergExportError if another engine is asked to write Iceberg metadata too."""
+    formats = state.metadata.configuration.get("delta.universalFormat.enabledFormats", "")
+    if "iceberg" in formats.lower():
+        raise IcebergExportError(
+            f"delta.universalFormat.enabledFormats = {formats} has another engine write Iceberg metadata, and readers"
+            f" would not know which to follow. Unset that property in the engine, then set {ICEBERG}",
+            version=state.version,
+        )

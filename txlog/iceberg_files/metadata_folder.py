@@ -1,0 +1,179 @@
+"""The metadata folder of one table: its newest metadata file, found, read, and replaced by the next one.
+
+In: files to put, and metadata to publish. Out: the newest published metadata. ``vN.metadata.json`` is put only if it is
+absent: this put is the commit of an export. What a metadata file names is put before it, under names made of its
+content. ``version-hint.text`` follows the commit and may lag behind. Thread-safe, if each thread has its own.
+Iceberg spec, "File System Tables".
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from txlog.errors import IcebergExportError, NotFoundError, StorageError
+from txlog.iceberg.manifest_list import ManifestFile, read_manifest_list
+from txlog.iceberg.names import HINT, NewFile, content_version, metadata_name, metadata_number
+from txlog.iceberg.table_metadata import Exported, Place, current_snapshot, encoded, parsed
+from txlog.store.base import LogStore, PutOutcome
+from txlog.util import ambient
+from txlog.util.logs import logger
+from txlog.util.parallel import parallel_map
+
+__all__ = ["MetadataFile", "MetadataFolder"]
+
+_PUTS_AT_ONCE = 8
+_ATTEMPTS = 3
+_KEPT_BYTES = 32 << 20
+"""Manifests kept in memory: small ones are read again soon, to be merged."""
+_TRUSTED_S = 600.0
+"""How long the newest known number is a place to look on from. No clean-up deletes a file that was the newest so
+lately: the number after a known one is free only if nobody has put it yet."""
+
+
+class MetadataFile(NamedTuple):
+    """One ``vN.metadata.json``: N and its bytes."""
+
+    number: int
+    body: bytes
+
+
+class MetadataFolder:
+    """One table's metadata folder, as one exporter sees it."""
+
+    def __init__(self, store: LogStore, place: Place) -> None:
+        self.store = store
+        self.place = place
+        self._known: tuple[MetadataFile, ambient.Instant] | None = None
+        self._exported: Exported | None = None
+        self._bodies: OrderedDict[str, bytes] = OrderedDict()
+        self._bodies_bytes = 0
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def newest(self) -> MetadataFile | None:
+        """The metadata file with the highest number; None if there is none. Raises StorageError."""
+        asked = ambient.instant()
+        found = self._known[0] if self._known and ambient.age_s(self._known[1]) <= _TRUSTED_S else self._start()
+        while (after := self._read_number((found.number if found else 0) + 1)) is not None:
+            found = after
+        if found is not None:
+            self._known = (found, asked)
+        return found
+
+    def exported(self, file: MetadataFile) -> Exported:
+        """What a metadata file says. Raises IcebergExportError if txlog did not write it, StorageError."""
+        known = self._exported
+        if known is not None and known.number == file.number and self._known is not None and self._known[0] == file:
+            return known
+        path = metadata_name(file.number)
+        document = parsed(file.body, path)
+        snapshot = current_snapshot(document)
+        manifests: tuple[ManifestFile, ...] = ()
+        if snapshot is not None and document["location"] == self.place.location:
+            listed = snapshot["manifest-list"]
+            manifests = read_manifest_list(self.read_content(listed), document["format-version"], listed)
+        self._exported = Exported(file.number, document, manifests)
+        return self._exported
+
+    def read_content(self, path: str) -> bytes:
+        """The bytes of a manifest or a list, by its absolute path.
+
+        Raises IcebergExportError if the path leads elsewhere or nowhere, StorageError.
+        """
+        base, _, name = path.rpartition("/")
+        if base != self.place.base or content_version(name) is None:
+            raise IcebergExportError(
+                "the Iceberg metadata names a file that txlog did not write. Export the table again with rebuild=True",
+                path=path,
+            )
+        body = self._bodies.get(name)
+        if body is None:
+            try:
+                body = self.store.read(name)
+            except NotFoundError:
+                raise IcebergExportError(
+                    "a file of the Iceberg metadata is gone. Export the table again with rebuild=True", path=path
+                ) from None
+            self._keep(name, body)
+        return body
+
+    def _start(self) -> MetadataFile | None:
+        """Where to look on from: what the hint names, or else the highest number in a listing."""
+        try:
+            number = int(self.store.read(HINT).decode())
+        except (NotFoundError, ValueError):
+            number = 0
+        found = self._read_number(number) if number > 0 else None
+        if found is None:
+            listed = [metadata_number(meta.name) or 0 for meta in self.store.list_from("v")]
+            found = self._read_number(max(listed, default=0))
+        return found
+
+    def _read_number(self, number: int) -> MetadataFile | None:
+        if number < 1:
+            return None
+        try:
+            return MetadataFile(number, self.store.read(metadata_name(number)))
+        except NotFoundError:
+            return None
+
+    def _keep(self, name: str, body: bytes) -> None:
+        if name in self._bodies:
+            return
+        self._bodies[name] = body
+        self._bodies_bytes += len(body)
+        while self._bodies_bytes > _KEPT_BYTES:
+            _, dropped = self._bodies.popitem(last=False)
+            self._bodies_bytes -= len(dropped)
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    def put_content(self, files: Sequence[NewFile]) -> None:
+        """Put files that are named after their content. One that exists already is the same. Raises StorageError."""
+        for _ in parallel_map(self._put_content, files, threads=_PUTS_AT_ONCE):
+            pass
+        for file in files:
+            self._keep(*file)
+
+    def _put_content(self, file: NewFile) -> None:
+        if not self._put(file.name, file.body):
+            raise StorageError("another file has the name of this one, which is made of its content", path=file.name)
+
+    def publish(self, exported: Exported) -> bool:
+        """Put a metadata file. False if another exporter has put another one of the same number. Raises StorageError.
+
+        The same bytes by another exporter, or by an earlier attempt whose answer was lost, count as put.
+        """
+        asked = ambient.instant()
+        file = MetadataFile(exported.number, encoded(exported.document))
+        if not self._put(metadata_name(file.number), file.body):
+            return False
+        self._known, self._exported = (file, asked), exported
+        return True
+
+    def hint(self, number: int) -> None:
+        """Let the hint name the newest number. Some readers go by it alone, so one overtaken meanwhile is mended."""
+        try:
+            self.store.put(HINT, str(number).encode())
+            while (after := self._read_number(number + 1)) is not None:
+                number = after.number
+                self.store.put(HINT, str(number).encode())
+        except StorageError as error:
+            logger.warning("%s: the hint does not name v%d, the metadata is safe: %s", self.place.base, number, error)
+
+    def _put(self, name: str, body: bytes) -> bool:
+        """Put a new file and know that it is there and durable. False if the name holds other bytes."""
+        for _ in range(_ATTEMPTS):
+            outcome = self.store.put_if_absent(name, body)
+            if outcome is PutOutcome.WRITTEN:
+                return True
+            try:
+                if self.store.read(name) != body:
+                    return False
+                self.store.make_durable(name)
+                return True
+            except NotFoundError:
+                continue  # the put did not land, or has not yet: the same bytes are sent again
+        raise StorageError(f"{_ATTEMPTS} puts had no certain answer, and the file is not there", path=name)

@@ -1,0 +1,89 @@
+"""Keeps a table's Iceberg metadata up to date after commits, on a thread of its own.
+
+In: the state after each commit of a handle. Out: nothing; tables without the property ``txlog.iceberg`` cost nothing.
+One export runs at a time, and takes all commits that were made meanwhile in one go: a writer that commits faster than
+the store takes exports is never slowed down. A failure is logged once for each reason; the next export catches up.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.util.logs import logger
+
+if TYPE_CHECKING:
+    from txlog.iceberg_files.exporter import IcebergExporter
+
+__all__ = ["IcebergUpkeep"]
+
+
+class IcebergUpkeep:
+    """The exports of one table handle. Thread-safe; a process that ends waits for the one that runs."""
+
+    def __init__(self, log: DeltaLog) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._executor: ThreadPoolExecutor | None = None
+        self._exporter: IcebergExporter | None = None
+        self._wanted: TableState | None = None
+        self._running: Future[None] | None = None
+        self._process_id = os.getpid()
+        self._warned: str | None = None
+
+    def exporter(self) -> IcebergExporter:
+        """The exporter that this handle's exports share. Raises IcebergExportError on stores that have no place."""
+        if self._exporter is None:
+            from txlog.iceberg_files.exporter import IcebergExporter
+
+            self._exporter = IcebergExporter(self._log)
+        return self._exporter
+
+    def after(self, state: TableState) -> None:
+        """Export ``state`` soon, if the table asks for it. May raise: the caller, who has committed, warns."""
+        if state.properties.iceberg is None:
+            return
+        exporter = self.exporter()  # imported on this thread, never on the other one
+        with self._lock:
+            if self._process_id != os.getpid():  # a fork copies the object, not the thread
+                self._executor, self._running, self._process_id = None, None, os.getpid()
+            self._wanted = state
+            if self._running is not None and not self._running.done():
+                return
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, thread_name_prefix="txlog-iceberg")
+            self._running = self._executor.submit(contextvars.copy_context().run, self._work, exporter)
+
+    def drain(self) -> None:
+        """Wait until every export that was asked for has been made or has failed."""
+        running = self._running
+        if running is not None and self._process_id == os.getpid():
+            running.result()
+
+    def _work(self, exporter: IcebergExporter) -> None:
+        while (state := self._taken()) is not None:
+            try:
+                exporter.export(state)
+                self._warned = None
+            except Exception as error:
+                reason = str(error)
+                if reason != self._warned:
+                    logger.warning(
+                        "%s: Iceberg readers do not see v%d yet, the commit is safe: %s",
+                        self._log.uri,
+                        state.version,
+                        error,
+                    )
+                self._warned = reason
+
+    def _taken(self) -> TableState | None:
+        with self._lock:
+            state, self._wanted = self._wanted, None
+            if state is None:
+                self._running = None  # what is asked for from now on needs a new run
+            return state
