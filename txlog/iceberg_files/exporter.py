@@ -105,6 +105,7 @@ class IcebergExporter:
         before = None if newest is None or rebuild else self._folder.exported(newest)
         if before is not None and self._is_continued(before, state):
             if before.version >= state.version:
+                self._folder.hint(before.number)
                 return self._result(before, 0, attempt)
             export = self._following(before, state)
         else:

@@ -46,6 +46,7 @@ class MetadataFolder:
         self.store = store
         self.place = place
         self._known: tuple[MetadataFile, ambient.Instant] | None = None
+        self._hinted = 0
         self._exported: Exported | None = None
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
         self._bodies_bytes = 0
@@ -102,9 +103,9 @@ class MetadataFolder:
     def _start(self) -> MetadataFile | None:
         """Where to look on from: what the hint names, or else the highest number in a listing."""
         try:
-            number = int(self.store.read(HINT).decode())
+            self._hinted = number = int(self.store.read(HINT).decode())
         except (NotFoundError, ValueError):
-            number = 0
+            self._hinted = number = 0
         found = self._read_number(number) if number > 0 else None
         if found is None:
             listed = [metadata_number(meta.name) or 0 for meta in self.store.list_from("v")]
@@ -154,12 +155,19 @@ class MetadataFolder:
         return True
 
     def hint(self, number: int) -> None:
-        """Let the hint name the newest number. Some readers go by it alone, so one overtaken meanwhile is mended."""
+        """Let the hint name the newest number, if it may name an older one.
+
+        Some readers go by the hint alone: one that lags because an exporter ended before it put the hint, or was
+        overtaken, is mended.
+        """
+        if number <= self._hinted:
+            return
         try:
             self.store.put(HINT, str(number).encode())
             while (after := self._read_number(number + 1)) is not None:
                 number = after.number
                 self.store.put(HINT, str(number).encode())
+            self._hinted = number
         except StorageError as error:
             logger.warning("%s: the hint does not name v%d, the metadata is safe: %s", self.place.base, number, error)
 

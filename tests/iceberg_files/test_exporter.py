@@ -1,0 +1,371 @@
+"""Exports as exporters race, crash and find what others left: on stores that fail by plan."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import iceberg_decoded as decoded
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog import Table
+from txlog.commit.open_table import OpenTable
+from txlog.iceberg.names import metadata_name
+from txlog.iceberg.table_metadata import Place
+from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
+from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.store.base import LogStore, PutOutcome, TableStore
+from txlog.testing.memory_store import MemoryLogStore, memory_table_store
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+def rows(*ids: int) -> pa.Table:
+    return pa.table({"id": pa.array(ids, pa.int64())})
+
+
+def created(store: TableStore | None = None, **properties: str) -> Table:
+    from txlog.commands.table_definition import Definition, commit_definition, new_table
+
+    open_table = OpenTable(store or memory_table_store())
+    commit_definition(open_table, None, Definition(*new_table(SCHEMA, (), properties)), "CREATE TABLE", {})
+    return Table(open_table)
+
+
+def store_of(table: Table) -> TableStore:
+    return table._open_table.store
+
+
+def with_iceberg(store: TableStore, iceberg: LogStore) -> TableStore:
+    return TableStore(store.uri, store.log, store.files, iceberg=iceberg)
+
+
+def exporter(store: TableStore) -> IcebergExporter:
+    return IcebergExporter(OpenTable(store).log)
+
+
+def versions(store: TableStore) -> list[int]:
+    return [int(each["summary"]["delta-version"]) for each in decoded.document(store)["snapshots"]]
+
+
+class Scripted(MemoryLogStore):
+    """Shares the objects of another store, and does something before or instead of each conditional put."""
+
+    def __init__(self, shared: MemoryLogStore, on_put: Callable[[Scripted, str, bytes], PutOutcome | None]) -> None:
+        super().__init__()
+        self.objects = shared.objects
+        self._on_put = on_put
+        self.puts = 0
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        self.puts += 1
+        outcome = self._on_put(self, name, bytes(body))
+        return super().put_if_absent(name, body) if outcome is None else outcome
+
+    def land(self, name: str, body: bytes) -> PutOutcome:
+        return super().put_if_absent(name, body)
+
+
+def shared(store: TableStore) -> MemoryLogStore:
+    assert isinstance(store.iceberg, MemoryLogStore)
+    return store.iceberg
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+def test_a_table_without_files_is_exported_without_a_snapshot() -> None:
+    table = created()
+    done = table.export_iceberg()
+    assert (done.version, done.snapshots) == (0, 0)
+    assert "current-snapshot-id" not in decoded.document(store_of(table))
+    table.append(rows(1))
+    assert table.export_iceberg().snapshots == 1
+
+
+def test_an_export_of_what_is_exported_changes_nothing() -> None:
+    table = created()
+    table.append(rows(1))
+    first = table.export_iceberg()
+    names = shared(store_of(table)).list_from("")
+    assert table.export_iceberg() == IcebergExport(first.version, first.metadata_location, 0, 1)
+    assert shared(store_of(table)).list_from("") == names
+
+
+def test_several_versions_behind_become_several_snapshots_in_one_metadata_file() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    for number in range(4):
+        table.append(rows(number))
+    assert table.export_iceberg().snapshots == 4
+    assert decoded.document(store_of(table), 2)["snapshot-log"][-1]["snapshot-id"] > 0
+    assert versions(store_of(table)) == [1, 2, 3, 4, 5]
+
+
+def test_exporters_of_the_same_commits_write_the_same_bytes() -> None:
+    table = created()
+    table.append(rows(1))
+    one, two = (with_iceberg(store_of(table), MemoryLogStore()) for _ in range(2))
+    for number in range(40):
+        table.append(rows(number))
+        exporter(one).export(table._open_table.log.newest_state())
+        exporter(two).export(table._open_table.log.newest_state())
+    names = [meta.name for meta in shared(one).list_from("")]
+    assert names == [meta.name for meta in shared(two).list_from("")]
+    assert all(shared(one).read(name) == shared(two).read(name) for name in names)
+
+
+@pytest.mark.parametrize("number", range(1, 8))
+@pytest.mark.parametrize("lands", [False, True])
+def test_an_exporter_killed_at_any_put_leaves_whole_metadata_and_the_next_one_catches_up(
+    number: int, lands: bool
+) -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    table.append(rows(2))
+    table.append(rows(3))
+    before = versions(store_of(table))
+
+    def kill(store: Scripted, name: str, body: bytes) -> PutOutcome | None:
+        if store.puts == number:
+            if lands:
+                store.land(name, body)
+            raise Killed
+        return None
+
+    state = table._open_table.log.newest_state()
+    try:
+        exporter(with_iceberg(store_of(table), Scripted(shared(store_of(table)), kill))).export(state)
+    except Killed:
+        assert versions(store_of(table)) in (before, [1, 2, 3])
+    done = exporter(store_of(table)).export(state)
+    assert done.version == 3
+    assert versions(store_of(table)) == [1, 2, 3]
+    for snapshot in decoded.document(store_of(table))["snapshots"]:
+        assert len(decoded.live_entries(store_of(table), snapshot)) == snapshot["sequence-number"]
+
+
+@pytest.mark.parametrize("lands", [False, True])
+@pytest.mark.parametrize("number", range(1, 6))
+def test_a_lost_answer_to_any_put_is_looked_up(number: int, lands: bool) -> None:
+    table = created()
+    table.append(rows(1))
+    table.append(rows(2))
+
+    def lose(store: Scripted, name: str, body: bytes) -> PutOutcome | None:
+        if store.puts == number:
+            if lands:
+                store.land(name, body)
+            return PutOutcome.UNKNOWN
+        return None
+
+    state = table._open_table.log.newest_state()
+    done = exporter(with_iceberg(store_of(table), Scripted(shared(store_of(table)), lose))).export(state)
+    assert (done.version, done.attempts) == (2, 1)
+
+
+def test_a_put_whose_answer_is_never_certain_is_an_error_and_the_commit_stands() -> None:
+    table = created()
+    table.append(rows(1))
+    lost = Scripted(shared(store_of(table)), lambda store, name, body: PutOutcome.UNKNOWN)
+    with pytest.raises(txlog.StorageError, match="no certain answer"):
+        exporter(with_iceberg(store_of(table), lost)).export(table._open_table.log.newest_state())
+    assert table.count() == 1
+
+
+def test_the_loser_of_a_race_goes_on_from_the_winner() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    table.append(rows(2))
+    state_2 = table._open_table.log.newest_state()
+    table.append(rows(3))
+    state_3 = table._open_table.log.newest_state()
+    other = exporter(store_of(table))
+
+    def overtake(store: Scripted, name: str, body: bytes) -> PutOutcome | None:
+        if name == metadata_name(2):
+            other.export(state_2)
+        return None
+
+    done = exporter(with_iceberg(store_of(table), Scripted(shared(store_of(table)), overtake))).export(state_3)
+    assert (done.version, done.attempts, done.snapshots) == (3, 2, 1)
+    assert versions(store_of(table)) == [1, 2, 3]
+
+
+def test_the_loser_of_a_race_that_the_winner_finished_has_nothing_to_do() -> None:
+    table = created()
+    table.append(rows(1))
+    state = table._open_table.log.newest_state()
+    other = exporter(store_of(table))
+
+    def overtake(store: Scripted, name: str, body: bytes) -> PutOutcome | None:
+        if name == metadata_name(1) and store.puts < 10:
+            other.export(state)
+        return None
+
+    done = exporter(with_iceberg(store_of(table), Scripted(shared(store_of(table)), overtake))).export(state)
+    assert (done.version, done.attempts) == (1, 1)
+
+
+def test_a_hint_that_lags_or_lies_does_not_hide_the_newest_metadata() -> None:
+    table = created()
+    for number in range(4):
+        table.append(rows(number))
+        table.export_iceberg()
+    store = store_of(table)
+    for hint in (b"1", b"4", b"99", b"nonsense", None):
+        if hint is None:
+            shared(store).delete("version-hint.text")
+        else:
+            shared(store).put("version-hint.text", hint)
+        newest = MetadataFolder(shared(store), Place(store.uri)).newest()
+        assert newest is not None
+        assert newest.number == 4
+
+
+def test_a_hint_overtaken_by_another_exporter_is_mended() -> None:
+    table = created()
+    for number in range(2):
+        table.append(rows(number))
+        table.export_iceberg()
+    folder = MetadataFolder(shared(store_of(table)), Place(store_of(table).uri))
+    folder.hint(1)
+    assert shared(store_of(table)).read("version-hint.text") == b"2"
+
+
+def foreign_commit(store: TableStore, number: int) -> None:
+    """What an Iceberg writer does: a metadata file of its own, with a snapshot whose files lie elsewhere."""
+    document = decoded.document(store)
+    snapshot = {**document["snapshots"][-1], "snapshot-id": 7, "manifest-list": "s3://elsewhere/list.avro"}
+    snapshot["summary"] = {"operation": "append"}
+    document |= {"snapshots": [*document["snapshots"], snapshot], "current-snapshot-id": 7}
+    shared(store).put_if_absent(metadata_name(number), json.dumps(document).encode())
+
+
+def test_a_commit_of_an_iceberg_writer_is_refused_before_its_files_are_opened_and_a_rebuild_repairs_it() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    foreign_commit(store_of(table), 2)
+    table.append(rows(2))
+    with pytest.raises(txlog.IcebergExportError, match=r"rebuild=True") as caught:
+        table.export_iceberg()
+    assert caught.value.path == metadata_name(2)
+    done = table.export_iceberg(rebuild=True)
+    assert (done.version, done.snapshots) == (2, 1)
+    assert done.metadata_location.endswith(metadata_name(3))
+    assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][0])) == 2
+    table.append(rows(3))
+    assert table.export_iceberg().version == 3
+
+
+def test_a_changed_property_alone_shows_an_iceberg_writer_too() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    document = decoded.document(store_of(table))
+    document["properties"]["owner"] = "someone"
+    shared(store_of(table)).put_if_absent(metadata_name(2), json.dumps(document).encode())
+    with pytest.raises(txlog.IcebergExportError, match="txlog did not write it"):
+        table.export_iceberg()
+
+
+def test_metadata_whose_manifest_list_is_gone_is_an_error_that_names_it_and_a_rebuild_repairs_it() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    listed = decoded.document(store_of(table))["snapshots"][0]["manifest-list"]
+    shared(store_of(table)).delete(listed.rpartition("/")[2])
+    table.append(rows(2))
+    with pytest.raises(txlog.IcebergExportError, match="is gone"):
+        exporter(store_of(table)).export(table._open_table.log.newest_state())
+    assert table.export_iceberg(rebuild=True).version == 2
+
+
+def test_a_copied_table_is_exported_in_full_at_its_new_place() -> None:
+    table = created()
+    table.append(rows(1))
+    table.append(rows(2))
+    table.export_iceberg()
+    old = store_of(table)
+    copy = TableStore("memory://copy", old.log, old.files, iceberg=old.iceberg)
+    done = exporter(copy).export(OpenTable(copy).log.newest_state())
+    assert (done.version, done.snapshots) == (2, 1)
+    document = decoded.document(copy)
+    assert document["location"] == "memory://copy/_iceberg"
+    assert all(path.startswith("memory://copy/") for path in decoded.live_entries(copy, document["snapshots"][0]))
+
+
+def test_another_format_is_a_full_export() -> None:
+    table = created(**{"txlog.iceberg": "v2"})
+    table.append(rows(1))
+    table.append(rows(2))
+    table.set_properties({"txlog.iceberg": "v3"})
+    table._open_table.post_commit.drain()
+    document = decoded.document(store_of(table))
+    assert (document["format-version"], versions(store_of(table))) == (3, [3])
+
+
+def test_commits_that_left_the_log_make_the_export_a_full_one() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    for number in range(3):
+        table.append(rows(number))
+    table.create_checkpoint()
+    for version in range(4):
+        store_of(table).log.delete(f"{version:020d}.json")
+    done = exporter(store_of(table)).export(OpenTable(store_of(table)).log.newest_state())
+    assert (done.version, done.snapshots) == (4, 1)
+    assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][0])) == 4
+
+
+def test_a_table_that_cannot_be_exported_is_refused_by_the_column_and_the_commit_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    table = created(**{"txlog.iceberg": "v2"})
+    table.append(rows(1))
+    table._open_table.post_commit.drain()
+    table.add_columns(pa.schema([("x", pa.struct([("y", pa.int64())])), ("x.y", pa.int64())]))
+    table.append(rows(2))
+    table._open_table.post_commit.drain()
+    assert table.version == 3
+    assert versions(store_of(table)) == [1]
+    warnings = [record.getMessage() for record in caplog.records if "Iceberg readers do not see" in record.getMessage()]
+    assert warnings
+    assert all("x.y" in each and "the commit is safe" in each for each in warnings)
+    with pytest.raises(txlog.IcebergExportError, match=r"x\.y"):
+        table.export_iceberg()
+
+
+def test_a_table_without_the_property_is_not_exported(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA)
+    table.append(rows(1))
+    assert not (tmp_path / "t" / "_iceberg").exists()
+
+
+@pytest.mark.parametrize("value", ["v1", "v4", "true", ""])
+def test_the_property_takes_v2_and_v3_only(value: str, tmp_path: Path) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=r"txlog\.iceberg"):
+        Table.create(tmp_path / "t", SCHEMA, properties={"txlog.iceberg": value})
+
+
+def test_a_vacuum_leaves_the_metadata_alone(tmp_path: Path) -> None:
+    table = Table.create(
+        tmp_path / "t", SCHEMA, properties={"txlog.iceberg": "v2", "delta.enableDeletionVectors": "true"}
+    )
+    table.append(rows(*range(10)))
+    table.delete("id = 3")
+    table._open_table.post_commit.drain()
+    before = sorted(path.name for path in (tmp_path / "t/_iceberg/metadata").iterdir())
+    assert any(name.endswith("-deletes.parquet") for name in before)
+    table.vacuum(0, force=True)
+    table._open_table.post_commit.drain()
+    assert set(before) <= {path.name for path in (tmp_path / "t/_iceberg/metadata").iterdir()}
