@@ -13,6 +13,7 @@ import pytest
 import txlog
 from txlog import Table
 from txlog.commit.open_table import OpenTable
+from txlog.errors import IcebergExportError
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place
 from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
@@ -255,7 +256,7 @@ def test_a_commit_of_an_iceberg_writer_is_refused_before_its_files_are_opened_an
     table.export_iceberg()
     foreign_commit(store_of(table), 2)
     table.append(rows(2))
-    with pytest.raises(txlog.IcebergExportError, match=r"rebuild=True") as caught:
+    with pytest.raises(IcebergExportError, match=r"rebuild=True") as caught:
         table.export_iceberg()
     assert caught.value.path == metadata_name(2)
     done = table.export_iceberg(rebuild=True)
@@ -273,7 +274,7 @@ def test_a_changed_property_alone_shows_an_iceberg_writer_too() -> None:
     document = decoded.document(store_of(table))
     document["properties"]["owner"] = "someone"
     shared(store_of(table)).put_if_absent(metadata_name(2), json.dumps(document).encode())
-    with pytest.raises(txlog.IcebergExportError, match="txlog did not write it"):
+    with pytest.raises(IcebergExportError, match="txlog did not write it"):
         table.export_iceberg()
 
 
@@ -284,7 +285,7 @@ def test_metadata_whose_manifest_list_is_gone_is_an_error_that_names_it_and_a_re
     listed = decoded.document(store_of(table))["snapshots"][0]["manifest-list"]
     shared(store_of(table)).delete(listed.rpartition("/")[2])
     table.append(rows(2))
-    with pytest.raises(txlog.IcebergExportError, match="is gone"):
+    with pytest.raises(IcebergExportError, match="is gone"):
         exporter(store_of(table)).export(table._open_table.log.newest_state())
     assert table.export_iceberg(rebuild=True).version == 2
 
@@ -341,7 +342,7 @@ def test_a_table_that_cannot_be_exported_is_refused_by_the_column_and_the_commit
     warnings = [record.getMessage() for record in caplog.records if "Iceberg readers do not see" in record.getMessage()]
     assert warnings
     assert all("x.y" in each and "the commit is safe" in each for each in warnings)
-    with pytest.raises(txlog.IcebergExportError, match=r"x\.y"):
+    with pytest.raises(IcebergExportError, match=r"x\.y"):
         table.export_iceberg()
 
 

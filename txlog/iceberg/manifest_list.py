@@ -130,9 +130,9 @@ def read_manifest_list(body: bytes, format_version: int, path: str) -> tuple[Man
 
 
 def _manifest_file(record: dict[str, Any]) -> ManifestFile:
-    partitions = tuple(PartitionSummary(*summary.values()) for summary in record["partitions"] or ())
-    of_v2: list[Any] = [*list(record.values())[:13], partitions]
-    return ManifestFile(*of_v2, record.get("first_row_id"))
+    values: list[Any] = list(record.values())
+    values[13] = tuple(PartitionSummary(*summary.values()) for summary in values[13] or ())
+    return ManifestFile(*values)
 
 
 def _encoded_summary(summary: PartitionSummary) -> bytes:
