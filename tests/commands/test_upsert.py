@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commands.upsert import source as upsert_source
-from txlog.commands.upsert.keys import KeyColumn, KeyIndex
 from txlog.errors import ConcurrentAppendError, InvalidInputError, SchemaMismatchError
 from txlog.protocol.schema import LONG, STRING
 from txlog.verify.verify import verify_table
+from txlog.writer.keys import KeyColumn, KeyIndex
 
 VECTORS = {"delta.enableDeletionVectors": "true"}
 MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])

@@ -14,12 +14,12 @@ import pytest
 from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.rewrite import FileRewriter
 from txlog.commands.upsert import upsert
-from txlog.commands.upsert.keys import KeyIndex
 from txlog.commit import run
 from txlog.commit.run import CommitRun, _Seen
 from txlog.log.conflicts import Rebase, Reexecute, decide
 from txlog.protocol.statistics_read import num_records
 from txlog.testing.faults import FaultyFileStore
+from txlog.writer.keys import KeyIndex
 
 Mutant = Callable[[pytest.MonkeyPatch], None]
 

@@ -237,8 +237,8 @@ def test_every_field_of_a_manifest_with_a_valid_checksum_is_checked(change: dict
 
 
 def test_the_error_for_a_manifest_of_a_newer_release_says_so() -> None:
-    with pytest.raises(txlog.UnsupportedFeatureError, match="format 3"):
-        Manifest.from_bytes(sealed(committable()).to_bytes().replace(b"manifest 2 ", b"manifest 3 ", 1))
+    with pytest.raises(txlog.UnsupportedFeatureError, match="format 4"):
+        Manifest.from_bytes(sealed(committable()).to_bytes().replace(b"manifest 3 ", b"manifest 4 ", 1))
 
 
 def of_format_1(manifest: Manifest, **changes: Any) -> bytes:
@@ -246,9 +246,20 @@ def of_format_1(manifest: Manifest, **changes: Any) -> bytes:
     body = orjson.loads(manifest.to_bytes().partition(b"\n")[2])
     body["mode"] = body.pop("intent")["kind"]
     for task in body["tasks"]:
-        del task["num_replaced"]
+        del task["num_replaced"], task["num_keys"]
     text = orjson.dumps({**body, **changes})
     return b"txlog-manifest 1 %s\n%s" % (sealed_json.checksum(text).encode(), text)
+
+
+def test_a_manifest_of_the_second_format_is_read() -> None:
+    manifest = sealed(committable(task_id=1))
+    body = orjson.loads(manifest.to_bytes().partition(b"\n")[2])
+    del body["intent"]["keys"]
+    for task in body["tasks"]:
+        del task["num_keys"]
+    text = orjson.dumps(body)
+    data = b"txlog-manifest 2 %s\n%s" % (sealed_json.checksum(text).encode(), text)
+    assert Manifest.from_bytes(data) == manifest
 
 
 @pytest.mark.parametrize("intent", [APPEND, OVERWRITE], ids=str)

@@ -18,7 +18,7 @@ from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import STRING, Field
 from txlog.testing.memory_store import MemoryFileStore
 from txlog.writer import sealed_json
-from txlog.writer.committable import ChangeFile, Committable, PendingFile, ReplacedFile
+from txlog.writer.committable import ChangeFile, Committable, KeyFile, PendingFile, ReplacedFile
 from txlog.writer.committable_checks import validate_committables
 from txlog.writer.write_intent import OVERWRITE, WriteIntent
 
@@ -42,6 +42,7 @@ pending_files = st.builds(
 )
 replaced_files = st.builds(ReplacedFile, texts, st.none() | texts, st.none() | vectors)
 change_files = st.builds(ChangeFile, texts, counts, counts, partition_values)
+key_files = st.builds(KeyFile, texts, counts, counts, counts)
 committables = st.builds(
     Committable,
     st.none() | texts,
@@ -54,6 +55,7 @@ committables = st.builds(
     st.lists(pending_files, max_size=3).map(tuple),
     st.lists(replaced_files, max_size=2).map(tuple),
     st.lists(change_files, max_size=2).map(tuple),
+    st.lists(key_files, max_size=2).map(tuple),
 )
 
 
@@ -80,14 +82,25 @@ def test_any_changed_or_lost_byte_is_noticed(data: st.DataObject) -> None:
         Committable.from_bytes(changed)
 
 
+def of_format(version: int, body: dict[str, Any]) -> bytes:
+    text = orjson.dumps(body)
+    return b"txlog-committable %d %s\n%s" % (version, sealed_json.checksum(text).encode(), text)
+
+
 def of_format_1(committable: Committable, **changes: Any) -> bytes:
     """The committable as the first release wrote it: new files alone."""
     body = orjson.loads(committable.to_bytes().partition(b"\n")[2])
-    del body["replaced"], body["changes"]
+    del body["replaced"], body["changes"], body["keys"]
     for file in body["files"]:
         del file["deletion_vector"]
-    text = orjson.dumps({**body, **changes})
-    return b"txlog-committable 1 %s\n%s" % (sealed_json.checksum(text).encode(), text)
+    return of_format(1, {**body, **changes})
+
+
+def of_format_2(committable: Committable, **changes: Any) -> bytes:
+    """The same before keys could be staged."""
+    body = orjson.loads(committable.to_bytes().partition(b"\n")[2])
+    del body["keys"]
+    return of_format(2, {**body, **changes})
 
 
 def test_a_committable_of_the_first_format_is_read() -> None:
@@ -102,19 +115,26 @@ def test_a_committable_of_the_first_format_with_fields_of_the_second_is_refused(
             Committable.from_bytes(of_format_1(SEALED, **changes))
 
 
-def test_a_committable_of_the_second_format_without_its_fields_is_refused() -> None:
-    body = SEALED.to_bytes().partition(b"\n")[2]
-    for name in ("replaced", "changes"):
-        value = orjson.loads(body)
-        del value[name]
-        text = orjson.dumps(value)
+def test_a_committable_of_the_second_format_is_read_and_with_fields_of_the_third_refused() -> None:
+    assert Committable.from_bytes(of_format_2(SEALED)) == SEALED
+    with pytest.raises(InvalidInputError, match="not a committable"):
+        Committable.from_bytes(of_format_2(SEALED, keys=[]))
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_committable_of_a_format_without_its_fields_is_refused(version: int) -> None:
+    for name in ("replaced", "changes", "keys")[:version]:
+        value = orjson.loads(SEALED.to_bytes().partition(b"\n")[2])
+        if version == 2:
+            del value["keys"]
+        value.pop(name, None)
         with pytest.raises(InvalidInputError, match="not a committable"):
-            Committable.from_bytes(b"txlog-committable 2 %s\n%s" % (sealed_json.checksum(text).encode(), text))
+            Committable.from_bytes(of_format(version, value))
 
 
 def test_the_error_for_a_newer_format_says_so() -> None:
-    newer = SEALED.to_bytes().replace(b"txlog-committable 2 ", b"txlog-committable 3 ", 1)
-    with pytest.raises(UnsupportedFeatureError, match="format 3"):
+    newer = SEALED.to_bytes().replace(b"txlog-committable 3 ", b"txlog-committable 4 ", 1)
+    with pytest.raises(UnsupportedFeatureError, match="format 4"):
         Committable.from_bytes(newer)
 
 

@@ -80,7 +80,14 @@ class GlobalCommitter:
         if job.creates_table:
             return self._create(job, committables, unsent)
         state = self._planning_state(job)
-        return self._replay(job, state) or self._commit_on(job, state, committables, unsent)
+        replayed = self._replay(job, state)
+        if replayed is not None:
+            return replayed
+        if job.intent.kind == "upsert":
+            from txlog.commands.upsert.staged_changes import commit_staged_changes
+
+            return commit_staged_changes(self._open_table, state, job, committables)
+        return self._commit_on(job, state, committables, unsent)
 
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
         """That the committables are of this job; where ``since_ms`` is given, every file is looked up.
@@ -98,6 +105,16 @@ class GlobalCommitter:
             files=None if since_ms is None else self._open_table.store.files,
             since_ms=since_ms,
         )
+
+    def check_keys(self, job: WriteJob, committables: Sequence[Committable]) -> None:
+        """Before a seal: that tasks of an upsert did not change one row in an order that nobody knows.
+
+        Raises ``InvalidInputError`` naming the tasks and the key.
+        """
+        if job.intent.kind == "upsert":
+            from txlog.commands.upsert.staged_changes import check_staged_keys
+
+            check_staged_keys(self._open_table, job, committables)
 
     def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Committables may be old: others may have changed the schema since their files were written.
@@ -160,8 +177,9 @@ class GlobalCommitter:
     def _planning_state(self, job: WriteJob) -> TableState:
         """The version the proposal is judged from.
 
-        An append depends on the definition of the table alone, so the newest version with the same definition
-        serves; an overwrite depends on what it replaces, so it stays on the version it was planned on.
+        An append depends on the definition of the table alone, and an upsert is executed on the version that it lands
+        on, so the newest version with the same definition serves. An overwrite depends on what it replaces, so it
+        stays on the version it was planned on.
         """
         # What landed since the planning is the committer's to judge; asking the log again would cost a request.
         state = self._open_table.log.newest_state(refresh=False)
@@ -169,7 +187,7 @@ class GlobalCommitter:
             self._conflict("MetadataChangedError", state, "is another table: this one was dropped and created again")
         if state.version == job.read_version:
             return state
-        if job.intent.is_append and job.new_metadata is None:
+        if job.intent.kind in ("append", "upsert") and job.new_metadata is None:
             self._require_same_definition(job, state)
             return state
         try:

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.spill import held
-from txlog.commands.upsert.keys import KeyColumn, KeyIndex, check_key_type, key_text
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES
 from txlog.errors import InvalidInputError, StorageError
 from txlog.expressions.join import JoinCondition, split_join
@@ -25,6 +24,7 @@ from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, from_arrow, to_arrow, type_to_arrow
 from txlog.writer.conform import conformer_for
 from txlog.writer.input import DataStream, open_data
+from txlog.writer.keys import KeyColumn, KeyIndex, check_key_type, key_text
 
 if TYPE_CHECKING:
     import numpy as np

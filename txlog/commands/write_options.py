@@ -14,6 +14,7 @@ from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Predicate
 from txlog.log.proposal import check_text
 from txlog.util.arguments import described, whole_number
+from txlog.writer.write_intent import RowMode
 
 __all__ = ["SchemaMode", "WriteOptions", "check_app_id", "check_identity", "check_mode", "check_options"]
 
@@ -34,7 +35,8 @@ class WriteOptions:
     detects different work under the same id. ``partition_by`` and ``properties`` define a table that does not exist
     yet, if ``create`` allows it. For an existing table, ``partition_by`` must agree with it, and ``must_create``
     refuses it. ``read_version`` is the version from which the rows of a selective overwrite were made; None means the
-    version that the handle last read.
+    version that the handle last read. ``keys`` are the key columns of the mode "upsert", which only a sink has, and
+    ``row_mode`` is how the rows that it takes out go.
     """
 
     mode: str = "append"
@@ -53,6 +55,8 @@ class WriteOptions:
     max_records_per_file: int | None = None
     compression: str | None = None
     read_version: int | None = None
+    keys: tuple[str, ...] = ()
+    row_mode: RowMode | None = None
 
     def __post_init__(self) -> None:
         """Accept whole numbers of any library, and keep them as Python's own, since the log holds and compares them."""
@@ -71,7 +75,7 @@ _WHOLE_NUMBERS = (
 
 def check_options(options: WriteOptions) -> None:
     """Raise ``InvalidInputError`` for options that do not fit together, or that no table allows."""
-    check_mode(options.mode)
+    check_mode(options.mode, (*_MODES, "upsert") if options.keys else _MODES)
     if options.where is not None and options.mode != "overwrite":
         raise InvalidInputError(
             f'where says which rows an overwrite replaces: use mode="overwrite", not {options.mode}'

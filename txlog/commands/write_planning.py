@@ -22,6 +22,7 @@ from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
 from txlog.writer.conform import conformer_for
+from txlog.writer.keys import key_columns
 from txlog.writer.write_intent import IntentKind, WriteIntent
 from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import WritePlan
@@ -108,7 +109,8 @@ def _job(
 ) -> WriteJob:
     plan = plan or _plan(open_table, options, state, definition)
     rows_of_version, unseen_versions = _unseen(open_table, state, options)
-    intent = WriteIntent(cast(IntentKind, options.mode))
+    keys = tuple(key.name for key in key_columns(options.keys, plan.schema)) if options.keys else ()
+    intent = WriteIntent(cast(IntentKind, options.mode), keys=keys)
     if options.where is not None:
         plan = replace(plan, rows_where=bind_predicate(options.where, state.schema if state else plan.schema))
         where = options.where if isinstance(options.where, str) else str(plan.rows_where)
@@ -131,6 +133,7 @@ def _job(
         must_create=options.must_create,
         rows_of_version=rows_of_version,
         unseen_versions=unseen_versions,
+        row_mode=options.row_mode,
     )
 
 

@@ -12,13 +12,14 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.result import WriteResult
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.util import ambient
+from txlog.util.logs import logger
 from txlog.writer.committable import Committable
-from txlog.writer.write_intent import WriteIntent
+from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_job import WriteJob
 
 __all__ = ["CheckpointCommits"]
@@ -38,6 +39,8 @@ class CheckpointCommits:
         mode: str,
         user_metadata: str | None,
         max_continuous_empty_commits: int,
+        keys: tuple[str, ...] = (),
+        row_mode: RowMode | None = None,
     ) -> None:
         self.staging = Staging(open_table.store, open_table.retry)
         self.committer = GlobalCommitter(open_table)
@@ -45,6 +48,8 @@ class CheckpointCommits:
         self._open_table = open_table
         self._app_id = app_id
         self._mode = mode
+        self._keys = keys
+        self._row_mode = row_mode
         self._user_metadata = user_metadata
         self._max_continuous_empty_commits = max_continuous_empty_commits
         self._empty_in_a_row = 0
@@ -58,6 +63,8 @@ class CheckpointCommits:
         options = WriteOptions(
             mode=_mode_of(intent) if intent else self._mode,
             where=intent.where if intent else None,
+            keys=intent.keys if intent else self._keys,
+            row_mode=self._row_mode,
             app_id=self._app_id,
             checkpoint_id=checkpoint_id,
             fingerprint=fingerprint,
@@ -176,22 +183,41 @@ class CheckpointCommits:
         return self._commit_job(job, committables, self._since_ms(staged, _FRESH_MS))
 
     def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
-        self.committer.validate(job, committables, since_ms)
-        self.committer.require_readable(job, committables)
-        paths = frozenset(file.path for each in committables for file in each.files)
+        try:
+            self.committer.validate(job, committables, since_ms)
+            self.committer.require_readable(job, committables)
+        except NotFoundError:  # another committer may have committed it, and deleted its files of keys
+            replayed = self.committer.replay_of(job)
+            if replayed is None:
+                raise
+            return replayed
+        paths = _paths(committables)
         is_empty = all(each.is_empty for each in committables)
         self._empty_in_a_row = self._empty_in_a_row + 1 if is_empty else 0
-        if is_empty and job.intent.is_append and self._empty_in_a_row < self._max_continuous_empty_commits:
+        if (
+            is_empty
+            and job.intent.kind in ("append", "upsert")
+            and self._empty_in_a_row < self._max_continuous_empty_commits
+        ):
             return WriteResult(job.read_version, "empty", 0, job.job_id)
         result = self.committer.commit(job, committables)
         self._empty_in_a_row = 0
         if result.outcome == "committed" and job.checkpoint_id is not None:
             self._written = (job.checkpoint_id, paths)
+        self._remove_keys(committables)
         return result
+
+    def _remove_keys(self, committables: Sequence[Committable]) -> None:
+        """Delete the files of keys of what is in the table. Never raises: a vacuum removes those that stay."""
+        for file in (file for each in committables for file in each.keys):
+            try:
+                self._open_table.store.files.delete(file.path)
+            except TxlogError as error:
+                logger.debug("%s stays behind as an orphan: %s", file.path, error)
 
     def _require_same_work(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Raise if this sink has already committed other work under the same checkpoint id."""
-        paths = frozenset(file.path for each in committables for file in each.files)
+        paths = _paths(committables)
         if not paths or job.fingerprint is not None or self._written is None:
             return
         if self._written[0] == job.checkpoint_id and self._written[1] != paths:
@@ -204,6 +230,11 @@ class CheckpointCommits:
     def _since_ms(self, staged: Sequence[StagedCheckpoint], at_least_ms: int) -> int:
         properties = self._open_table.log.newest_state(refresh=False).properties
         return files_must_be_since_ms(properties, staged, ambient.now_ms(), at_least_ms=at_least_ms)
+
+
+def _paths(committables: Sequence[Committable]) -> frozenset[str]:
+    data = {file.path for each in committables for file in each.files}
+    return frozenset(data | {file.path for each in committables for file in each.keys})
 
 
 def _mode_of(intent: WriteIntent) -> str:

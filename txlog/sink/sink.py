@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
 from txlog.commands.write_options import check_app_id, check_identity, check_mode
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
@@ -21,14 +21,21 @@ from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import described, whole_number
 from txlog.util.logs import logger
+from txlog.writer.changelog.key_hash import task_of_rows
+from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 from txlog.writer.committable import Committable
+from txlog.writer.keys import key_columns
+from txlog.writer.write_intent import RowMode
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from txlog.table import Table
 
 __all__ = ["Sink"]
 
 _MODES = ("append", "overwrite")
+_CHANGELOG_MODES = get_args(ChangelogMode)
 
 
 @explains_calls
@@ -50,13 +57,29 @@ class Sink:
 
     Thread-safe for tasks; one thread commits the checkpoints. Pickles without secrets, like its table.
 
+    With ``mode="upsert"`` or ``"retract"`` the rows are changes: new versions of rows, and rows that go, each found by
+    its key when the checkpoint is committed, whatever other writers have done to the table by then. In a checkpoint
+    the last change of a key counts, and checkpoints follow each other in the order of their commits.
+
     Args:
         table: The `Table` to write to.
         app_id: The permanent name of the application. It must survive restarts, and no two applications may share one.
             Two writes of one batch to one table need a different app_id each.
-        mode: "append", or "overwrite": each checkpoint, also one without rows, replaces the table's content.
+        mode: "append"; "overwrite": each checkpoint, also one without rows, replaces the table's content; "upsert":
+            rows replace those with their keys, and ``-D`` takes a row away (``-U`` says nothing); "retract": ``-U``
+            takes a row away too, until ``+U`` brings it back.
         max_continuous_empty_commits: With "append", a checkpoint without rows makes no version, but every this many
             in a row do, so that the table's record of the application stays current. 1: every checkpoint does.
+        keys: The columns that identify a row, for changes; paths with dots lead into structs. None may be null.
+        row_kind: The column of row kinds: ``+I``, ``-U``, ``+U``, ``-D``, Flink's names or codes of them, Debezium's
+            ``c``, ``r``, ``u``, ``d``, or the words of a change data feed. None: every row is an upsert. It is left out
+            of the table, unless the table has a column of this name.
+        row_kinds: What other words in that column mean: ``{"I": "+I", "U": "+U", "D": "-D"}``.
+        sequence_by: The column whose greatest value is the last change of a key, within one checkpoint. None: the
+            order of arrival in one task; a key that two tasks of a checkpoint changed is then refused. It is left out
+            of the table, unless the table has a column of this name.
+        row_mode: How replaced rows go: "merge-on-read", by deletion vectors, or "copy-on-write". None: by vectors where
+            the table enables them.
 
     Raises:
         InvalidInputError: An argument is invalid.
@@ -70,13 +93,21 @@ class Sink:
         mode: str = "append",
         user_metadata: str | None = None,
         max_continuous_empty_commits: int = 10,
+        keys: Sequence[str] | None = None,
+        row_kind: str | None = None,
+        row_kinds: Mapping[Any, str] | None = None,
+        sequence_by: str | None = None,
+        row_mode: RowMode | None = None,
     ) -> None:
         if not hasattr(table, "_open_table"):
             raise InvalidInputError(
                 f"Sink must be given a table, as returned by Table.open(uri), not {described(table)}"
             )
         check_app_id(app_id)
-        check_mode(mode, _MODES)
+        check_mode(mode, (*_MODES, *_CHANGELOG_MODES))
+        self._changelog = _changelog(mode, keys, row_kind, row_kinds, sequence_by)
+        if row_mode not in (None, *get_args(RowMode)):
+            raise InvalidInputError(f"row_mode must be one of {', '.join(get_args(RowMode))}, is {described(row_mode)}")
         self._table = table
         self._open_table = table._open_table
         self._app_id = app_id
@@ -85,10 +116,13 @@ class Sink:
         self._max_continuous_empty_commits = whole_number(
             "max_continuous_empty_commits", max_continuous_empty_commits, at_least=1
         )
+        self._row_mode = row_mode
         self._commits = CheckpointCommits(
             self._open_table,
             app_id,
-            mode=mode,
+            mode="upsert" if self._changelog else mode,
+            keys=self._changelog.keys if self._changelog else (),
+            row_mode=row_mode,
             user_metadata=user_metadata,
             max_continuous_empty_commits=self._max_continuous_empty_commits,
         )
@@ -112,7 +146,32 @@ class Sink:
             SchemaMismatchError: The table's columns cannot be written.
         """
         numbers = whole_number("task_id", task_id), whole_number("attempt", attempt)
-        return SinkTask(self._open_table.store.files, self._commits.job(checkpoint_id), *numbers)
+        return SinkTask(self._open_table.store.files, self._commits.job(checkpoint_id), *numbers, self._changelog)
+
+    def partition_of(self, data: Any, num_tasks: int) -> pa.Array:
+        """The task that each row of a changelog belongs to, so that all changes of a key go to one task.
+
+        It is the remainder of a hash that does not change between releases and that Spark has too: in Spark,
+        ``pmod(xxhash64(key columns), num_tasks)``.
+
+        Args:
+            data: Rows with at least the key columns.
+            num_tasks: How many tasks there are.
+
+        Returns:
+            For each row the number of its task, from 0 on: ``int64``.
+
+        Raises:
+            InvalidInputError: The sink has no keys, rows lack one, or a key is a decimal of more than 18 digits.
+        """
+        num_tasks = whole_number("num_tasks", num_tasks, at_least=1)
+        if self._changelog is None:
+            raise InvalidInputError(
+                'only a sink with keys has partitions of keys: Sink(..., mode="upsert", keys=[...])'
+            )
+        with TxlogError.located(self._open_table.uri):
+            schema = self._open_table.log.newest_state(refresh=False).schema
+            return task_of_rows(data, key_columns(self._changelog.keys, schema), schema, num_tasks)
 
     def stage(self, *committables: Committable) -> None:
         """Store committables in the table's ``_txlog/staging`` folder; durable when this returns.
@@ -176,6 +235,7 @@ class Sink:
             found = self._staging.tasks(staged, attempts) if staged else []
             committables = [committable for _, committable in found]
             self._commits.committer.validate(job, committables)
+            self._commits.committer.check_keys(job, committables)
             self._commits.committer.make_bases_durable(job, committables)
             tasks_found = tuple(task for task, _ in found)
             ours = Manifest(self._app_id, checkpoint_id, job.plan.table_id, job.intent, fingerprint, tasks_found)
@@ -355,7 +415,19 @@ class Sink:
             "mode": self._mode,
             "user_metadata": self._user_metadata,
             "max_continuous_empty_commits": self._max_continuous_empty_commits,
+            "row_mode": self._row_mode,
+            **({} if self._changelog is None else self._changelog.arguments()),
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _changelog(mode: str, keys: Sequence[str] | None, row_kind: str | None, *others: Any) -> ChangelogSpec | None:
+    """What the rows are, where they are changes."""
+    if mode in _CHANGELOG_MODES:
+        return ChangelogSpec.of(keys, mode, row_kind, *others)
+    for name, value in zip(("keys", "row_kind", "row_kinds", "sequence_by"), (keys, row_kind, *others), strict=True):
+        if value is not None:
+            raise InvalidInputError(f'{name} is about changes of rows: give mode="upsert" or "retract", not "{mode}"')
+    return None

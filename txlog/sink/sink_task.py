@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from txlog.errors import InvalidInputError
 from txlog.store.base import FileStore
 from txlog.util.api_hints import no_attribute
+from txlog.writer.changelog.changelog_writer import ChangelogWriter
+from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
 from txlog.writer.task_committer import seal_written
 from txlog.writer.task_writer import TaskWriter
@@ -22,16 +24,22 @@ __all__ = ["SinkTask"]
 class SinkTask:
     """One task of one checkpoint: a context manager. Leaving it cleanly seals the files; an exception aborts them."""
 
-    def __init__(self, files: FileStore, job: WriteJob, task_id: int, attempt: int) -> None:
+    def __init__(
+        self, files: FileStore, job: WriteJob, task_id: int, attempt: int, changelog: ChangelogSpec | None = None
+    ) -> None:
         self._files = files
         self._plan = job.plan
         self._task = job.task(task_id, attempt)
-        self._writer = TaskWriter(files, job.plan, self._task)
+        self._writer: TaskWriter | ChangelogWriter = (
+            TaskWriter(files, job.plan, self._task)
+            if changelog is None
+            else ChangelogWriter(files, job.plan, self._task, changelog)
+        )
         self._committable: Committable | None = None
         self._is_over = False
 
     def write(self, data: Any) -> None:
-        """Write rows. An error aborts the task.
+        """Write rows, or changes of rows. An error aborts the task.
 
         Args:
             data: A record batch, or anything that ``Table.append`` accepts.
@@ -42,6 +50,21 @@ class SinkTask:
             StorageError: The store failed.
         """
         self._writer.write(data)
+
+    def delete(self, data: Any) -> None:
+        """Take away the rows with these keys, whatever ``row_kind`` says. An error aborts the task.
+
+        Args:
+            data: Rows with at least the key columns, and the one of ``sequence_by`` if the sink has one.
+
+        Raises:
+            InvalidInputError: The sink has no keys, the task is over, or a key is null or missing.
+            SchemaMismatchError: The columns do not fit the table.
+            StorageError: There is no room for the keys.
+        """
+        if not isinstance(self._writer, ChangelogWriter):
+            raise InvalidInputError('only a sink of changes deletes rows: Sink(..., mode="upsert", keys=[...])')
+        self._writer.delete(data)
 
     @property
     def committable(self) -> Committable:
@@ -75,4 +98,8 @@ class SinkTask:
         if kind is not None:
             self._writer.abort()
             return
-        self._committable = seal_written(self._files, self._plan, self._task, self._writer)
+        self._committable = (
+            self._writer.close()
+            if isinstance(self._writer, ChangelogWriter)
+            else seal_written(self._files, self._plan, self._task, self._writer)
+        )

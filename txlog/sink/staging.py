@@ -52,7 +52,7 @@ from txlog.util.logs import logger
 from txlog.writer import sealed_json
 from txlog.writer.committable import Committable
 from txlog.writer.sealed_json import checksum
-from txlog.writer.write_intent import WriteIntent, read_intent
+from txlog.writer.write_intent import WriteIntent, intent_of_mode, read_intent
 
 __all__ = ["Manifest", "SealedTask", "StagedCheckpoint", "Staging", "checkpoints_of", "key_of"]
 
@@ -78,6 +78,7 @@ class SealedTask:
     num_rows: int
     size_bytes: int
     num_replaced: int = 0
+    num_keys: int = 0
 
     @classmethod
     def of(cls, committable: Committable, staged: bytes) -> SealedTask:
@@ -89,6 +90,7 @@ class SealedTask:
             committable.num_rows,
             committable.size_bytes,
             len(committable.replaced),
+            committable.num_keys,
         )
 
 
@@ -112,8 +114,8 @@ class Manifest:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no task wrote a file, or replaced one."""
-        return not any(task.num_files or task.num_replaced for task in self.tasks)
+        """Whether no task wrote a file, replaced one, or takes out rows by their keys."""
+        return not any(task.num_files or task.num_replaced or task.num_keys for task in self.tasks)
 
     @property
     def num_rows(self) -> int:
@@ -427,7 +429,8 @@ def _manifest_name(key: str, checkpoint_id: int) -> str:
 
 def _manifest(value: dict[str, Any], version: int) -> Manifest:
     """Read a manifest. Every field is checked, since a program that can write a manifest can write its checksum."""
-    sizes = ("task_id", "attempt", "num_files", "num_rows", "size_bytes", *(("num_replaced",) if version > 1 else ()))
+    newer = ("num_replaced", "num_keys")[: version - 1]
+    sizes = ("task_id", "attempt", "num_files", "num_rows", "size_bytes", *newer)
     tasks = tuple(
         SealedTask(checksum=read_text(task["checksum"]), **{name: read_size(task[name]) for name in sizes})
         for task in value["tasks"]
@@ -438,13 +441,7 @@ def _manifest(value: dict[str, Any], version: int) -> Manifest:
         app_id=read_text(value["app_id"]),
         checkpoint_id=read_size(value["checkpoint_id"]),
         table_id=read_text(value["table_id"]),
-        intent=_intent_of_mode(value["mode"]) if version == 1 else read_intent(value["intent"]),
+        intent=intent_of_mode(value["mode"]) if version == 1 else read_intent(value["intent"]),
         fingerprint=None if value["fingerprint"] is None else read_text(value["fingerprint"]),
         tasks=tasks,
     )
-
-
-def _intent_of_mode(mode: Any) -> WriteIntent:
-    if mode not in ("append", "overwrite"):
-        raise ValueError(f"mode {mode!r} is unknown")
-    return WriteIntent(mode)

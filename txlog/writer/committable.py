@@ -23,7 +23,7 @@ from txlog.writer import sealed_json
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ChangeFile", "Committable", "FileTail", "PendingFile", "ReplacedFile"]
+__all__ = ["ChangeFile", "Committable", "FileTail", "KeyFile", "PendingFile", "ReplacedFile"]
 
 _TAIL_BYTES = 64 << 10
 
@@ -111,6 +111,20 @@ class ChangeFile:
         return AddCDCFile(encode_path(self.path), self.partition_values, self.size_bytes, data_change=False)
 
 
+@dataclass(frozen=True, slots=True)
+class KeyFile:
+    """A finished file of keys whose rows the write takes out of the table; ``changelog.key_files`` says what is in it.
+
+    No commit ever names it, so that a vacuum removes it if nothing else does. ``path`` is relative to the table, and
+    decoded.
+    """
+
+    path: str
+    size_bytes: int
+    num_keys: int
+    modified_ms: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Committable:
     """The outcome of one attempt of one task, durable and counted, for one checkpoint of one application.
@@ -126,6 +140,7 @@ class Committable:
         files: New data files.
         replaced: Live files that the write removes or gives another deletion vector.
         changes: Files of change data.
+        keys: Files of the keys whose rows go, for a write of the intent "upsert".
     """
 
     app_id: str | None
@@ -138,11 +153,17 @@ class Committable:
     files: tuple[PendingFile, ...]
     replaced: tuple[ReplacedFile, ...] = ()
     changes: tuple[ChangeFile, ...] = ()
+    keys: tuple[KeyFile, ...] = ()
 
     @property
     def is_empty(self) -> bool:
         """Whether it would change nothing."""
-        return not (self.files or self.replaced or self.changes)
+        return not (self.files or self.replaced or self.changes or self.keys)
+
+    @property
+    def num_keys(self) -> int:
+        """The keys whose rows go."""
+        return sum(file.num_keys for file in self.keys)
 
     @property
     def num_rows(self) -> int:
@@ -159,6 +180,8 @@ class Committable:
         counts = [counted(len(self.files), "file"), counted(self.num_rows, "row"), human_size(self.size_bytes)]
         if self.replaced:
             counts.append(f"{counted(len(self.replaced), 'file')} replaced")
+        if self.keys:
+            counts.append(counted(self.num_keys, "key"))
         return f"Committable({owner}task_id={self.task_id}, attempt={self.attempt}, {', '.join(counts)})"
 
     def named_paths(self) -> set[str]:
@@ -166,6 +189,7 @@ class Committable:
         vectors = [file.deletion_vector for file in self.files] + [file.deletion_vector for file in self.replaced]
         found = [vector_path(vector) for vector in vectors if vector is not None]
         own = {file.path for file in self.files} | {file.path for file in self.changes}
+        own |= {file.path for file in self.keys}
         return own | {at.path for at in found if at is not None and at.is_relative}
 
     def adds(self, *, data_change: bool = True) -> tuple[AddFile, ...]:
@@ -197,6 +221,7 @@ def _committable(value: dict[str, Any], version: int) -> Committable:
         files=tuple(PendingFile(**_fields(file, _READ_FILE)) for file in files),
         replaced=tuple(ReplacedFile(**_fields(file, _READ_REPLACED)) for file in value.pop("replaced")),
         changes=tuple(ChangeFile(**_fields(file, _READ_CHANGE)) for file in value.pop("changes")),
+        keys=tuple(KeyFile(**_fields(file, _READ_KEYS)) for file in (value.pop("keys") if version > 2 else ())),
         **_fields(value, _READ_COMMITTABLE),
     )
 
@@ -240,6 +265,12 @@ _READ_CHANGE: dict[str, Callable[[Any], Any]] = {
     "size_bytes": read_size,
     "num_rows": read_size,
     "partition_values": read_text_map,
+}
+_READ_KEYS: dict[str, Callable[[Any], Any]] = {
+    "path": read_text,
+    "size_bytes": read_size,
+    "num_keys": read_size,
+    "modified_ms": read_long,
 }
 _READ_COMMITTABLE: dict[str, Callable[[Any], Any]] = {
     "app_id": _or_none(read_text),

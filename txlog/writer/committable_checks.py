@@ -17,7 +17,7 @@ from txlog.protocol.paths import canonical_path, encode_path, resolve_data_path
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import statistics_problem
 from txlog.store.base import FileStore
-from txlog.writer.committable import ChangeFile, Committable, PendingFile, ReplacedFile
+from txlog.writer.committable import ChangeFile, Committable, KeyFile, PendingFile, ReplacedFile
 from txlog.writer.write_intent import APPEND, WriteIntent
 
 __all__ = ["validate_committables"]
@@ -42,9 +42,9 @@ def validate_committables(
 
     Each committable is for this table, application and checkpoint (if given). No task and no path appears twice. Paths
     stay below the table. Partition values are values of exactly ``partition_fields``, by their names in the log.
-    Statistics are JSON. Only a write of the intent "change_rows" replaces single files. With ``files``, the size of
-    every file is checked too, and that it was not modified before ``since_ms`` (in ms since the epoch), since a vacuum
-    may remove older files as orphans.
+    Statistics are JSON. Only a write of the intent "change_rows" replaces single files, and only an "upsert" has
+    files of keys. With ``files``, the size of every file is checked too, and that it was not modified before
+    ``since_ms`` (in ms since the epoch), since a vacuum may remove older files as orphans.
 
     Raises InvalidInputError; NotFoundError, StorageError from the store.
     """
@@ -68,6 +68,12 @@ def _check_replaced(committables: Sequence[Committable], intent: WriteIntent, ta
         if (committable.replaced or committable.changes) and intent.kind != "change_rows":
             raise InvalidInputError(
                 f"task {committable.task_id} replaces files of the table, but the write's intent is to {intent}:"
+                " nothing was committed",
+                table=table,
+            )
+        if committable.keys and intent.kind != "upsert":
+            raise InvalidInputError(
+                f"task {committable.task_id} changes rows by their keys, but the write's intent is to {intent}:"
                 " nothing was committed",
                 table=table,
             )
@@ -123,13 +129,14 @@ def _check_origin(committables: Sequence[Committable], table: str | None, wanted
         tasks.add(task)
 
 
-def _new_files(committables: Iterable[Committable]) -> Iterator[PendingFile | ChangeFile]:
+def _new_files(committables: Iterable[Committable]) -> Iterator[PendingFile | ChangeFile | KeyFile]:
     for committable in committables:
         yield from committable.files
         yield from committable.changes
+        yield from committable.keys
 
 
-def _problem(file: PendingFile | ChangeFile, partition_fields: Mapping[str, Field]) -> str | None:
+def _problem(file: PendingFile | ChangeFile | KeyFile, partition_fields: Mapping[str, Field]) -> str | None:
     try:
         path = resolve_data_path(encode_path(file.path))
     except CorruptLogError as error:
@@ -138,8 +145,11 @@ def _problem(file: PendingFile | ChangeFile, partition_fields: Mapping[str, Fiel
         return "does not lie below the table"
     if isinstance(file, ChangeFile) != file.path.startswith(_CHANGE_DATA):
         return f"lies on the wrong side of {_CHANGE_DATA}, where files of change data are, and no others"
-    if file.size_bytes <= 0 or file.num_rows <= 0:
-        return f"is empty ({file.size_bytes} bytes, {file.num_rows} rows)"
+    num_rows = file.num_keys if isinstance(file, KeyFile) else file.num_rows
+    if file.size_bytes <= 0 or num_rows <= 0:
+        return f"is empty ({file.size_bytes} bytes, {num_rows} rows)"
+    if isinstance(file, KeyFile):
+        return None
     if isinstance(file, PendingFile):
         if (problem := statistics_problem(file.stats)) is not None:
             return problem

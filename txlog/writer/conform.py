@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, SchemaMismatchError
-from txlog.protocol.schema import Struct, to_arrow
+from txlog.protocol.schema import DataType, Struct, to_arrow
 from txlog.writer.convert import BadRow, Convert, Difference, conversion, match_fields, required
 
-__all__ = ["Conformer", "conformer_for"]
+__all__ = ["Conformer", "conformer_for", "nullable"]
 
 
 def conformer_for(
@@ -99,6 +100,15 @@ class Conformer:
         if convert is not None:
             column = convert(column)
         return column if field.nullable else required(column, field.name)
+
+
+def nullable(schema: Struct) -> Struct:
+    """The same columns, of which none is required, nor a member of a struct."""
+    return Struct(tuple(replace(field, nullable=True, type=_nullable_type(field.type)) for field in schema.fields))
+
+
+def _nullable_type(data_type: DataType) -> DataType:
+    return nullable(data_type) if isinstance(data_type, Struct) else data_type
 
 
 def _listed(found: Sequence[Difference]) -> str:

@@ -4,7 +4,8 @@ In: the kind ("committable", "manifest") and a value, or untrusted bytes. Out: t
 that checks every field, since a program that can write such bytes can write their checksum too.
 
 Formats. 1: only added files, and a mode, "append" or "overwrite". 2: also files that are removed or get another
-deletion vector, change data files, and a write intent in place of the mode. txlog reads both and writes 2.
+deletion vector, change data files, and a write intent in place of the mode. 3: also files of
+keys, and the key columns of an intent. txlog reads all and writes 3.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 
 __all__ = ["checksum", "from_bytes", "to_bytes"]
 
-_FORMAT_VERSION = 2
-_READABLE_VERSIONS = (1, 2)
+_FORMAT_VERSION = 3
+_READABLE_VERSIONS = (1, 2, 3)
 
 Value = TypeVar("Value")
 

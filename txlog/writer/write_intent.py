@@ -9,28 +9,46 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-__all__ = ["APPEND", "OVERWRITE", "OVERWRITE_PARTITIONS", "IntentKind", "WriteIntent", "read_intent"]
+__all__ = [
+    "APPEND",
+    "OVERWRITE",
+    "OVERWRITE_PARTITIONS",
+    "IntentKind",
+    "RowMode",
+    "WriteIntent",
+    "intent_of_mode",
+    "read_intent",
+]
 
-IntentKind: TypeAlias = Literal["append", "overwrite", "overwrite_where", "overwrite_partitions", "change_rows"]
+RowMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
+"""Rows are marked dead by deletion vectors, or their files are written again without them."""
+
+IntentKind: TypeAlias = Literal[
+    "append", "overwrite", "overwrite_where", "overwrite_partitions", "change_rows", "upsert"
+]
 """Add rows; replace every row; replace the rows of a predicate; replace the partitions that the new rows touch; change
-single rows (delete, update, merge)."""
+single rows that tasks have found (delete, update, merge); take out the rows with keys that tasks name, and add rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteIntent:
-    """The kind of a write; ``where`` is the predicate of an "overwrite_where", as SQL.
+    """The kind of a write; ``where`` is the predicate of an "overwrite_where", as SQL, and ``keys`` are the key columns
+    of an "upsert", by the table's names for them.
 
     Only a write of kind "append" leaves existing rows alone, and does not depend on them.
     """
 
     kind: IntentKind
     where: str | None = None
+    keys: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(IntentKind):
             raise ValueError(f"unknown write intent {self.kind!r}")
         if (self.where is not None) != (self.kind == "overwrite_where"):
             raise ValueError(f"write intent {self.kind} does not go with the predicate {self.where!r}")
+        if bool(self.keys) != (self.kind == "upsert"):
+            raise ValueError(f"write intent {self.kind} does not go with the key columns {self.keys!r}")
 
     @property
     def is_append(self) -> bool:
@@ -43,6 +61,8 @@ class WriteIntent:
 
     def __str__(self) -> str:
         words = self.kind.replace("_", " ")
+        if self.keys:
+            words += f" by {', '.join(self.keys)}"
         return words if self.where is None else f"{words} {self.where}"
 
 
@@ -52,8 +72,20 @@ OVERWRITE_PARTITIONS = WriteIntent("overwrite_partitions")
 
 
 def read_intent(value: Any) -> WriteIntent:
-    """An intent from its JSON object. Raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else."""
-    where = value["where"]
+    """An intent from its JSON object; format 2 of manifests has no ``keys``.
+
+    Raises ``ValueError``, ``KeyError`` or ``TypeError`` for anything else.
+    """
+    where, keys = value["where"], value.get("keys", [])
     if where is not None and type(where) is not str:
         raise ValueError(f"the predicate of a write intent must be a string, is {where!r}")
-    return WriteIntent(value["kind"], where)
+    if type(keys) is not list or any(type(key) is not str for key in keys):
+        raise ValueError(f"the key columns of a write intent must be a list of strings, is {keys!r}")
+    return WriteIntent(value["kind"], where, tuple(keys))
+
+
+def intent_of_mode(mode: Any) -> WriteIntent:
+    """The intent that format 1 of manifests has as a word. Raises ``ValueError`` for any other."""
+    if mode not in ("append", "overwrite"):
+        raise ValueError(f"mode {mode!r} is unknown")
+    return WriteIntent(mode)

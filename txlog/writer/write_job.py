@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from txlog.protocol.actions import Metadata, Protocol
-from txlog.writer.write_intent import WriteIntent
+from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 __all__ = ["WriteJob"]
@@ -25,7 +25,8 @@ class WriteJob:
     ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
     ("strict", "merge", "overwrite") allows. With ``must_create``, a table that exists by then is an error.
     ``rows_of_version`` is the version from which the caller made the rows of a selective overwrite, if known, and
-    ``unseen_versions`` are the versions of others after it, up to ``read_version``.
+    ``unseen_versions`` are the versions of others after it, up to ``read_version``. ``row_mode`` says how the rows go
+    that an "upsert" takes out; None: as the table says.
     """
 
     job_id: str
@@ -45,6 +46,7 @@ class WriteJob:
     must_create: bool = False
     rows_of_version: int | None = None
     unseen_versions: tuple[int, ...] = ()
+    row_mode: RowMode | None = None
 
     @property
     def creates_table(self) -> bool:

@@ -61,7 +61,7 @@ class FileNames:
     def of(cls, task: TaskIdentity, plan: WritePlan) -> FileNames:
         suffix = {"none": "", "gzip": ".gz"}.get(plan.compression, f".{plan.compression}")
         unique = ambient.uuid4().replace("-", "")[:16]
-        prefix = task.file_name_prefix("cdc" if plan.folder else "part")
+        prefix = task.file_name_prefix(plan.file_kind)
         return cls(f"{prefix}-{unique}", f"{suffix}.parquet", plan.random_prefix_length, plan.folder)
 
     def path(self, directory: str, ordinal: int, number: int) -> str:
@@ -80,7 +80,7 @@ class WritePlan:
     has open at once. ``random_prefix_length`` > 0 puts files below random directories instead of partition directories.
     ``rows_where``, bound to the schema, must be true for every row; None takes any row. ``hidden_columns`` are columns
     of ``schema`` that the table does not have: files have them, statistics do not. ``folder`` is the one
-    that change files are below; data files have none.
+    that change files are below; data files have none. The names of files begin with ``file_kind``.
     """
 
     table: str
@@ -98,6 +98,7 @@ class WritePlan:
     rows_where: Predicate | None = None
     hidden_columns: tuple[str, ...] = ()
     folder: str = ""
+    file_kind: str = "part"
 
     @classmethod
     def of(
@@ -154,6 +155,7 @@ class WritePlan:
             self.rows_where,
             self.hidden_columns,
             self.folder,
+            self.file_kind,
         )
 
     @property

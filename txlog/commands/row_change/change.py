@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from txlog.commands.row_change.change_files import ChangeFiles, RowChanges
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import Hits, RemembersFiles, RowOperation, Touched
+from txlog.commands.row_change.operation import BringsFiles, Hits, RemembersFiles, RowOperation, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.positions import are_among
 from txlog.commands.row_change.rewrite import FileRewriter
@@ -145,6 +145,7 @@ class RowChange:
             fingerprint=options.fingerprint,
             is_reexecutable=options.is_reexecuted,
             is_tied_to_version=options.read_version is not None,
+            keeps_row_ids=not isinstance(self._operation, BringsFiles),  # its rows were written without the ids
         )
 
     def _follow(self, state: TableState, builder: ProposalBuilder) -> None:

@@ -96,6 +96,7 @@ class ChangeFiles:
             plan,
             schema=Struct(fields),
             folder=CHANGE_DATA_FOLDER,
+            file_kind="cdc",
             # Nobody prunes change files.
             configuration={**plan.configuration, "delta.dataSkippingNumIndexedCols": "0"},
         )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["Hits", "RemembersFiles", "RowOperation", "Touched"]
+__all__ = ["BringsFiles", "Hits", "RemembersFiles", "RowOperation", "Touched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,14 @@ class RowOperation(Protocol):
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         """How many rows that inserts, updates and deletes; what goes with whole files is counted apart."""
+
+
+@runtime_checkable
+class BringsFiles(Protocol):
+    """A `RowOperation` whose source was written to files before, by tasks that did not know the table's rows."""
+
+    source_files: tuple[PendingFile, ...]
+    """Files with exactly the rows that `RowOperation.inserted` marks, which is the same on every version."""
 
 
 @runtime_checkable

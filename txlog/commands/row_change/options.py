@@ -14,11 +14,9 @@ from txlog.errors import InvalidInputError
 from txlog.log.proposal import check_text
 from txlog.log.state import TableState
 from txlog.util.arguments import described, whole_number
+from txlog.writer.write_intent import RowMode
 
 __all__ = ["OnConflict", "OnFiles", "RowMode", "RowOptions", "check_changeable", "uses_vectors"]
-
-RowMode: TypeAlias = Literal["merge-on-read", "copy-on-write"]
-"""Rows are marked dead by deletion vectors, or their files are written again without them."""
 
 OnConflict: TypeAlias = Literal["rerun", "fail"]
 """After a lost race: execute the change again on the newest version, or judge by Delta's rules what was read."""

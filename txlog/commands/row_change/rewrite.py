@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import RowOperation, Touched
+from txlog.commands.row_change.operation import BringsFiles, RowOperation, Touched
 from txlog.commands.row_change.positions import union
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
@@ -158,7 +158,9 @@ class FileRewriter:
             new = []
         self._written.seconds = ambient.monotonic_s() - started_s
         self.join_source()
-        if is_written is not None:
+        if isinstance(self._operation, BringsFiles):
+            new += self._operation.source_files
+        elif is_written is not None:
             new += self._source(is_written, self._source_ids(touched, len(is_written)))
         return dataclasses.replace(changed, new_files=[*changed.new_files, *new])
 

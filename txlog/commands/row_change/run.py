@@ -6,6 +6,7 @@ application's checkpoint is answered before a row is read.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 from txlog.commands.row_change.change import RowChange
@@ -74,12 +75,15 @@ def run_prepared(
     options: RowOptions,
     operation: RowOperation,
     definition: Definition | None = None,
+    unsent: UnsentFiles | None = None,
 ) -> WriteResult:
     """The same for an operation that is bound already: to ``state``, as ``definition`` defines it where that is given,
-    which the change then brings with it. Raises as `run_row_change`."""
+    which the change then brings with it. ``unsent`` owns files besides. Raises as `run_row_change`."""
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options)
-    with UnsentFiles(open_table.store.files) as unsent:
+    with contextlib.ExitStack() as stack:
+        if unsent is None:
+            unsent = stack.enter_context(UnsentFiles(open_table.store.files))
         new_metadata = None if definition is None else definition.metadata
         change = RowChange(
             open_table,

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.commands.upsert.keys import KeyIndex
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_path
@@ -21,6 +20,7 @@ from txlog.protocol.statistics_read import num_records
 from txlog.read.key_cache import FileKeys, KeyCache, Places
 from txlog.read.key_values import KeyValues
 from txlog.writer.committable import PendingFile
+from txlog.writer.keys import KeyIndex
 
 if TYPE_CHECKING:
     import numpy as np

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.arrow.spill import held
-from txlog.commands.upsert.keys import KeyColumn, KeyIndex, key_text
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.writer.conform import conformer_for
 from txlog.writer.input import DataStream, open_data
+from txlog.writer.keys import KeyColumn, KeyIndex, key_text
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,7 +19,6 @@ from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import check_adds_columns, with_new_columns
-from txlog.commands.upsert.keys import KeyColumn, key_columns
 from txlog.commands.upsert.known_keys import KnownKeys, KnownPart
 from txlog.commands.upsert.source import OnDuplicate, Source, read_source
 from txlog.commands.write_options import SchemaMode
@@ -35,6 +34,7 @@ from txlog.skipping.key_pruning import KeyPruner, key_range
 from txlog.util.arguments import described
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import open_data
+from txlog.writer.keys import KeyColumn, key_columns
 
 if TYPE_CHECKING:
     import numpy as np

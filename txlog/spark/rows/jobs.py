@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from txlog.commands.upsert.keys import KeyColumn
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile
 from txlog.protocol.schema import LONG, Field, Struct
@@ -25,6 +24,7 @@ from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source, typed_error
 from txlog.spark.rows.target import Extent
 from txlog.spark.schema import spark_type
 from txlog.util import ambient
+from txlog.writer.keys import KeyColumn
 from txlog.writer.write_plan import TaskIdentity
 
 if TYPE_CHECKING:

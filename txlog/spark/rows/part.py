@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyroaring import BitMap64
 
-    from txlog.commands.upsert.keys import KeyColumn
+    from txlog.writer.keys import KeyColumn
 
 __all__ = [
     "FileOutcome",

@@ -19,7 +19,6 @@ from txlog.commands.merge import Clause, MergeOptions, MergeRows
 from txlog.commands.merge_source import merge_join, read_merge_source
 from txlog.commands.row_change.operation import RowOperation, Touched
 from txlog.commands.update import UpdateRows
-from txlog.commands.upsert.keys import KeyColumn
 from txlog.commands.upsert.source import require_columns
 from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert, source_columns
 from txlog.commit.open_table import OpenTable
@@ -27,6 +26,7 @@ from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteMetrics
+from txlog.writer.keys import KeyColumn
 
 if TYPE_CHECKING:
     import numpy as np

@@ -1,0 +1,292 @@
+"""A sink of changes: what row kinds do to a table, who wins, and what is refused."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.sink.staging import Staging
+from txlog.verify.verify import verify_table
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+MODES = pytest.mark.parametrize("properties", [VECTORS, {}], ids=["vectors", "copies"])
+SCHEMA = pa.schema([pa.field("id", pa.int64(), False), ("part", pa.string()), pa.field("v", pa.int64(), False)])
+CHANGES = pa.schema([("op", pa.string()), *(field.with_nullable(True) for field in SCHEMA), ("at", pa.int64())])
+
+
+def changes(*given: tuple[Any, ...]) -> pa.RecordBatch:
+    """Rows of (op, id, part, v), with an optional sequence."""
+    padded = [(*row, *[None] * (len(CHANGES) - len(row))) for row in given]
+    rows = [dict(zip(CHANGES.names, row, strict=True)) for row in padded]
+    batch = pa.RecordBatch.from_pylist(rows, CHANGES)
+    return batch if any(len(row) == len(CHANGES) for row in given) else batch.drop_columns(["at"])
+
+
+def made(tmp_path: Path, properties: dict[str, str] | None = None) -> txlog.Table:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, ["part"], properties or {})
+    rows = [(1, "a", 10), (2, "a", 20), (3, "b", 30)]
+    table.append(pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA))
+    return table
+
+
+def sink_of(table: txlog.Table, **options: Any) -> txlog.Sink:
+    return txlog.Sink(table, "app", **{"mode": "upsert", "keys": ["id"], "row_kind": "op", **options})
+
+
+def written(sink: txlog.Sink, checkpoint_id: int, *batches: pa.RecordBatch, task_id: int = 0) -> Any:
+    with sink.task(checkpoint_id, task_id) as task:
+        for batch in batches:
+            task.write(batch)
+    return task.committable
+
+
+def commit(sink: txlog.Sink, checkpoint_id: int, *batches: pa.RecordBatch) -> txlog.WriteResult:
+    """As one task, staged, sealed and committed."""
+    sink.stage(written(sink, checkpoint_id, *batches))
+    sink.prepare(checkpoint_id, [0])
+    return sink.commit(checkpoint_id)
+
+
+def found(table: txlog.Table) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in table.snapshot().to_arrow().to_pylist())
+
+
+@MODES
+def test_changes_insert_update_and_delete_by_key(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties)
+    result = commit(sink_of(table), 1, changes(("+I", 4, "b", 40), ("+U", 1, "b", 11), ("-D", 2, None, None)))
+    assert found(table) == [(1, "b", 11), (3, "b", 30), (4, "b", 40)]
+    did = result.metrics
+    assert (did.rows_inserted, did.rows_updated, did.rows_deleted) == (1, 1, 1)
+    assert verify_table(table._open_table.store).is_sound
+    assert table.history()[0]["operation"] == "MERGE"
+
+
+@MODES
+def test_a_replay_writes_nothing(tmp_path: Path, properties: dict[str, str]) -> None:
+    table = made(tmp_path, properties)
+    batch = changes(("+U", 1, "a", 11))
+    commit(sink_of(table), 1, batch)
+    table.upsert(pa.Table.from_pylist([{"id": 1, "part": "a", "v": 99}], SCHEMA), ["id"])
+    replay = sink_of(table).commit(1, [written(sink_of(table), 1, batch)])
+    assert replay.outcome == "already_committed"
+    assert (1, "a", 99) in found(table)
+
+
+def test_of_several_changes_of_a_key_the_last_counts(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    first = changes(("+I", 7, "a", 1), ("+I", 8, "a", 1), ("-D", 8, None, None), ("-D", 1, None, None))
+    second = changes(("-U", 7, "a", 1), ("+U", 7, "b", 2), ("+I", 1, "a", 12))
+    commit(sink_of(table), 1, first, second)
+    assert found(table) == [(1, "a", 12), (2, "a", 20), (3, "b", 30), (7, "b", 2)]
+
+
+def test_a_retracted_row_is_gone_and_in_an_upsert_stream_it_is_not(tmp_path: Path) -> None:
+    batch = changes(("-U", 1, "a", 10), ("-U", 2, "a", 20), ("+U", 2, "a", 21))
+    table = made(tmp_path / "upsert")
+    commit(sink_of(table), 1, batch)
+    assert found(table) == [(1, "a", 10), (2, "a", 21), (3, "b", 30)]
+    table = made(tmp_path / "retract")
+    commit(sink_of(table, mode="retract"), 1, batch)
+    assert found(table) == [(2, "a", 21), (3, "b", 30)]
+
+
+def test_sequence_by_decides_whatever_the_order_of_arrival_and_the_task(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sink = sink_of(table, sequence_by="at")
+    one = written(sink, 1, changes(("+U", 1, "a", 15, 5), ("+U", 1, "a", 13, 3), ("+U", 2, "b", 23, 3)), task_id=0)
+    two = written(sink, 1, changes(("-D", 2, None, None, 4), ("+U", 1, "b", 14, 4), ("+I", 5, "a", 50, 1)), task_id=1)
+    sink.stage(one, two)
+    sink.prepare(1, [0, 1])
+    sink.commit(1)
+    assert found(table) == [(1, "a", 15), (3, "b", 30), (5, "a", 50)]
+    assert "at" not in table.snapshot().schema.names
+    assert verify_table(table._open_table.store).is_sound
+
+
+def test_a_key_that_two_tasks_changed_is_refused_before_the_seal_naming_both_and_the_key(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sink = sink_of(table)
+    sink.stage(written(sink, 1, changes(("+U", 1, "a", 1)), task_id=3), written(sink, 1, changes(("-D", 1)), task_id=7))
+    with pytest.raises(InvalidInputError, match=r"tasks 3 and 7 both changed the row with id=1"):
+        sink.prepare(1, [3, 7])
+    assert not any(each.is_sealed for each in Staging(table._open_table.store, table._open_table.retry).checkpoints())
+    tied = sink_of(table, sequence_by="at")
+    parts = [written(tied, 2, changes(("+U", 1, "a", task, 6)), task_id=task) for task in (0, 1)]
+    with pytest.raises(InvalidInputError, match=r"tasks 0 and 1 .* id=1, .* one sequence, 6"):
+        tied.commit(2, parts)
+    assert found(table)[0] == (1, "a", 10)
+
+
+def test_two_tasks_may_delete_one_key(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sink = sink_of(table)
+    sink.commit(1, [written(sink, 1, changes(("-D", 1), ("-D", task + 2)), task_id=task) for task in (0, 1)])
+    assert found(table) == []
+
+
+def test_rows_that_go_need_their_keys_alone(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sink = sink_of(table)
+    with sink.task(1) as task:
+        task.write(pa.record_batch({"id": [1], "op": ["-D"]}))
+        task.delete(pa.record_batch({"id": [2], "whatever": [1.5]}))
+    sink.commit(1, [task.committable])
+    assert found(table) == [(3, "b", 30)]
+    with pytest.raises(SchemaMismatchError, match="lack part, v"), sink.task(2) as task:
+        task.write(pa.record_batch({"id": [1], "op": ["+U"]}))
+
+
+def test_a_nested_member_may_be_the_key(tmp_path: Path) -> None:
+    kind = pa.struct([("id", pa.string()), pa.field("n", pa.int64(), False)])
+    schema = pa.schema([("k", kind), ("v", pa.int64())])
+    table = txlog.Table.create(str(tmp_path / "t"), schema)
+    table.append(pa.Table.from_pylist([{"k": {"id": key, "n": 1}, "v": 1} for key in "abc"], schema))
+    sink = txlog.Sink(table, "app", mode="upsert", keys=["k.id"])
+    with sink.task(1) as task:
+        task.write(pa.Table.from_pylist([{"k": {"id": "a", "n": 2}, "v": 2}], schema))
+        task.delete(pa.Table.from_pylist([{"k": {"id": "b"}}], pa.schema([("k", pa.struct([("id", pa.string())]))])))
+    sink.commit(1, [task.committable])
+    rows = sorted((row["k"]["id"], row["k"]["n"], row["v"]) for row in table.snapshot().to_arrow().to_pylist())
+    assert rows == [("a", 2, 2), ("c", 1, 1)]
+
+
+def test_columns_of_the_changelog_stay_if_the_table_has_them(tmp_path: Path) -> None:
+    schema = pa.schema([("id", pa.int64()), ("op", pa.string()), ("at", pa.int64())])
+    table = txlog.Table.create(str(tmp_path / "t"), schema)
+    sink = sink_of(table, sequence_by="at")
+    commit(sink, 1, pa.record_batch({"id": [1, 1], "op": ["+I", "+U"], "at": [2, 1]}))
+    assert found(table) == [(1, "+I", 2)]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["+I", "-U", "+U", "-D"],
+        ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"],
+        [0, 1, 2, 3],
+        ["r", "-U", "u", "d"],
+        ["insert", "update_preimage", "update_postimage", "delete"],
+    ],
+    ids=str,
+)
+def test_row_kinds_are_spelled_as_their_systems_spell_them(tmp_path: Path, words: list[Any]) -> None:
+    table = made(tmp_path)
+    rows = [(words[0], 4, "a", 40), (words[1], 2, "a", 20), (words[2], 2, "a", 21), (words[3], 3, None, None)]
+    batch = pa.RecordBatch.from_pylist([dict(zip(("op", "id", "part", "v"), row, strict=True)) for row in rows])
+    commit(sink_of(table, mode="retract"), 1, batch)
+    assert found(table) == [(1, "a", 10), (2, "a", 21), (4, "a", 40)]
+
+
+def test_other_words_are_explained_by_row_kinds_and_refused_without(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    batch = changes(("+U", 1, "a", 11), ("X", 2, None, None))
+    with pytest.raises(InvalidInputError, match=r"row kind in column op is 'X' in row 1 .*row_kinds"):
+        commit(sink_of(table), 1, batch)
+    commit(sink_of(table, row_kinds={"X": "-D", "+U": "+U"}), 1, batch)
+    assert found(table) == [(1, "a", 11), (3, "b", 30)]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("+U", None, "a", 1), "key id is null in row 1"),
+        ((None, 1, "a", 1), "row kind in column op is null in row 1"),
+        (("+U", 1, "a", None), "column v must not be null, and is in row 1"),
+    ],
+)
+def test_rows_that_say_nothing_are_refused_by_number(tmp_path: Path, row: tuple[Any, ...], message: str) -> None:
+    sink = sink_of(made(tmp_path))
+    with pytest.raises(InvalidInputError, match=message), sink.task(1) as task:
+        task.write(changes(("+U", 3, "a", 1), row))
+
+
+def test_a_sequence_that_is_null_is_refused(tmp_path: Path) -> None:
+    sink = sink_of(made(tmp_path), sequence_by="at")
+    with pytest.raises(InvalidInputError, match="sequence_by column at is null in row 1"), sink.task(1) as task:
+        task.write(changes(("+U", 3, "a", 1, 1), ("+U", 3, "a", 1, None)))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"keys": None}, 'mode="upsert" needs keys'),
+        ({"keys": "id"}, "keys must be a list"),
+        ({"mode": "retract", "row_kind": None}, 'mode="retract" needs row_kind'),
+        ({"mode": "append"}, "keys is about changes of rows"),
+        ({"row_kinds": {"X": "delete"}}, "row_kinds says 'delete'"),
+        ({"row_kind": None, "row_kinds": {"X": "-D"}}, "give row_kind"),
+        ({"row_mode": "fast"}, "row_mode must be one of merge-on-read"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(tmp_path: Path, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidInputError, match=message):
+        sink_of(made(tmp_path), **options)
+
+
+def test_a_column_that_cannot_be_a_key_is_refused_before_a_row_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match="no column 'nope'"):
+        sink_of(made(tmp_path), keys=["nope"]).task(1)
+
+
+def test_a_sink_without_keys_deletes_nothing(tmp_path: Path) -> None:
+    sink = txlog.Sink(made(tmp_path), "app")
+    with pytest.raises(InvalidInputError, match="only a sink of changes"), sink.task(1) as task:
+        task.delete(changes(("-D", 1)))
+    with pytest.raises(InvalidInputError, match="only a sink with keys"):
+        sink.partition_of(changes(("-D", 1)), 4)
+
+
+def test_checkpoints_without_changes_make_no_version(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    assert commit(sink_of(table), 1).outcome == "empty"
+    assert commit(sink_of(table), 2, changes(("-U", 1, "a", 10))).outcome == "empty"
+    assert commit(sink_of(table), 3, changes(("-D", 99))).outcome == "committed"
+    assert len(found(table)) == 3
+
+
+def test_files_of_keys_are_gone_after_the_commit(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sink = sink_of(table)
+    committable = written(sink, 1, changes(("-D", 1), ("+U", 2, "a", 22)))
+    (keys,) = committable.keys
+    assert (Path(table.uri) / keys.path).exists()
+    assert keys.path in committable.named_paths()
+    sink.commit(1, [committable])
+    assert not (Path(table.uri) / keys.path).exists()
+
+
+def test_a_sink_of_changes_pickles(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sink = pickle.loads(pickle.dumps(sink_of(table, sequence_by="at", row_kinds={"U": "+U"})))
+    commit(sink, 1, changes(("U", 1, "a", 11, 1)))
+    assert (1, "a", 11) in found(table)
+
+
+def test_another_writer_between_task_and_commit_changes_nothing_of_the_meaning(tmp_path: Path) -> None:
+    """The rows are looked up on the version that the checkpoint lands on."""
+    table = made(tmp_path, VECTORS)
+    sink = sink_of(table)
+    sink.stage(written(sink, 1, changes(("-D", 1), ("+U", 2, "a", 22), ("+I", 9, "a", 90))))
+    sink.prepare(1, [0])
+    other = txlog.Table.open(table.uri)
+    other.append(pa.Table.from_pylist([{"id": 1, "part": "b", "v": 0}, {"id": 9, "part": "b", "v": 0}], SCHEMA))
+    other.optimize()
+    assert sink.commit(1).outcome == "committed"
+    assert found(table) == [(2, "a", 22), (3, "b", 30), (9, "a", 90)]
+
+
+def test_another_sink_recovers_a_sealed_checkpoint_by_its_own_keys(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sink = sink_of(table)
+    sink.stage(written(sink, 1, changes(("+U", 2, "b", 22), ("-D", 3))))
+    sink.prepare(1, [0])
+    results = txlog.Sink(txlog.Table.open(table.uri), "app").recover().results
+    assert [each.outcome for each in results.values()] == ["committed"]
+    assert found(table) == [(1, "a", 10), (2, "b", 22)]

@@ -1,0 +1,205 @@
+"""Changes of rows in a task: one for each key, whatever the memory, and hashes of keys that Spark shares."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from txlog.arrow.buckets import Buckets
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import INTEGER, LONG, STRING, DataType, Decimal, from_arrow
+from txlog.writer.changelog.change_buffer import ChangeBuffer
+from txlog.writer.changelog.collapse import Changes, collapse, runs_by_key, sorted_by_key
+from txlog.writer.changelog.key_hash import key_hashes, spark_expression, tasks_of
+from txlog.writer.changelog.row_kinds import KINDS
+from txlog.writer.keys import KeyColumn
+
+KEYS = (KeyColumn(("id",), LONG), KeyColumn(("name",), STRING))
+
+Change = tuple[int, str, int, int, int]
+"""id, name, value, kind and sequence."""
+
+given_changes = st.lists(
+    st.tuples(
+        st.integers(0, 4), st.sampled_from(["", "a", "b"]), st.integers(0, 9), st.integers(0, 3), st.integers(0, 3)
+    ),
+    max_size=30,
+)
+
+
+def changes_of(rows: list[Change], *, has_sequence: bool) -> Changes:
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[], [], [], [], []]
+    table = pa.table(
+        {"id": pa.array(columns[0], pa.int64()), "name": pa.array(columns[1], pa.string()), "v": pa.array(columns[2])}
+    )
+    sequence = pa.chunked_array([pa.array(columns[4], pa.int64())]) if has_sequence else None
+    return Changes(table, np.array(columns[3], dtype=np.int8), sequence)
+
+
+def rows_of(changes: Changes) -> list[tuple[int, str, int, int]]:
+    values = zip(*(column.to_pylist() for column in changes.rows.columns), strict=True)
+    return [(*row, int(kind)) for row, kind in zip(values, changes.kinds, strict=True)]
+
+
+def modelled(rows: list[Change], *, has_sequence: bool) -> set[tuple[int, str, int, int]]:
+    """The last change of each key, in plain Python."""
+    left: dict[tuple[int, str], Change] = {}
+    for row in sorted(rows, key=lambda row: row[4]) if has_sequence else rows:
+        left[row[:2]] = row
+    return {row[:4] for row in left.values()}
+
+
+@given(given_changes, st.booleans())
+def test_the_last_change_of_each_key_is_left(rows: list[Change], has_sequence: bool) -> None:
+    left = rows_of(collapse(changes_of(rows, has_sequence=has_sequence), KEYS))
+    assert len(left) == len(set(left))
+    assert set(left) == modelled(rows, has_sequence=has_sequence)
+
+
+@given(given_changes, st.booleans())
+def test_runs_hold_the_changes_of_each_key_in_order(rows: list[Change], has_sequence: bool) -> None:
+    runs = runs_by_key(changes_of(rows, has_sequence=has_sequence), KEYS)
+    ends = [*runs.starts[1:].tolist(), len(rows)] if rows else []
+    found = [runs.order[start:end].tolist() for start, end in zip(runs.starts.tolist(), ends, strict=True)]
+    wanted: dict[tuple[int, str], list[int]] = {}
+    places = range(len(rows))
+    for place in sorted(places, key=lambda at: rows[at][4]) if has_sequence else places:
+        wanted.setdefault(rows[place][:2], []).append(place)
+    assert sorted(found) == sorted(wanted.values())
+    assert sorted(runs.last.tolist()) == sorted(places[-1] for places in wanted.values())
+
+
+@given(st.lists(given_changes, max_size=6), st.booleans(), st.sampled_from([0, 300, 1 << 20]))
+def test_changes_are_the_same_however_little_memory_there_is(
+    batches: list[list[Change]], has_sequence: bool, memory_max_bytes: int
+) -> None:
+    buffer = ChangeBuffer(KEYS, None, memory_max_bytes)
+    for batch in batches:
+        buffer.add(changes_of(batch, has_sequence=has_sequence))
+    left = [row for part in buffer.drain() for row in rows_of(part)]
+    assert buffer.is_spilled == (memory_max_bytes == 0 and any(batches)) or memory_max_bytes == 300
+    buffer.close()
+    assert len(left) == len(set(left))
+    assert set(left) == modelled([row for batch in batches for row in batch], has_sequence=has_sequence)
+
+
+class LastOfAll:
+    """A merge that keeps the last change, and adds up the values."""
+
+    def merge(self, changes: Changes, runs: Any) -> Changes:
+        values = changes.rows.column("v").to_numpy()[runs.order]
+        last = changes.take(runs.last)
+        sums = pa.array(np.add.reduceat(values, runs.starts))
+        return Changes(last.rows.set_column(2, "v", sums), last.kinds, last.sequence)
+
+
+@given(st.lists(given_changes, max_size=6))
+def test_a_merge_function_is_applied_to_its_own_results(batches: list[list[Change]]) -> None:
+    found = []
+    for memory_max_bytes in (0, 1 << 20):
+        buffer = ChangeBuffer(KEYS, LastOfAll(), memory_max_bytes)
+        for batch in batches:
+            buffer.add(changes_of(batch, has_sequence=False))
+        found.append(sorted(row for part in buffer.drain() for row in rows_of(part)))
+        buffer.close()
+    sums: dict[tuple[int, str], int] = {}
+    for row in (row for batch in batches for row in batch):
+        sums[row[:2]] = sums.get(row[:2], 0) + row[2]
+    assert found[0] == found[1]
+    assert {row[:2]: row[2] for row in found[0]} == sums
+
+
+def test_changes_can_be_sorted_by_their_keys() -> None:
+    rows: list[Change] = [(2, "a", 1, 0, 0), (1, "b", 2, 0, 0), (1, "a", 3, 3, 0)]
+    assert [row[:2] for row in rows_of(sorted_by_key(changes_of(rows, has_sequence=False), KEYS))] == [
+        (1, "a"),
+        (1, "b"),
+        (2, "a"),
+    ]
+
+
+def test_buckets_give_rows_back_in_order_and_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    buckets = Buckets(4)
+    for first in (0, 10):
+        numbers = np.arange(first, first + 10)
+        buckets.add(pa.table({"n": numbers}), numbers % 3)
+    found = [part.column("n").to_pylist() for part in buckets.drain()]
+    assert found == [[n for n in range(20) if n % 3 == bucket] for bucket in range(3)]
+    buckets.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_four_kinds_have_the_codes_of_flink() -> None:
+    assert KINDS == ("+I", "-U", "+U", "-D")
+
+
+# --- hashes -----------------------------------------------------------------------------------------------------
+
+EXACT: list[tuple[DataType, list[Any], list[int]]] = [
+    # As Spark 4 answers `SELECT xxhash64(...)`.
+    (INTEGER, [1], [-6698625589789238999]),
+    (LONG, [1], [-7001672635703045582]),
+    (STRING, ["Spark"], [-4294468057691064905]),
+]
+
+
+@pytest.mark.parametrize(("kind", "values", "hashes"), EXACT, ids=str)
+def test_hashes_are_those_of_spark(kind: DataType, values: list[Any], hashes: list[int]) -> None:
+    column = pa.array(values, pa.int32() if kind == INTEGER else None)
+    assert key_hashes([KeyColumn(("k",), kind)], [column]).tolist() == hashes
+
+
+def test_a_null_leaves_the_hash_so_far() -> None:
+    numbers, names = pa.array([1, 1, None], pa.int64()), pa.array(["a", None, "a"])
+    both = key_hashes(KEYS, [numbers, names])
+    assert both[1] == key_hashes(KEYS[:1], [numbers])[0]
+    assert both[2] == key_hashes(KEYS[1:], [names])[0]
+    assert both[0] not in both[1:]
+
+
+@given(st.lists(st.text(max_size=70), max_size=20), st.integers(0, 3))
+def test_a_hash_does_not_depend_on_the_rows_around(values: list[str], offset: int) -> None:
+    column = pa.array(["x" * offset, *values])
+    sliced = key_hashes(KEYS[1:], [column.slice(1)])
+    alone = [int(key_hashes(KEYS[1:], [pa.array([value])])[0]) for value in values]
+    assert sliced.tolist() == alone
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([7, -7], pa.int8()),
+        pa.array([7, -7], pa.int16()),
+        pa.array([True, False]),
+        pa.array([b"", b"\xff" * 33]),
+        pa.array([datetime.date(1969, 1, 1), datetime.date(2026, 11, 22)]),
+        pa.array([0, -1], pa.timestamp("us", "UTC")),
+        pa.array([decimal.Decimal("-1.50"), decimal.Decimal("1.50")], pa.decimal128(18, 2)),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_keys_of_every_type_are_dealt_out(column: pa.Array) -> None:
+    kind = from_arrow(pa.schema([("k", column.type)])).fields[0].type
+    tasks = tasks_of([KeyColumn(("k",), kind)], [column], 1 << 40)
+    assert len(set(tasks.tolist())) == 2
+    assert (tasks >= 0).all()
+
+
+def test_wide_decimals_have_no_shared_hash() -> None:
+    wide = pa.array([decimal.Decimal(1)], pa.decimal128(38, 0))
+    with pytest.raises(InvalidInputError, match="more than 18 have no hash"):
+        key_hashes([KeyColumn(("k",), Decimal(38, 0))], [wide])
+
+
+def test_the_expression_for_spark_quotes_names() -> None:
+    nested = KeyColumn(("a", "b c"), LONG)
+    assert spark_expression([nested, KEYS[0]], 8) == "pmod(xxhash64(`a`.`b c`, `id`), 8)"

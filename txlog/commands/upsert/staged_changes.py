@@ -1,0 +1,168 @@
+"""The commit of a checkpoint of changes: keys that tasks staged become rows that go, and their files are added.
+
+In: a job of the intent "upsert" and the committables of its tasks. Out: a ``WriteResult``. The rows of the table that
+have one of the keys are looked up on the version that the commit lands on, so that the change is executed again where
+others change files first, as every upsert is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.operation import Touched
+from txlog.commands.row_change.options import RowOptions, check_changeable
+from txlog.commands.row_change.run import run_prepared
+from txlog.commands.upsert.known_keys import KnownKeys
+from txlog.commands.upsert.source import Source
+from txlog.commands.upsert.staged_keys import StagedKeys, gather_keys
+from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
+from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import TxlogError
+from txlog.log.proposal import operation_parameters
+from txlog.log.state import TableState
+from txlog.protocol.schema import to_arrow
+from txlog.result import WriteResult
+from txlog.util import ambient
+from txlog.writer.committable import Committable, PendingFile
+from txlog.writer.input import DataStream
+from txlog.writer.keys import KeyIndex, key_columns
+from txlog.writer.task_committer import write_task
+from txlog.writer.write_job import WriteJob
+from txlog.writer.write_plan import TaskIdentity
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["check_staged_keys", "commit_staged_changes"]
+
+
+def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
+    """Refuse what no commit could decide, before it is sealed. Raises as `gather_keys`."""
+    if sum(bool(each.keys) for each in committables) > 1:
+        keys = key_columns(job.intent.keys, job.plan.schema)
+        gather_keys(open_table.store.files, committables, keys, open_table.uri)
+
+
+def commit_staged_changes(
+    open_table: OpenTable, state: TableState, job: WriteJob, committables: Sequence[Committable]
+) -> WriteResult:
+    """One commit for a checkpoint of changes. ``state`` has the definition that the files were written for.
+
+    Raises as `gather_keys` and ``OpenTable.commit_plan``.
+    """
+    options = RowOptions(
+        mode=job.row_mode,
+        app_id=job.app_id,
+        checkpoint_id=job.checkpoint_id,
+        fingerprint=job.fingerprint,
+        user_metadata=job.user_metadata,
+    )
+    with TxlogError.located(open_table.uri, state.version):
+        check_changeable(state, "an upsert")
+        keys = key_columns(job.intent.keys, state.schema)
+    staged = gather_keys(open_table.store.files, committables, keys, open_table.uri)
+    with UnsentFiles(open_table.store.files) as copies:
+        files = _files_of_latest(open_table, state, job, committables, staged, copies)
+        operation = StagedChanges(open_table, state, job, staged, files)
+        return run_prepared(open_table, state, options, operation, unsent=copies)
+
+
+class StagedChanges(UpsertRows):
+    """The `RowOperation` of a checkpoint: an upsert whose rows are in files already, and some of whose keys have
+    none."""
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        job: WriteJob,
+        staged: StagedKeys,
+        files: tuple[PendingFile, ...],
+    ) -> None:
+        cache, index = open_table.key_cache, staged.index
+        columns = {f"key_{at}": column for at, column in enumerate(index.columns)}
+        source = Source(pa.table(columns), index, staged.num_given)
+        known = KnownKeys(cache, index, state) if cache.size_bytes_max and source.rows.num_rows else None
+        super().__init__(source, UpsertOptions(job.intent.keys), None, state, known)
+        self.source_files = files
+        self.writes_every_source_row = False
+        self._are_new = ~staged.are_deletes
+        self._rows = FileRows(open_table.store, state).reader(state.schema.fields)
+
+    def parameters(self) -> dict[str, str]:
+        condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
+        return operation_parameters(
+            predicate=[condition],
+            matchedPredicates=[{"actionType": "update"}, {"actionType": "delete"}],
+            notMatchedPredicates=[{"actionType": "insert"}],
+            notMatchedBySourcePredicates=[],
+        )
+
+    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
+        return self._are_new
+
+    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+        """As for any upsert, apart from the rows whose keys were deleted."""
+        import numpy as np
+
+        found, comes_back = super().updated(touched)
+        kept = []
+        for each, is_updated in zip(touched, found, strict=True):
+            hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
+            assert hits.source_rows is not None
+            kept.append(is_updated & self._are_new[hits.source_rows])
+        return kept, comes_back & self._are_new
+
+    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        """Read from the tasks' files, in which each new row is once."""
+        for file in self.source_files:
+            for _, batch in self._rows.batches(file.to_add(), with_dead_rows=True):
+                wanted = is_written[_places(self._index, batch)]
+                if wanted.any():
+                    yield batch.filter(pa.array(wanted))
+
+
+def _files_of_latest(
+    open_table: OpenTable,
+    state: TableState,
+    job: WriteJob,
+    committables: Sequence[Committable],
+    staged: StagedKeys,
+    unsent: UnsentFiles,
+) -> tuple[PendingFile, ...]:
+    """The tasks' files; those with rows that another task's later changes took the place of, copied without these.
+
+    A deletion vector would save the copy, but not every reader of the change feed knows one on a new file.
+    """
+    reader = FileRows(open_table.store, state).reader(state.schema.fields)
+    schema = to_arrow(state.schema)
+    found: list[PendingFile] = []
+    for each in committables:
+        outdone = staged.outdone.get(each.task_id)
+        if outdone is None:
+            found += each.files
+            continue
+        for number, file in enumerate(each.files):
+            batches = [batch for _, batch in reader.batches(file.to_add(), with_dead_rows=True)]
+            stays = [_places(outdone, batch) < 0 for batch in batches]
+            if all(mask.all() for mask in stays):
+                found.append(file)
+                continue
+            kept = (batch.filter(pa.array(mask)) for batch, mask in zip(batches, stays, strict=True))
+            task = TaskIdentity(ambient.uuid4(), each.task_id, number)
+            named = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in kept)
+            copies = write_task(open_table.store.files, job.plan, task, DataStream(schema, named)).files
+            unsent.own(copy.path for copy in copies)
+            found += copies
+    return tuple(found)
+
+
+def _places(index: KeyIndex, batch: pa.RecordBatch) -> NDArray[np.int64]:
+    """The key of each row, by its place in ``index``; -1 where it has none."""
+    return index.source_rows([key.of(batch) for key in index.keys])

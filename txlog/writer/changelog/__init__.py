@@ -1,0 +1,1 @@
+"""Changelogs in: rows with what happens to them, made into one change for each key."""

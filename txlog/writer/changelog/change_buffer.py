@@ -1,0 +1,134 @@
+"""The changes of one task until they are written: at most one for each key, within a bound of memory.
+
+In: changes in order of arrival. Out: the same, collapsed, in parts that have no key in common. Where they outgrow the
+memory they are collapsed; where that does not help, they are dealt out by a hash of their keys to temporary files, each
+of which is collapsed by itself in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.arrow.buckets import Buckets
+from txlog.errors import StorageError
+from txlog.writer.changelog.collapse import Changes, MergeFunction, collapse, joined
+from txlog.writer.changelog.key_hash import key_hashes
+from txlog.writer.keys import KeyColumn
+from txlog.writer.partition_writer import held_bytes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ChangeBuffer"]
+
+_NUM_BUCKETS = 64
+_KIND, _SEQUENCE = "kind", "sequence"
+_BUCKET_SHIFT = 40  # the remainder of the hash is the same for all keys of a task
+
+
+class ChangeBuffer:
+    """Collects changes. One thread. ``memory_max_bytes`` bounds what waits, apart from what the last batch adds."""
+
+    def __init__(
+        self, keys: Sequence[KeyColumn], merge: MergeFunction | None, memory_max_bytes: int, table: str | None = None
+    ) -> None:
+        self._keys = tuple(keys)
+        self._merge = merge
+        self._memory_max_bytes = memory_max_bytes
+        self._table = table
+        self._waiting: list[Changes] = []
+        self._waiting_bytes = 0
+        self._buckets: Buckets | None = None
+
+    @property
+    def is_spilled(self) -> bool:
+        """Whether changes lie in temporary files."""
+        return self._buckets is not None
+
+    def add(self, changes: Changes) -> None:
+        """Take changes that came after all others. Raises ``StorageError`` where there is no room for them."""
+        if not len(changes):
+            return
+        self._waiting.append(changes)
+        self._waiting_bytes += held_bytes(changes.rows)
+        if self._waiting_bytes > self._memory_max_bytes:
+            self._collapse_waiting()
+            if self._waiting_bytes > self._memory_max_bytes // 2:
+                self._spill()
+
+    def drain(self) -> Iterator[Changes]:
+        """All changes, at most one for each key. Raises ``StorageError``."""
+        if self._buckets is None:
+            if self._waiting:
+                yield self._collapsed(self._waiting)
+            self._waiting = []
+            return
+        self._spill()
+        try:
+            for rows in self._buckets.drain():
+                yield self._collapsed([_changes_of(rows)])
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def close(self) -> None:
+        """Forget everything. Never raises."""
+        self._waiting = []
+        if self._buckets is not None:
+            self._buckets.close()
+
+    def _collapsed(self, parts: Sequence[Changes]) -> Changes:
+        return collapse(joined(parts), self._keys, merge=self._merge)
+
+    def _collapse_waiting(self) -> None:
+        left = self._collapsed(self._waiting)
+        self._waiting = [left]
+        self._waiting_bytes = left.rows.nbytes
+
+    def _spill(self) -> None:
+        if not self._waiting:
+            return
+        changes = joined(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
+        rows = _rows_of(changes)
+        try:
+            if self._buckets is None:
+                self._buckets = Buckets(_NUM_BUCKETS)
+            self._buckets.add(rows, self._buckets_of(changes))
+        except OSError as error:
+            raise self._no_room(error) from error
+
+    def _buckets_of(self, changes: Changes) -> NDArray[np.int64]:
+        import numpy as np
+
+        columns = [key.of(changes.rows) for key in self._keys]
+        hashes = key_hashes(self._keys, columns, is_shared=False).view(np.uint64)
+        found: NDArray[np.int64] = (hashes >> np.uint64(_BUCKET_SHIFT)).astype(np.int64) % _NUM_BUCKETS
+        return found
+
+    def _no_room(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"changes that outgrew the memory could not be put into a temporary file: {error}. Nothing was staged; run"
+            " the task again with more room in its temporary folder (TMPDIR)",
+            table=self._table,
+        )
+
+
+def _rows_of(changes: Changes) -> pa.Table:
+    """The changes as one table; their own columns come last, whatever the table's are called."""
+    columns = [*changes.rows.columns, pa.chunked_array([pa.array(changes.kinds)])]
+    names = [*changes.rows.column_names, _KIND]
+    if changes.sequence is not None:
+        columns.append(changes.sequence)
+        names.append(_SEQUENCE)
+    return pa.Table.from_arrays(columns, names=names)
+
+
+def _changes_of(rows: pa.Table) -> Changes:
+    has_sequence = rows.column_names[-1] == _SEQUENCE  # the last column is one of ours, whatever the table's are called
+    at = rows.num_columns - 1 - has_sequence
+    kinds = rows.column(at).to_numpy().astype("int8")
+    return Changes(rows.select(range(at)), kinds, rows.column(at + 1) if has_sequence else None)

@@ -1,0 +1,238 @@
+"""`ChangelogWriter`: one task of a write of changes. Batches of a changelog in, a `Committable` out.
+
+    batch -> kinds, sequence, the table's columns -> one change for each key -> data files, and files of keys
+
+The task looks at nothing but its own rows. Which rows of the table its keys take out is found by the commit, on the
+version that the commit lands on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
+from txlog.protocol.schema import Array, Field, Map, Struct, fold_name, from_arrow
+from txlog.store.base import FileStore
+from txlog.writer.changelog.change_buffer import ChangeBuffer
+from txlog.writer.changelog.collapse import Changes, sorted_by_key
+from txlog.writer.changelog.key_files import key_plan, key_rows
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
+from txlog.writer.changelog.spec import ChangelogSpec
+from txlog.writer.committable import Committable, KeyFile, PendingFile
+from txlog.writer.conform import conformer_for, nullable
+from txlog.writer.input import DataStream, open_data
+from txlog.writer.keys import key_columns
+from txlog.writer.task_committer import TaskCommitter
+from txlog.writer.task_writer import TaskWriter
+from txlog.writer.write_plan import TaskIdentity, WritePlan
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ChangelogWriter"]
+
+
+class ChangelogWriter:
+    """Writes the changes of one attempt of one task. Called by one thread.
+
+    Nothing is readable in the table before a commit names the files of the committable that `close` returns.
+
+    Args:
+        files: The table's files.
+        plan: How data files are written. ``plan.memory_budget_bytes`` also bounds the changes that wait.
+        task: The task.
+        spec: Which columns say what a row does.
+
+    Raises:
+        InvalidInputError: The table lacks a key column, or its type cannot be one.
+    """
+
+    def __init__(self, files: FileStore, plan: WritePlan, task: TaskIdentity, spec: ChangelogSpec) -> None:
+        self._files = files
+        self._plan = plan
+        self._task = task
+        self._spec = spec
+        with TxlogError.located(plan.table):
+            self._keys = key_columns(spec.keys, plan.schema)
+        self._nullable = nullable(plan.schema)
+        self._kinds = RowKinds(spec.row_kinds)
+        self._buffer = ChangeBuffer(self._keys, spec.merge, plan.memory_budget_bytes, plan.table)
+        self._sequence: Field | None = None
+        self._committable: Committable | None = None
+        self._is_aborted = False
+        self.num_rows = 0
+        """The rows that were taken, of any kind."""
+
+    def write(self, data: Any) -> None:
+        """Take rows of the changelog: a record batch, or anything `open_data` takes. An error aborts the task.
+
+        Raises:
+            InvalidInputError: A row has no kind, key or sequence, or cannot be stored.
+            SchemaMismatchError: The columns do not fit the table.
+            StorageError: There is no room for the rows.
+        """
+        self._take(open_data(data), None)
+
+    def delete(self, data: Any) -> None:
+        """Take rows that go: only their keys are looked at, and their sequence if the changelog has one.
+
+        Raises as `write`.
+        """
+        self._take(open_data(data), DELETE)
+
+    def close(self) -> Committable:
+        """Write all changes and seal the files; the same result when called again.
+
+        Raises:
+            InvalidInputError: A row cannot be stored.
+            StorageError: The store failed. Nothing is left of the task.
+        """
+        if self._committable is not None:
+            return self._committable
+        self._check_open()
+        files, keys = self._files, self._key_plan()
+        rows_writer = TaskWriter(files, self._plan, self._task)
+        key_writer = TaskWriter(files, keys, self._task, encoders=1)
+        try:
+            for changes in self._buffer.drain():
+                in_order = sorted_by_key(changes, self._keys)
+                key_writer.write(key_rows(keys, in_order, self._keys))
+                upserts = in_order.filter(~in_order.are_deletes)
+                if len(upserts):
+                    rows_writer.write(upserts.rows)
+            sealed = TaskCommitter(files, self._plan).seal(self._task, rows_writer.close())
+            key_files = TaskCommitter(files, keys).seal(self._task, key_writer.close()).files
+        except BaseException:
+            rows_writer.abort()
+            key_writer.abort()
+            self.abort()
+            raise
+        self._buffer.close()
+        self._committable = replace(sealed, keys=_key_files(key_files))
+        return self._committable
+
+    def _key_plan(self) -> WritePlan:
+        return key_plan(self._plan, self._keys, None if self._sequence is None else self._sequence.type)
+
+    def abort(self) -> None:
+        """Forget the task. Never raises. Must not be called after a committer was given the committable."""
+        self._is_aborted = True
+        self._buffer.close()
+
+    # --- rows ---------------------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self._is_aborted or self._committable is not None:
+            state = "aborted" if self._is_aborted else "closed"
+            raise InvalidInputError(f"this task's writer is {state}: start another attempt", table=self._plan.table)
+
+    def _take(self, stream: DataStream, kind: int | None) -> None:
+        self._check_open()
+        try:
+            with TxlogError.located(self._plan.table):
+                for batch in (batch for batch in stream.batches if batch.num_rows):
+                    self._buffer.add(self._changes(batch, kind))
+                    self.num_rows += batch.num_rows
+        except BaseException:
+            self.abort()
+            raise
+
+    def _changes(self, batch: pa.RecordBatch, kind: int | None) -> Changes:
+        import numpy as np
+
+        spec = self._spec
+        if kind is not None:
+            kinds = np.full(batch.num_rows, kind, dtype=np.int8)
+            batch = batch.select([*dict.fromkeys(self._at(batch, name) for name in self._needed_of_deletes())])
+        elif spec.row_kind is None:
+            kinds = np.full(batch.num_rows, UPDATE_AFTER, dtype=np.int8)
+        else:
+            at = self._at(batch, spec.row_kind)
+            kinds = self._kinds.of(batch.column(at), batch.schema.names[at], self.num_rows)
+        rows = self._fitted(batch, kinds)
+        sequence = None if spec.sequence_by is None else self._sequence_of(batch, rows, spec.sequence_by)
+        changes = Changes(pa.Table.from_batches([rows]), kinds, sequence)
+        self._check_nulls(rows, changes.are_deletes)
+        # An old version that a new one follows says nothing to an upsert stream.
+        return changes.filter(kinds != UPDATE_BEFORE) if spec.mode == "upsert" else changes
+
+    def _needed_of_deletes(self) -> list[str]:
+        names = [key.path[0] for key in self._keys]
+        return names if self._spec.sequence_by is None else [*names, self._spec.sequence_by]
+
+    def _at(self, batch: pa.RecordBatch, name: str) -> int:
+        found = [at for at, each in enumerate(batch.schema.names) if fold_name(each) == fold_name(name)]
+        if not found:
+            raise InvalidInputError(f"the changes have no column {name}; they have {', '.join(batch.schema.names)}")
+        return found[0]
+
+    def _fitted(self, batch: pa.RecordBatch, kinds: NDArray[np.int8]) -> pa.RecordBatch:
+        """The table's columns, null where rows that are deleted lack them."""
+        own = {fold_name(name) for name in (self._spec.row_kind, self._spec.sequence_by) if name is not None}
+        kept = [
+            at
+            for at, name in enumerate(batch.schema.names)
+            if fold_name(name) not in own or self._plan.schema.find(name) is not None
+        ]
+        there = {fold_name(batch.schema.names[at]) for at in kept}
+        absent = [name for name in self._plan.schema.names if fold_name(name) not in there]
+        has_new_rows = bool(((kinds != DELETE) & (kinds != UPDATE_BEFORE)).any())
+        if absent and has_new_rows:
+            raise SchemaMismatchError(
+                f"the changes lack {', '.join(absent)}: a new row replaces the whole old one, and would put nulls"
+                " there. Add the columns; only rows that are deleted may lack them",
+            )
+        rows = batch.select(kept)
+        return conformer_for(self._nullable, rows.schema, self._plan.table).conform(rows, self.num_rows)
+
+    def _sequence_of(self, batch: pa.RecordBatch, rows: pa.RecordBatch, name: str) -> pa.ChunkedArray:
+        """The column that orders changes, in one type for all batches."""
+        column = self._plan.schema.find(name)
+        if column is not None:
+            field, found = Field("sequence", column.type, False, {}), rows.column(column.name)
+        else:
+            at = self._at(batch, name)
+            arrow = pa.schema([pa.field("sequence", batch.schema.field(at).type)])
+            field = self._sequence or Field("sequence", from_arrow(arrow).fields[0].type, False, {})
+            given = pa.record_batch([batch.column(at)], schema=arrow)
+            wanted = Struct((replace(field, nullable=True),))
+            found = conformer_for(wanted, arrow, self._plan.table).conform(given, self.num_rows).column(0)
+        if isinstance(field.type, Struct | Array | Map):
+            raise InvalidInputError(f"sequence_by column {name} holds nested values, which have no order")
+        if found.null_count:
+            row = self.num_rows + int(found.is_null().index(True).as_py())
+            raise InvalidInputError(
+                f"sequence_by column {name} is null in row {row} (counting from 0), whose order nobody knows"
+            )
+        self._sequence = field
+        return pa.chunked_array([found])
+
+    def _check_nulls(self, rows: pa.RecordBatch, are_deletes: NDArray[np.bool_]) -> None:
+        """Refuse keys that are null, and new rows that lack a value that the table requires."""
+        import numpy as np
+
+        for key in self._keys:
+            column = key.of(rows)
+            if column.null_count:
+                row = self.num_rows + int(column.is_null().index(True).as_py())
+                raise InvalidInputError(
+                    f"key {key.name} is null in row {row} (counting from 0): a null is no key, since it equals nothing."
+                    " Fill or drop such rows"
+                )
+        for field, column in zip(self._plan.schema.fields, rows.columns, strict=True):
+            if field.nullable or not column.null_count:
+                continue
+            missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False) & ~are_deletes)
+            if len(missing):
+                raise InvalidInputError(
+                    f"column {field.name} must not be null, and is in row {self.num_rows + int(missing[0])} (counting"
+                    " from 0), which is not deleted"
+                )
+
+
+def _key_files(files: tuple[PendingFile, ...]) -> tuple[KeyFile, ...]:
+    return tuple(KeyFile(file.path, file.size_bytes, file.num_rows, file.modified_ms) for file in files)

@@ -1,0 +1,94 @@
+"""Row kinds: what a row of a changelog does to the table, in the words of the systems that write changelogs.
+
+In: a column of words or codes. Out: one small number for each row. Flink's four kinds are the model: ``+I`` a new row,
+``-U`` the old and ``+U`` the new version of a row that changes, ``-D`` a row that goes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.errors import InvalidInputError
+from txlog.util.arguments import described
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["DELETE", "INSERT", "KINDS", "UPDATE_AFTER", "UPDATE_BEFORE", "RowKinds"]
+
+INSERT: Final = 0
+UPDATE_BEFORE: Final = 1
+UPDATE_AFTER: Final = 2
+DELETE: Final = 3
+"""Flink's ``RowKind.toByteValue()``."""
+
+KINDS: Final = ("+I", "-U", "+U", "-D")
+"""Flink's ``RowKind.shortString()``, by code."""
+
+_WORDS: Final[Mapping[str, int]] = {
+    **{word: code for code, word in enumerate(KINDS)},
+    **{word: code for code, word in enumerate(("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"))},
+    # Debezium's `op`: created, read by a snapshot, updated, deleted
+    **{"c": INSERT, "r": INSERT, "u": UPDATE_AFTER, "d": DELETE},
+    # the change data feed's `_change_type`
+    **{"insert": INSERT, "update_preimage": UPDATE_BEFORE, "update_postimage": UPDATE_AFTER, "delete": DELETE},
+}
+
+
+class RowKinds:
+    """Reads the kinds of rows.
+
+    Args:
+        words: What the words or numbers of the column mean, each one of ``+I``, ``-U``, ``+U`` and ``-D``. None:
+            Flink's short strings, names and codes (0 to 3), Debezium's ``c``, ``r``, ``u`` and ``d``, and the words of
+            the change data feed's ``_change_type``.
+
+    Raises:
+        InvalidInputError: ``words`` is no such mapping.
+    """
+
+    def __init__(self, words: Mapping[Any, str] | None = None) -> None:
+        if words is None:
+            self._codes: dict[Any, int] = {**_WORDS, **{code: code for code in range(len(KINDS))}}
+            return
+        if not isinstance(words, Mapping) or not words:
+            raise InvalidInputError(f"row_kinds maps words to {', '.join(KINDS)}, and is {described(words)}")
+        for word, kind in words.items():
+            if kind not in KINDS:
+                raise InvalidInputError(f"row_kinds says {described(kind)} of {word!r}: use one of {', '.join(KINDS)}")
+        self._codes = {word: KINDS.index(kind) for word, kind in words.items()}
+
+    def of(self, column: pa.Array, name: str, first_row: int = 0) -> NDArray[np.int8]:
+        """The code of each row.
+
+        Args:
+            column: Strings or whole numbers.
+            name: The column's name, for messages.
+            first_row: The rows before these, for messages.
+
+        Raises:
+            InvalidInputError: A row has no kind, or an unknown one.
+        """
+        import numpy as np
+
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        distinct = pc.unique(column)
+        codes = [self._codes.get(word, -1) for word in distinct.to_pylist()]
+        if -1 in codes:
+            word = distinct[codes.index(-1)].as_py()
+            row = first_row + (pc.index(column.is_null(), True) if word is None else pc.index(column, word)).as_py()
+            known = ", ".join(map(repr, self._codes))
+            what = "is null" if word is None else f"is {word!r}"
+            raise InvalidInputError(
+                f"the row kind in column {name} {what} in row {row} (counting from 0), and must be one of {known}."
+                " row_kinds says what other words mean"
+            )
+        places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
+        found: NDArray[np.int8] = np.array(codes, dtype=np.int8)[places] if codes else np.empty(0, np.int8)
+        return found

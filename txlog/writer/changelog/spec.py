@@ -1,0 +1,81 @@
+"""What a changelog is: `ChangelogSpec`, plain data that travels to tasks with the plan of their write.
+
+In: the caller's arguments. Out: values checked against each other, and bound to a table's columns by `bind`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, get_args
+
+from txlog.errors import InvalidInputError
+from txlog.util.arguments import described
+from txlog.writer.changelog.collapse import MergeFunction
+from txlog.writer.changelog.row_kinds import RowKinds
+
+__all__ = ["ChangelogMode", "ChangelogSpec"]
+
+ChangelogMode: TypeAlias = Literal["upsert", "retract"]
+"""Of a row that changes, an upsert stream needs only the new version (``-U`` is ignored); a retract stream takes the
+old one back first, so that ``-U`` without ``+U`` deletes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogSpec:
+    """Which columns say what a row of a changelog does.
+
+    Attributes:
+        keys: The columns that identify a row; paths with dots lead into structs.
+        mode: What ``-U`` means.
+        row_kind: The column of row kinds; None: every row is an upsert.
+        row_kinds: What its words mean; see `RowKinds`.
+        sequence_by: The column that says which of several changes of a key is the last; None: the order of arrival.
+        merge: Makes one change of several of one key; None: the last one counts.
+    """
+
+    keys: tuple[str, ...]
+    mode: ChangelogMode = "upsert"
+    row_kind: str | None = None
+    row_kinds: Mapping[Any, str] | None = None
+    sequence_by: str | None = None
+    merge: MergeFunction | None = None
+
+    @classmethod
+    def of(
+        cls,
+        keys: Iterable[str] | None,
+        mode: str,
+        row_kind: str | None = None,
+        row_kinds: Mapping[Any, str] | None = None,
+        sequence_by: str | None = None,
+        merge: MergeFunction | None = None,
+    ) -> ChangelogSpec:
+        """The same from a caller's arguments. Raises ``InvalidInputError`` for what nothing can be made of."""
+        if mode not in get_args(ChangelogMode):
+            raise InvalidInputError(f"mode must be one of {', '.join(get_args(ChangelogMode))}, is {described(mode)}")
+        if keys is None:
+            raise InvalidInputError(f'mode="{mode}" needs keys, the columns that identify a row: keys=["id"]')
+        if isinstance(keys, str) or not isinstance(keys, Iterable):
+            raise InvalidInputError(f"keys must be a list of column names, not {described(keys)}")
+        for name, value in (("row_kind", row_kind), ("sequence_by", sequence_by)):
+            if value is not None and (type(value) is not str or not value):
+                raise InvalidInputError(f"{name} is the name of a column, not {described(value)}")
+        if mode == "retract" and row_kind is None:
+            raise InvalidInputError('mode="retract" needs row_kind, the column that says which rows are taken back')
+        if row_kinds is not None:
+            if row_kind is None:
+                raise InvalidInputError("row_kinds says what the words of a column mean: give row_kind, its name, too")
+            RowKinds(row_kinds)
+            row_kinds = dict(row_kinds)
+        chosen: ChangelogMode = "retract" if mode == "retract" else "upsert"
+        return cls(tuple(keys), chosen, row_kind, row_kinds, sequence_by, merge)
+
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of a caller that make it."""
+        return {
+            "keys": self.keys,
+            "row_kind": self.row_kind,
+            "row_kinds": self.row_kinds,
+            "sequence_by": self.sequence_by,
+        }
