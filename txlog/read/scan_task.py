@@ -35,6 +35,8 @@ __all__ = ["ScanTask", "Selection", "TaskReader", "partition_scalar"]
 
 BATCH_ROWS = 131_072
 
+_SMALL_BYTES = 1 << 20  # columns of a smaller file are decoded before other threads have begun
+
 _REPAIR = (
     "Restore it from a copy, or remove it from the table with txn.remove(path) in a table.transaction(), and write its"
     " rows again; `txlog verify` lists all files that are missing or have another size"
@@ -202,7 +204,9 @@ class TaskReader:
         dead = None if vector is None else self._vectors.dead_rows(vector, parquet.metadata.num_rows)
         names = [each.name for each in self._needed]
         names += [name for name in (selection.file_column, selection.position_column) if name is not None]
-        for first_row, batch in _raw_batches(parquet, columns.names, self._row_groups(task, parquet, footer)):
+        groups = self._row_groups(task, parquet, footer)
+        uses_threads = task.size_bytes > _SMALL_BYTES
+        for first_row, batch in _raw_batches(parquet, columns.names, groups, uses_threads=uses_threads):
             live = None if dead is None else _live_rows(batch.num_rows, dead, first_row)
             rows = batch.num_rows
             if live is not None:
@@ -260,12 +264,14 @@ def partition_scalar(column: Field, partition_values: Mapping[str, str | None]) 
 # --- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _raw_batches(parquet: Any, names: list[str], groups: list[int] | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+def _raw_batches(
+    parquet: Any, names: list[str], groups: list[int] | None, *, uses_threads: bool
+) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches of these columns, each with the position of its first row in the file; ``groups`` None means all."""
     metadata = parquet.metadata
     for run, row, rows in _runs(metadata, range(metadata.num_row_groups) if groups is None else groups):
         if names:
-            for batch in parquet.iter_batches(batch_size=BATCH_ROWS, columns=names, row_groups=run):
+            for batch in parquet.iter_batches(BATCH_ROWS, run, names, use_threads=uses_threads):
                 yield row, batch
                 row += batch.num_rows
         else:

@@ -7,6 +7,7 @@ thread does the work.
 
 from __future__ import annotations
 
+import contextvars
 import itertools
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
@@ -27,7 +28,7 @@ class Apply(Protocol):
 def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int = 2) -> Generator[Out, None, None]:
     """``work`` of each item, in order, with up to ``threads`` at a time and one more drawn. A lone item uses no thread.
 
-    ``work`` must not need the caller's context.
+    Each call has a copy of the caller's context, so that its time and its random numbers are the caller's.
     """
     drawn = list(itertools.islice(items := iter(items), 2))
     if len(drawn) < 2:
@@ -39,7 +40,7 @@ def parallel_map(work: Callable[[In], Out], items: Iterable[In], *, threads: int
         ahead: deque[Future[Out]] = deque()
         for item in itertools.chain(drawn, items):
             try:
-                ahead.append(pool.submit(work, item))
+                ahead.append(pool.submit(contextvars.copy_context().run, work, item))
             except RuntimeError:  # the interpreter is shutting down: finish the work on this thread
                 ahead.append(Future())
                 ahead[-1].set_result(work(item))

@@ -7,6 +7,7 @@ several columns become one, exactly. A null never matches.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ _TYPES = frozenset(
     ("byte", "short", "integer", "long", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz")
 )
 _FLAGS_MAX = 1 << 26
+_FEW = 8  # times fewer values than the source has are found in its sorted ones faster than by a kernel
 _INTEGERS = frozenset(("byte", "short", "integer", "long"))
 
 
@@ -154,7 +156,7 @@ class KeyIndex:
         at = self._possible(columns[0])
         if at is not None:
             columns = [column.take(pa.array(at)) for column in columns]
-        codes = _codes(columns[0], self._distinct[0])
+        codes = self._first_codes(columns[0], is_certain=at is not None)
         for column, distinct, level in zip(columns[1:], self._distinct[1:], self._levels, strict=True):
             other = _codes(column, distinct)
             combined = codes * len(distinct) + other
@@ -165,6 +167,27 @@ class KeyIndex:
             return rows
         found[at] = rows
         return found
+
+    def _first_codes(self, column: pa.Array, *, is_certain: bool) -> NDArray[np.int64]:
+        """`_codes` of the first key column. ``is_certain``: each value, an integer, is among the distinct ones."""
+        import numpy as np
+
+        if not is_certain or len(column) > len(self._sorted[0]) // _FEW:
+            return _codes(column, self._distinct[0])
+        # Kernels make a hash table of the distinct values for each call, which for few values costs more than it saves.
+        values, places = self._sorted
+        wanted = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+        found: NDArray[np.int64] = places[np.searchsorted(values, wanted)]
+        return found
+
+    @functools.cached_property
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The distinct values of the first key column, which are integers, in order, and their places."""
+        import numpy as np
+
+        values = self._distinct[0].to_numpy(zero_copy_only=False).astype(np.int64)
+        places = np.argsort(values)
+        return values[places], places
 
     def _flags_of_range(self) -> tuple[int, NDArray[np.bool_]] | None:
         """One flag for each integer from the least key to the greatest, where that is not too many."""

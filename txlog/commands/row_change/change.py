@@ -12,6 +12,7 @@ holds for the ``add`` that carries them, not for its path: statistics beside a v
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 __all__ = ["RowChange", "file_keys"]
 
 _LOOK_UPS_AT_ONCE = 2
+_SMALL_BYTES = 1 << 20
 _BYTES_PER_S = 200e6  # a first guess of how fast files are looked into
 _FILE_S = 0.002  # what a touched file costs besides: its vector read and written
 _VECTOR_S = 0.0005  # what reading a vector costs that took the place of a known one
@@ -311,9 +313,14 @@ class RowChange:
             return
         started_s = ambient.monotonic_s()
         largest_first = sorted(to_read, key=lambda add: -add.size)
-        for done, (add, hits) in enumerate(
-            parallel_map(self._looked_up, largest_first, threads=_LOOK_UPS_AT_ONCE), start=1
-        ):
+        # Most of the time that a small file on a disk takes is Python's, of which two threads hinder each other.
+        alone_bytes = _SMALL_BYTES if self._open_table.store.log.capabilities.has_cheap_calls else 0
+        large = bisect.bisect_left(largest_first, -alone_bytes, key=lambda add: -add.size)
+        looked_up = itertools.chain(
+            parallel_map(self._looked_up, largest_first[:large], threads=_LOOK_UPS_AT_ONCE),
+            map(self._looked_up, largest_first[large:]),
+        )
+        for done, (add, hits) in enumerate(looked_up, start=1):
             self._hits[add.path] = hits
             if self._options.on_progress is not None:
                 self._options.on_progress(done, len(to_read))

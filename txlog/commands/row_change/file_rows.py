@@ -54,12 +54,20 @@ class FileRows:
     def __init__(self, store: TableStore, state: TableState) -> None:
         self._store = store
         self._state = state
+        self._readers: dict[tuple[tuple[str, ...], int], FileReader] = {}
         self.ids = RowIds.of(state)
         """Where files keep the ids of rows; None where the table does not promise stable ones."""
         self._everything = self.reader((*state.schema.fields, *(self.ids.fields if self.ids is not None else ())))
 
     def reader(self, fields: tuple[Field, ...], predicate: Predicate | None = None) -> FileReader:
-        """Reads these columns, of the rows for which ``predicate`` is true."""
+        """Reads these columns, of the rows for which ``predicate`` is true. The same reader for the same ones."""
+        key = tuple(field.name for field in fields), id(predicate)  # the reader holds the predicate
+        found = self._readers.get(key)
+        if found is None:
+            found = self._readers[key] = self._new_reader(fields, predicate)
+        return found
+
+    def _new_reader(self, fields: tuple[Field, ...], predicate: Predicate | None) -> FileReader:
         state = self._state
         position = "position"
         while state.schema.find(position) is not None:

@@ -28,6 +28,7 @@ from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey
 from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.util import ambient
+from txlog.util.parallel import Apply, parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task
@@ -42,6 +43,8 @@ __all__ = ["Changed", "FileRewriter"]
 
 _ONE_FILE_BYTES = 1 << 62
 _NO_ID = (1 << 63) - 1
+_ALONE_BYTES = 4 << 20  # up to here files are read on one thread: a second costs more than it saves
+_HELD_BYTES = 16 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,11 +225,17 @@ class FileRewriter:
                 going[path] = np.setdiff1d(going[path], positions, assume_unique=True)
         missing = [(each, going[each.add.path]) for each in touched if len(going[each.add.path])]
         if missing:
-            batches = (batch for each, positions in missing for batch in self._images_of(each, positions))
+            batches = itertools.chain.from_iterable(_apply_to(touched)(self._images_or_stream, missing))
             basis = {each.add.path: positions for each, positions in missing}
             kept.append(_Images(basis, self._write(batches)))
         self._written.images = kept
         return kept
+
+    def _images_or_stream(self, item: tuple[Touched, NDArray[np.uint64]]) -> Iterable[pa.RecordBatch]:
+        """The new versions of some rows of one file: made at once where they are few, else while they are consumed."""
+        each, positions = item
+        images = self._images_of(each, positions)
+        return list(images) if each.add.size * len(positions) <= _HELD_BYTES * each.num_rows else images
 
     def _images_of(self, each: Touched, positions: NDArray[np.uint64]) -> Iterator[pa.RecordBatch]:
         """The new versions of the rows at ``positions``, which are among the hits of the file."""
@@ -256,14 +265,17 @@ class FileRewriter:
         """A file written again for each, without the rows that are dead or go, with the new versions of the latter."""
         import numpy as np
 
-        known: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = {}
-        for each in touched:
-            found = self._written.copies.get(each.add.key)
-            if found is None or not np.array_equal(found[0], each.replaced):
-                found = (each.replaced, self._copy(each))
-            known[each.add.key] = found
+        written = self._written.copies
+        known = {
+            each.add.key: found
+            for each in touched
+            if (found := written.get(each.add.key)) is not None and np.array_equal(found[0], each.replaced)
+        }
+        missing = [each for each in touched if each.add.key not in known]
+        for each, files in zip(missing, _apply_to(missing)(self._copy, missing), strict=True):
+            known[each.add.key] = (each.replaced, files)
         self._written.copies = known
-        new = [file for _, files in known.values() for file in files]
+        new = [file for each in touched for file in known[each.add.key][1]]
         copied = sum(each.num_rows - len(each.dead) - len(each.replaced) for each in touched)
         return Changed([], [each.add for each in touched], new, rows_copied=copied)
 
@@ -331,6 +343,11 @@ class FileRewriter:
         files = write_task(self._files, plan, task, DataStream(self._schema, named)).files
         self._unsent.own(file.path for file in files)
         return files
+
+
+def _apply_to(touched: Sequence[Touched]) -> Apply:
+    """How to work on these files: on two threads, unless they are small."""
+    return parallel_map if sum(each.add.size for each in touched) > _ALONE_BYTES else map
 
 
 def _are_equal(left: NDArray[np.int64] | None, right: NDArray[np.int64] | None) -> bool:

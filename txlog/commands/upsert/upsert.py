@@ -53,6 +53,7 @@ __all__ = [
 WhenMatched: TypeAlias = Literal["update", "ignore"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
 
+_SMALL_BYTES = 1 << 20  # of a file so small one row group at most could be left out, which costs as much to find out
 _PROBE_ROWS = 1 << 20  # looked up at once: each look-up costs as much as the source's keys besides
 
 
@@ -247,7 +248,11 @@ class UpsertRows:
         import numpy as np
 
         parts: list[KnownPart] | None = [] if self._known is not None and self._known.is_wanted(add) else None
-        is_narrow = parts is None and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
+        is_narrow = (
+            parts is None
+            and add.size > _SMALL_BYTES
+            and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
+        )
         positions, source_rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
         for numbers, columns in self._keys_in(rows.reader(self._fields, self._range if is_narrow else None), add):
             matched = self._index.source_rows(columns)
