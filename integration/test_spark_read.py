@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -234,6 +236,89 @@ def test_renamed_dropped_and_added_columns_also_nested_are_those_of_the_newest_s
     assert as_rows(txlog.spark.read(spark, tmp_path / "t", where="s.bee.d > 3", columns=["id", "s_id"])) == as_rows(
         theirs.where("s.bee.d > 3").select("id", "s_id")
     )
+
+
+COLUMNS: dict[str, tuple[pa.DataType, Callable[[random.Random], Any]]] = {
+    "n": (pa.int32(), lambda rng: rng.randint(-3, 12)),
+    "x": (pa.float64(), lambda rng: rng.choice([0.0, -1.5, 7.25, float("nan")])),
+    "s": (pa.string(), lambda rng: rng.choice(["", "a", "ä,b", "a%20b", "A"])),
+    "day": (pa.date32(), lambda rng: dt.date(2026, 1, rng.randint(1, 3))),
+    "ts": (pa.timestamp("us", "UTC"), lambda rng: dt.datetime(2026, 3, rng.randint(7, 9), 7, 30, tzinfo=UTC)),
+    "m": (pa.decimal128(12, 2), lambda rng: Decimal(rng.randint(-200, 200)) / 4),
+    "l": (pa.list_(pa.int64()), lambda rng: [rng.randint(0, 3) for _ in range(rng.randint(0, 2))]),
+    "r": (pa.struct({"a": pa.int64(), "b": pa.string()}), lambda rng: {"a": rng.randint(0, 9), "b": rng.choice("uv")}),
+}
+"""Types of columns, and a value of each."""
+RANDOM_CONDITIONS = (
+    "n > 3",
+    "n is null or x >= 7",
+    "s like 'a%'",
+    "day = '2026-01-02' and n < 8",
+    "m between -5 and 5.25",
+    "not (n in (1, 2, 3))",
+    "r.a >= 5",
+)
+
+
+def random_rows(rng: random.Random, schema: pa.Schema) -> pa.Table:
+    def value(name: str) -> Any:
+        return None if rng.random() < 0.15 else COLUMNS[name][1](rng)
+
+    count = rng.randint(1, 30)
+    return pa.Table.from_pylist([{each: value(each) for each in schema.names} for _ in range(count)], schema)
+
+
+def random_history(rng: random.Random, root: Path) -> txlog.Table:
+    """A table of some columns and partitions, appended to, changed, compacted and given more columns at random."""
+    names = ["n", *rng.sample([*COLUMNS][1:], 4)]
+    schema = pa.schema({name: COLUMNS[name][0] for name in names[:4]})
+    partitions = [name for name in names[1:4] if name not in ("x", "l", "r")][: rng.randint(0, 2)]
+    properties = {"delta.enableDeletionVectors": rng.choice(["true", "false"])}
+    if rng.random() < 0.7:
+        properties["delta.columnMapping.mode"] = rng.choice(["name", "id"])
+    table = txlog.Table.create(root, schema, partitions, properties)
+    table.append(random_rows(rng, schema))
+    for step in range(rng.randint(4, 8)):
+        match rng.randrange(6):
+            case 0 | 1:
+                table.append(random_rows(rng, schema))
+            case 2:
+                table.delete(f"n % 5 = {rng.randrange(5)}")
+            case 3:
+                table.update({"n": "n + 1"}, f"n % 4 = {rng.randrange(4)}")
+            case 4:
+                table.optimize()
+            case _ if step > 2 and len(schema) == 4:
+                schema = pa.schema({name: COLUMNS[name][0] for name in names})
+                table.add_columns(pa.schema([schema.field(names[4])]))
+                table.append(random_rows(rng, schema))
+            case _:
+                table.create_checkpoint()
+    return table
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_table_of_a_random_history_reads_as_sparks_delta_reads_it(
+    seed: int, spark: SparkSession, read_delta: Read, tmp_path: Path
+) -> None:
+    """Its newest and an older version, some columns, some conditions: the same rows through both of our readers."""
+    rng = random.Random(seed)
+    spark.conf.set("spark.sql.session.timeZone", "UTC")  # in which txlog's conditions are
+    spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")  # Delta needs it for ids
+    table = random_history(rng, tmp_path / "t")
+    newest = table.version
+    for version in (newest, rng.randint(1, newest)):
+        theirs = read_delta(table.uri, versionAsOf=version)
+        columns = rng.sample(theirs.columns, rng.randint(1, len(theirs.columns)))
+        known = {*theirs.columns}
+        where = rng.choice(
+            [each for each in RANDOM_CONDITIONS if {*re.findall(r"\b(?:n|x|s|day|m|r)\b", each)} <= known]
+        )
+        expected = as_rows(theirs.where(where).select(*columns))
+        asked: dict[str, Any] = {"where": where, "columns": columns}
+        assert as_rows(txlog.spark.read(spark, table.uri, version=version, **asked)) == expected, (version, asked)
+        source = spark.read.format("txlog").option("versionAsOf", version).load(table.uri)
+        assert as_rows(source.where(where).select(*columns)) == expected, (version, asked)
 
 
 @pytest.mark.parametrize("where", ["x > 13", "x >= 4.5", "x = double('NaN')", "s.x > 13", "x < 1 or x > 99", "f >= 2"])
