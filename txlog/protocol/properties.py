@@ -17,6 +17,19 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
 from txlog.errors import InvalidInputError
+from txlog.protocol.merge_options import (
+    AGGREGATE_FUNCTIONS,
+    CHANGELOG_PRODUCER,
+    CHANGELOG_PRODUCERS,
+    DEFAULT_FUNCTION,
+    FIELD_OPTIONS,
+    FIELDS,
+    MERGE_ENGINES,
+    MERGE_FLAGS,
+    PREFIX,
+    ROW_DEDUPLICATE,
+    field_option,
+)
 from txlog.util.arguments import described
 
 __all__ = [
@@ -178,8 +191,9 @@ def _integer(low: int, high: int = INT64_MAX) -> _Form:
     return _Form(parse, f"an integer of at least {low}" if high == INT64_MAX else f"an integer from {low} to {high}")
 
 
-def _choice(*names: str) -> _Form:
-    by_fold = {name.lower(): name for name in names}
+def _choice(*names: str, **also: str) -> _Form:
+    """``also`` are other words for some of the names."""
+    by_fold = {**{name.lower(): name for name in names}, **also}
 
     def parse(text: str) -> str:
         name = by_fold.get(text.strip().lower())
@@ -302,7 +316,24 @@ KNOWN_KEYS: frozenset[str] = frozenset(_FORMS)
 
 _PROTOCOL_ONLY = frozenset({"delta.minReaderVersion", "delta.minWriterVersion"})
 _FAMILIES = {CONSTRAINT_PREFIX: _TEXT, FEATURE_PREFIX: _choice("supported", "enabled")}
-_OWN = {SHORT_LOG_RETENTION: _BOOLEAN, ICEBERG: _choice("v2", "v3")}
+_FUNCTIONS = _choice(*AGGREGATE_FUNCTIONS)
+_OWN = {
+    SHORT_LOG_RETENTION: _BOOLEAN,
+    ICEBERG: _choice("v2", "v3"),
+    CHANGELOG_PRODUCER: _choice(*CHANGELOG_PRODUCERS),
+    ROW_DEDUPLICATE: _BOOLEAN,
+    f"{PREFIX}merge-engine": _choice(*MERGE_ENGINES, aggregate="aggregation"),
+    f"{PREFIX}sequence.field": _TEXT,
+    f"{PREFIX}{DEFAULT_FUNCTION}": _FUNCTIONS,
+    **{PREFIX + flag: _BOOLEAN for flag in MERGE_FLAGS},
+}
+_FIELD_FORMS = {
+    "aggregate-function": _FUNCTIONS,
+    "ignore-retract": _BOOLEAN,
+    "list-agg-delimiter": _Form(str, "text"),
+    "distinct": _BOOLEAN,
+    "sequence-group": _TEXT,
+}
 _BY_FOLD = {key.lower(): key for key in (*_FORMS, *_OWN)}
 
 _ATTRIBUTES = {
@@ -341,6 +372,8 @@ def _known_spelling(given: str) -> str:
     folded = given.lower()
     if folded in _BY_FOLD:
         return _BY_FOLD[folded]
+    if folded.startswith(PREFIX + FIELDS):
+        return _field_spelling(given)
     if not folded.startswith("delta."):
         meant = _BY_FOLD.get(f"delta.{folded}")
         if meant is not None:  # the property would have no effect, and nobody would notice
@@ -352,6 +385,15 @@ def _known_spelling(given: str) -> str:
     raise InvalidInputError(
         f"unknown table property {given!r}{_nearest(folded)}; keys of your own must not start with 'delta.'"
     )
+
+
+def _field_spelling(given: str) -> str:
+    """``txlog.fields.<column>.<option>``, with the option in lower case."""
+    column, _, option = given[len(PREFIX + FIELDS) :].rpartition(".")
+    if not column or option.lower() not in FIELD_OPTIONS:
+        known = ", ".join(f"{PREFIX}{FIELDS}<column>.{name}" for name in FIELD_OPTIONS)
+        raise InvalidInputError(f"unknown table property {given!r}: there are {PREFIX}{DEFAULT_FUNCTION}, {known}")
+    return f"{PREFIX}{FIELDS}{column}.{option.lower()}"
 
 
 def _nearest(folded: str) -> str:
@@ -384,6 +426,8 @@ def _checked_value(key: str, value: object) -> str:
 
 def _form_of(key: str) -> _Form | None:
     form = _FORMS.get(key) or _OWN.get(key)
+    if form is None and key.startswith(PREFIX) and (option := field_option(key[len(PREFIX) :])) is not None:
+        form = _FIELD_FORMS[option[1]]
     if form is None:
         form = next((family for prefix, family in _FAMILIES.items() if key.startswith(prefix)), None)
     return form

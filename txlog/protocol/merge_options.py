@@ -1,0 +1,88 @@
+"""How rows of one key become one row: the names of table properties that say it, and the words they take.
+
+The names are Apache Paimon's options with ``txlog.`` before them, so that a table says to every txlog writer how its
+rows are merged. Other Delta writers keep the properties, and act on none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = [
+    "AGGREGATE_FUNCTIONS",
+    "CHANGELOG_PRODUCER",
+    "CHANGELOG_PRODUCERS",
+    "DEFAULT_FUNCTION",
+    "FIELDS",
+    "FIELD_OPTIONS",
+    "MERGE_ENGINES",
+    "MERGE_FLAGS",
+    "PREFIX",
+    "ROW_DEDUPLICATE",
+    "field_option",
+    "merge_options",
+]
+
+PREFIX: Final = "txlog."
+
+MERGE_ENGINES: Final = ("deduplicate", "partial-update", "aggregation", "first-row")
+
+AGGREGATE_FUNCTIONS: Final = (
+    "sum",
+    "product",
+    "count",
+    "min",
+    "max",
+    "first_value",
+    "last_value",
+    "first_non_null_value",
+    "last_non_null_value",
+    "listagg",
+    "bool_and",
+    "bool_or",
+    "collect",
+)
+
+MERGE_FLAGS: Final = (
+    "ignore-delete",
+    "partial-update.remove-record-on-delete",
+    "aggregation.remove-record-on-delete",
+)
+"""Options that are true or false."""
+
+FIELDS: Final = "fields."
+DEFAULT_FUNCTION: Final = "fields.default-aggregate-function"
+
+FIELD_OPTIONS: Final = (
+    "aggregate-function",
+    "ignore-retract",
+    "list-agg-delimiter",
+    "distinct",
+    "sequence-group",
+)
+"""What `fields.<column>.` is followed by; the sequence group has several columns, separated by commas."""
+
+CHANGELOG_PRODUCER: Final = "txlog.changelog-producer"
+CHANGELOG_PRODUCERS: Final = ("none", "input", "lookup")
+ROW_DEDUPLICATE: Final = "txlog.changelog-producer.row-deduplicate"
+"""Whether the change data feed leaves out updates that change nothing."""
+
+_NAMES: Final = frozenset(("merge-engine", "sequence.field", DEFAULT_FUNCTION, *MERGE_FLAGS))
+
+
+def field_option(option: str) -> tuple[str, str] | None:
+    """``("price", "aggregate-function")`` of ``fields.price.aggregate-function``; None for any other option."""
+    if not option.startswith(FIELDS) or option == DEFAULT_FUNCTION:
+        return None
+    for name in FIELD_OPTIONS:
+        column = option[len(FIELDS) : -len(name) - 1]
+        if column and option == f"{FIELDS}{column}.{name}":
+            return column, name
+    return None
+
+
+def merge_options(configuration: Mapping[str, str]) -> dict[str, str]:
+    """What the properties of a table say of merging, by Paimon's names; empty where they say nothing of it."""
+    options = {key[len(PREFIX) :]: value for key, value in configuration.items() if key.startswith(PREFIX)}
+    return {name: value for name, value in options.items() if name in _NAMES or name.startswith(FIELDS)}

@@ -1,0 +1,1 @@
+"""Merge engines: how the rows of one key become one row. Pure; in columns."""

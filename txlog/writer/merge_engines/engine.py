@@ -1,0 +1,302 @@
+"""What a merge engine is: `MergeEngine`, checked against the columns of a table.
+
+In: options by Apache Paimon's names, from a table's properties or a caller. Out: plain data that travels to tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.merge_options import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option
+from txlog.protocol.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
+
+__all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
+
+RETRACTABLE = frozenset(("sum", "product", "count", "last_value", "last_non_null_value", "collect"))
+"""The functions that can take a value back."""
+
+_WHOLE = frozenset(("byte", "short", "integer", "long"))
+_FLOATING = frozenset(("float", "double"))
+_ORDERED = _WHOLE | _FLOATING | {"string", "binary", "date", "timestamp", "timestamp_ntz"}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldFunction:
+    """The aggregate function of one column."""
+
+    name: str
+    ignores_retracts: bool = False
+    delimiter: str = ","
+    is_distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceGroup:
+    """``columns`` are taken from the row with the greatest ``sequence``, whose columns are compared one by one."""
+
+    sequence: tuple[str, ...]
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MergeEngine:
+    """How rows of one key become one, for the columns of one table.
+
+    Attributes:
+        name: "deduplicate", "partial-update", "aggregation" or "first-row".
+        sequence: The columns that order rows of one key; without them, arrival does.
+        ignores_deletes: Rows of the kinds -U and -D are left out.
+        removes_on_delete: A row of the kind -D takes the whole row away, where it would else be taken back by column.
+        functions: The functions of columns, by name.
+        groups: The sequence groups of "partial-update".
+    """
+
+    name: str
+    sequence: tuple[str, ...] = ()
+    ignores_deletes: bool = False
+    removes_on_delete: bool = False
+    functions: Mapping[str, FieldFunction] = field(default_factory=dict)
+    groups: tuple[SequenceGroup, ...] = ()
+
+    @classmethod
+    def of(cls, options: Mapping[str, str], schema: Struct, keys: Sequence[str] = ()) -> MergeEngine:
+        """The engine that ``options`` describe, for the columns of ``schema``.
+
+        Args:
+            options: By Paimon's names, their values as `properties.validate` spells them.
+            schema: The table's.
+            keys: The columns that hold the key, which no function or sequence group may be for.
+
+        Raises:
+            InvalidInputError: An option names no column, does not fit the engine or the column's type, or contradicts
+                another one.
+        """
+        name = options.get("merge-engine", "deduplicate")
+        if name not in MERGE_ENGINES:
+            raise InvalidInputError(f"merge-engine must be one of {', '.join(MERGE_ENGINES)}, is {name!r}")
+        reader = _Options(name, options, schema, frozenset(keys))
+        functions, groups = reader.functions(), reader.groups()
+        sequence = reader.columns("sequence.field", options.get("sequence.field", ""))
+        for column in sequence:
+            reader.check_ordered("sequence.field", column)
+        found = cls(
+            name,
+            sequence,
+            options.get("ignore-delete") == "true",
+            options.get(f"{name}.remove-record-on-delete") == "true",
+            functions,
+            groups,
+        )
+        reader.check(found)
+        return found
+
+    @property
+    def takes_whole_rows(self) -> bool:
+        """Whether the merged row is one of the rows, never made of several."""
+        return self.name in ("deduplicate", "first-row")
+
+    @property
+    def reads_old_rows(self) -> bool:
+        """Whether the values that the table has for a key matter."""
+        return not self.takes_whole_rows or (self.name == "deduplicate" and bool(self.sequence))
+
+    def group_of(self, column: str) -> SequenceGroup | None:
+        """The sequence group that a column belongs to, as one that is taken or compared."""
+        return next((each for each in self.groups if column in each.columns or column in each.sequence), None)
+
+
+class _Options:
+    """Reads the options of one engine."""
+
+    def __init__(self, engine: str, options: Mapping[str, str], schema: Struct, keys: frozenset[str]) -> None:
+        self._engine = engine
+        self._options = options
+        self._schema = schema
+        self._keys = {fold_name(key) for key in keys}
+
+    def columns(self, option: str, text: str) -> tuple[str, ...]:
+        """The columns that an option lists, as the table spells them."""
+        found = []
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            column = self._schema.find(part)
+            if column is None:
+                names = ", ".join(self._schema.names)
+                raise InvalidInputError(f"{PREFIX}{option} names {part!r}, which is no column; there are {names}")
+            found.append(column.name)
+        if len(set(found)) < len(found):
+            raise InvalidInputError(f"{PREFIX}{option} names a column twice: {text}")
+        return tuple(found)
+
+    def check_ordered(self, option: str, column: str) -> None:
+        """Refuses a column whose values have no order."""
+        data_type = self._type(column)
+        if not _is_ordered(data_type):
+            raise InvalidInputError(
+                f"{PREFIX}{option} orders rows by {column}, a {type_name(data_type)}, whose values have no order"
+            )
+
+    def functions(self) -> dict[str, FieldFunction]:
+        """The function of each column that has one, by the column's name."""
+        given: dict[str, dict[str, str]] = {}
+        for option, value in self._options.items():
+            found = field_option(option)
+            if found is None:
+                if option.startswith(FIELDS) and option != DEFAULT_FUNCTION:
+                    raise InvalidInputError(f"{PREFIX}{option} is no option of a column")
+            elif found[1] != "sequence-group":
+                column = self.columns(option, found[0])
+                if len(column) != 1 or self._is_key(column[0]):
+                    raise InvalidInputError(f"{PREFIX}{option} must name one column that is not of the key")
+                given.setdefault(column[0], {})[found[1]] = value
+        self._add_defaults(given)
+        return {column: self._function(column, options) for column, options in given.items()}
+
+    def _add_defaults(self, given: dict[str, dict[str, str]]) -> None:
+        default = self._options.get(DEFAULT_FUNCTION)
+        if default is None and self._engine == "aggregation":
+            default = "last_non_null_value"
+        if default is None:
+            return
+        in_order = {column for _, columns in self._group_texts() for column in columns[0]}
+        in_order.update(self.columns("sequence.field", self._options.get("sequence.field", "")))
+        grouped = {column for _, columns in self._group_texts() for column in columns[1]}
+        for column in self._schema.names:
+            takes_it = column in grouped if self._engine == "partial-update" else not self._is_key(column)
+            if takes_it and column not in in_order:
+                given.setdefault(column, {}).setdefault("aggregate-function", default)
+
+    def _function(self, column: str, options: Mapping[str, str]) -> FieldFunction:
+        name = options.get("aggregate-function")
+        if name is None:
+            raise InvalidInputError(
+                f"{PREFIX}fields.{column}.{next(iter(options))} is for an aggregate function, and the column has none:"
+                f" set {PREFIX}fields.{column}.aggregate-function too"
+            )
+        for option, owner in (("list-agg-delimiter", "listagg"), ("distinct", "collect")):
+            if option in options and name != owner:
+                raise InvalidInputError(f"{PREFIX}fields.{column}.{option} is for {owner}; the column's is {name}")
+        is_distinct = options.get("distinct") == "true"
+        self._check_type(column, name, is_distinct)
+        return FieldFunction(
+            name, options.get("ignore-retract") == "true", options.get("list-agg-delimiter", ","), is_distinct
+        )
+
+    def _check_type(self, column: str, name: str, is_distinct: bool) -> None:
+        data_type = self._type(column)
+        expected = _EXPECTED.get(name)
+        fits = expected is None or expected[1](data_type)
+        if not fits:
+            assert expected is not None
+            raise InvalidInputError(
+                f"{PREFIX}fields.{column}.aggregate-function = {name} needs {expected[0]}; {column} is a"
+                f" {type_name(data_type)}"
+            )
+        if is_distinct and isinstance(data_type, Array) and not _is_plain(data_type.element):
+            raise InvalidInputError(
+                f"{PREFIX}fields.{column}.distinct compares elements, and those of {column} are"
+                f" {type_name(data_type.element)}: only plain values can be compared"
+            )
+
+    def groups(self) -> tuple[SequenceGroup, ...]:
+        """The sequence groups, in the order of their names."""
+        found = []
+        owner: dict[str, str] = {}
+        for option, (sequence, columns) in self._group_texts():
+            for column in sequence:
+                self.check_ordered(option, column)
+            for column in (*sequence, *columns):
+                if self._is_key(column):
+                    raise InvalidInputError(f"{PREFIX}{option} names {column}, which is of the key")
+                if column in owner:
+                    raise InvalidInputError(f"{PREFIX}{option} names {column}, which {PREFIX}{owner[column]} has")
+                owner[column] = option
+            found.append(SequenceGroup(sequence, columns))
+        return tuple(found)
+
+    def _group_texts(self) -> list[tuple[str, tuple[tuple[str, ...], tuple[str, ...]]]]:
+        found = []
+        for option, value in sorted(self._options.items()):
+            split = field_option(option)
+            if split is not None and split[1] == "sequence-group":
+                found.append((option, (self.columns(option, split[0]), self.columns(option, value))))
+        return found
+
+    def check(self, engine: MergeEngine) -> None:
+        """Refuses options that belong to another engine, or contradict each other."""
+        name, options = engine.name, self._options
+        is_partial = name == "partial-update"
+        if engine.groups and not is_partial:
+            raise InvalidInputError(f"a sequence group is for merge-engine partial-update; it is {name}")
+        if engine.functions and engine.takes_whole_rows:
+            raise InvalidInputError(f"merge-engine {name} takes whole rows, and has no aggregate functions")
+        for flag in ("partial-update", "aggregation"):
+            if flag != name and options.get(f"{flag}.remove-record-on-delete") == "true":
+                raise InvalidInputError(
+                    f"{PREFIX}{flag}.remove-record-on-delete is for merge-engine {flag}, not {name}"
+                )
+        if name == "first-row" and engine.sequence:
+            raise InvalidInputError("merge-engine first-row keeps the row that came first: it has no sequence.field")
+        if engine.groups and engine.sequence:
+            raise InvalidInputError(
+                "give sequence groups or sequence.field: either says which row of a key is the last"
+            )
+        if engine.ignores_deletes and engine.removes_on_delete:
+            raise InvalidInputError(
+                "give ignore-delete or remove-record-on-delete: deletes are left out, or they count"
+            )
+        if engine.groups and engine.removes_on_delete:
+            raise InvalidInputError(
+                "give sequence groups or remove-record-on-delete: a delete takes back columns of a group, or the row"
+            )
+        if is_partial:
+            grouped = {column for group in engine.groups for column in group.columns}
+            outside = [column for column in engine.functions if column not in grouped]
+            if outside:
+                raise InvalidInputError(
+                    f"{', '.join(outside)} has an aggregate function and is in no sequence group, which says the order"
+                    " of its values: put it into one, or use merge-engine aggregation"
+                )
+        ordering = {column for group in engine.groups for column in group.sequence} | set(engine.sequence)
+        if both := sorted(ordering & set(engine.functions)):
+            raise InvalidInputError(f"{', '.join(both)} orders rows, and keeps the greatest value: it has no function")
+        if of_key := [column for column in engine.sequence if self._is_key(column)]:
+            raise InvalidInputError(f"{of_key[0]} is of the key, and orders no rows of one key")
+
+    def _is_key(self, column: str) -> bool:
+        return fold_name(column) in self._keys
+
+    def _type(self, column: str) -> DataType:
+        found = self._schema.find(column)
+        assert found is not None
+        return found.type
+
+
+def _is_primitive(data_type: DataType, names: frozenset[str]) -> bool:
+    return isinstance(data_type, Primitive) and data_type.name in names
+
+
+def _is_ordered(data_type: DataType) -> bool:
+    return isinstance(data_type, Decimal) or _is_primitive(data_type, _ORDERED)
+
+
+def _is_plain(data_type: DataType) -> bool:
+    return _is_ordered(data_type) or _is_primitive(data_type, frozenset(("boolean",)))
+
+
+_EXPECTED: Mapping[str, tuple[str, Callable[[DataType], bool]]] = {
+    "sum": (
+        "a column of numbers",
+        lambda found: isinstance(found, Decimal) or _is_primitive(found, _WHOLE | _FLOATING),
+    ),
+    "product": ("a column of integers or floats", lambda found: _is_primitive(found, _WHOLE | _FLOATING)),
+    "count": ("a column of integers", lambda found: _is_primitive(found, _WHOLE)),
+    "min": ("a column whose values have an order", _is_ordered),
+    "max": ("a column whose values have an order", _is_ordered),
+    "listagg": ("a column of strings", lambda found: _is_primitive(found, frozenset(("string",)))),
+    "bool_and": ("a column of booleans", lambda found: _is_primitive(found, frozenset(("boolean",)))),
+    "bool_or": ("a column of booleans", lambda found: _is_primitive(found, frozenset(("boolean",)))),
+    "collect": ("an array column", lambda found: isinstance(found, Array)),
+}
+"""What the functions that are not for every type need, and whether a type is that."""

@@ -1,0 +1,244 @@
+"""The merge: of the rows of each key, those that the table has and those that a changelog brings, one row is left.
+
+In: a `MergeEngine`, and rows with the numbers of their keys. Out: `Merged`, a row for each key that has one. Pure, and
+a function of the old rows and the changelog alone, so that it can be done again on a newer version.
+
+Order. The old rows of a key come first, then the changelog as it arrived; a sequence sorts all of them, old rows before
+others that are equal. Without a sequence a merge is a fold, so its result is the same however a changelog is cut into
+commits. With one, a delete that was committed leaves no trace, so an older row that comes later counts; and what a
+table's row was made of came all at its greatest sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.errors import InvalidInputError
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
+from txlog.writer.merge_engines.engine import RETRACTABLE, FieldFunction, MergeEngine, SequenceGroup
+from txlog.writer.merge_engines.functions import aggregated
+from txlog.writer.merge_engines.runs import Runs, ranks, runs_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["KeyedRows", "Merged", "check_kinds", "merge", "needed_columns"]
+
+_LAST = FieldFunction("last_value")
+_LAST_NON_NULL = FieldFunction("last_non_null_value")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRows:
+    """Rows, and the number of the key of each.
+
+    Attributes:
+        rows: In order of arrival.
+        keys: From 0 up.
+        kinds: As ``row_kinds`` numbers them; None: all of them are inserts and updates.
+    """
+
+    rows: pa.Table
+    keys: NDArray[np.int64]
+    kinds: NDArray[np.int8] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """What is left of each key.
+
+    Attributes:
+        rows: A row for each key that has a new one, by key number.
+        has_row: Which keys these are.
+        is_dead: Which keys have no row any more. A key that is in neither keeps what the table has.
+    """
+
+    rows: pa.Table
+    has_row: NDArray[np.bool_]
+    is_dead: NDArray[np.bool_]
+
+
+def needed_columns(engine: MergeEngine, columns: tuple[str, ...]) -> tuple[str, ...]:
+    """Those of the table's columns whose old values `merge` reads."""
+    if not engine.reads_old_rows:
+        return ()
+    return engine.sequence if engine.takes_whole_rows else columns
+
+
+def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
+    """Refuses rows of the kinds -U and -D that an engine can do nothing with.
+
+    Raises:
+        InvalidInputError: There is one, saying what would let it in.
+    """
+    if engine.ignores_deletes or engine.name == "deduplicate":
+        return
+    takes_back, deletes = kinds == UPDATE_BEFORE, kinds == DELETE
+    if engine.name == "aggregation":
+        retracts = takes_back.any() or (deletes.any() and not engine.removes_on_delete)
+        refused = [
+            f"{column} ({function.name})"
+            for column, function in engine.functions.items()
+            if function.name not in RETRACTABLE and not function.ignores_retracts
+        ]
+        if retracts and refused:
+            raise InvalidInputError(
+                "the changelog takes rows back (-U or -D), which the functions of these columns cannot:"
+                f" {', '.join(refused)}. Set txlog.fields.<column>.ignore-retract = true, or txlog.ignore-delete"
+            )
+        return
+    if engine.removes_on_delete:
+        return
+    refused = [
+        f"{column} ({engine.functions[column].name})"
+        for group in engine.groups
+        for column in group.columns
+        if column in engine.functions and engine.functions[column].name not in RETRACTABLE
+        if not engine.functions[column].ignores_retracts
+    ]
+    if (takes_back.any() or deletes.any()) and (refused or not engine.groups):
+        also = (
+            "" if engine.name == "first-row" else ", txlog.partial-update.remove-record-on-delete, or sequence groups"
+        )
+        of = f" of {', '.join(refused)}" if refused else ""
+        raise InvalidInputError(
+            f"the changelog has rows of the kinds -U and -D, which merge-engine {engine.name} cannot take back{of}: set"
+            f" txlog.ignore-delete = true{also}"
+        )
+
+
+def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | None = None) -> Merged:
+    """One row for each key.
+
+    Args:
+        engine: For the table's columns.
+        num_keys: Key numbers are lower.
+        new: What is merged into the table; all of its columns, of which rows of the kinds -U and -D may hold the key
+            alone.
+        old: What the table has for the keys, with `needed_columns` at least; None where there is nothing, or it does
+            not matter.
+
+    Raises:
+        InvalidInputError: A row is of a kind that the engine cannot take, or a result does not fit its column.
+    """
+    import numpy as np
+
+    if new.kinds is not None:
+        check_kinds(engine, new.kinds)
+    num_old = 0 if old is None else len(old.keys)
+    keys = new.keys if old is None else np.concatenate([old.keys, new.keys])
+    kinds = np.zeros(num_old + len(new.keys), dtype=np.int8)
+    if new.kinds is not None:
+        kinds[num_old:] = new.kinds
+    columns = _Columns(new.rows, None if old is None else old.rows)
+    retracts = (kinds == UPDATE_BEFORE) | (kinds == DELETE)
+    is_wanted = _wanted(engine, kinds, retracts)
+    order_by = [ranks(columns.of(name)) for name in engine.sequence]
+    runs = runs_of(keys, retracts, num_keys=num_keys, num_old=num_old, order_by=order_by, is_wanted=is_wanted)
+    if engine.takes_whole_rows:
+        return _whole_rows(engine, runs, columns)
+    left = runs
+    if engine.removes_on_delete:
+        left = runs.after(runs.last(kinds[runs.rows] == DELETE))
+    is_changed = runs.filter(runs.rows >= num_old).has_row()
+    added = left if engine.name == "aggregation" else left.filter(~left.retracts)
+    has_row = is_changed & added.has_row()
+    merging = _Merging(engine, left, columns, keys, retracts)
+    rows = pa.table([merging.column(name) for name in new.rows.schema.names], schema=new.rows.schema)
+    return Merged(rows.filter(pa.array(has_row)), has_row, is_changed & ~has_row)
+
+
+def _wanted(engine: MergeEngine, kinds: NDArray[np.int8], retracts: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    """The rows that count; None: all."""
+    if engine.ignores_deletes:
+        return ~retracts
+    only_deletes = engine.name == "deduplicate" or (engine.name == "partial-update" and engine.removes_on_delete)
+    return kinds != UPDATE_BEFORE if only_deletes else None
+
+
+def _whole_rows(engine: MergeEngine, runs: Runs, columns: _Columns) -> Merged:
+    """One of the rows: the first, or the last, which may be a delete."""
+    import numpy as np
+
+    places = runs.first() if engine.name == "first-row" else runs.last()
+    there = places >= 0
+    is_new = np.zeros(len(places), dtype=bool)
+    is_new[there] = runs.rows[places[there]] >= runs.num_old
+    is_dead = np.zeros(len(places), dtype=bool)
+    is_dead[is_new] = runs.retracts[places[is_new]]
+    has_row = is_new & ~is_dead
+    rows = columns.new.take(pa.array(runs.rows[places[has_row]] - runs.num_old))
+    return Merged(rows, has_row, is_dead)
+
+
+class _Columns:
+    """The columns of the old rows with those of the new ones behind them."""
+
+    def __init__(self, new: pa.Table, old: pa.Table | None) -> None:
+        self.new = new
+        self._old = old
+
+    def of(self, name: str) -> pa.ChunkedArray:
+        new = self.new.column(name)
+        if self._old is None:
+            return new
+        return pa.chunked_array([*self._old.column(name).chunks, *new.chunks], new.type)
+
+
+class _Merging:
+    """Makes the columns of merged rows. Each one has the order of its sequence group, or that of the rows."""
+
+    def __init__(
+        self,
+        engine: MergeEngine,
+        runs: Runs,
+        columns: _Columns,
+        keys: NDArray[np.int64],
+        retracts: NDArray[np.bool_],
+    ) -> None:
+        self._engine = engine
+        self._runs = runs
+        self._adds = runs.filter(~runs.retracts) if engine.name == "partial-update" else runs
+        self._columns = columns
+        self._keys = keys
+        self._retracts = retracts
+        self._of_group: dict[SequenceGroup, Runs] = {}
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        engine, values = self._engine, self._columns.of(name)
+        group = engine.group_of(name)
+        runs = self._runs if group is None else self._group(group)
+        if name in engine.sequence or (group is not None and name in group.sequence):
+            return runs.picked(values, runs.last(), nulls=False)
+        function = engine.functions.get(name)
+        if function is not None:
+            return aggregated(runs, values, name, function)
+        if group is not None:
+            return aggregated(runs, values, name, _LAST)
+        if engine.name == "aggregation":  # a column of the key
+            return runs.picked(values, runs.last(), nulls=False)
+        return aggregated(self._adds, values, name, _LAST_NON_NULL)
+
+    def _group(self, group: SequenceGroup) -> Runs:
+        """The rows that have a sequence, in its order."""
+        import numpy as np
+
+        found = self._of_group.get(group)
+        if found is None:
+            order_by = [ranks(self._columns.of(name)) for name in group.sequence]
+            is_wanted = np.zeros(len(self._keys), dtype=bool)
+            is_wanted[self._runs.rows] = True
+            is_wanted &= np.logical_or.reduce([rank > 0 for rank in order_by])
+            found = self._of_group[group] = runs_of(
+                self._keys,
+                self._retracts,
+                num_keys=self._runs.num_keys,
+                num_old=self._runs.num_old,
+                order_by=order_by,
+                is_wanted=is_wanted,
+            )
+        return found

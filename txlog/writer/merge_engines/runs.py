@@ -1,0 +1,126 @@
+"""Rows of each key together, in order: what every merge engine and aggregate function works on.
+
+In: the key number of each row, and the columns that order rows of one key. Out: `Runs`. A key number says which of the
+keys of a merge a row has; rows are numbered through all columns that are merged, the table's old rows first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Runs", "ranks", "runs_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Rows by key number, ascending; those of one key one after another, the last one last.
+
+    Attributes:
+        rows: The number of each row.
+        keys: The key number of each row.
+        retracts: Which rows take back what they hold, in place of adding it.
+        num_keys: How many keys there are; some may have no row here.
+        num_old: Rows with a lower number are what the table has.
+    """
+
+    rows: NDArray[np.int64]
+    keys: NDArray[np.int64]
+    retracts: NDArray[np.bool_]
+    num_keys: int
+    num_old: int
+
+    def filter(self, stays: NDArray[np.bool_]) -> Runs:
+        """Without some of the rows."""
+        if stays.all():
+            return self
+        return Runs(self.rows[stays], self.keys[stays], self.retracts[stays], self.num_keys, self.num_old)
+
+    def last(self, is_wanted: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """The place in these runs of each key's last row that is wanted; -1 where it has none."""
+        import numpy as np
+
+        places = np.arange(len(self.rows)) if is_wanted is None else np.flatnonzero(is_wanted)
+        found = np.full(self.num_keys, -1, dtype=np.int64)
+        found[self.keys[places]] = places  # of several the last one stays
+        return found
+
+    def first(self, is_wanted: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
+        """The same for the first row."""
+        import numpy as np
+
+        places = np.arange(len(self.rows)) if is_wanted is None else np.flatnonzero(is_wanted)
+        found = np.full(self.num_keys, -1, dtype=np.int64)
+        found[self.keys[places[::-1]]] = places[::-1]
+        return found
+
+    def after(self, places: NDArray[np.int64]) -> Runs:
+        """The rows behind one place for each key; all rows of a key whose place is -1."""
+        import numpy as np
+
+        return self.filter(np.arange(len(self.rows)) > places[self.keys])
+
+    def has_row(self) -> NDArray[np.bool_]:
+        """Which keys have a row."""
+        import numpy as np
+
+        found = np.zeros(self.num_keys, dtype=bool)
+        found[self.keys] = True
+        return found
+
+    def valid(self, column: pa.ChunkedArray) -> NDArray[np.bool_]:
+        """Which of the rows hold a value in a column."""
+        if column.null_count == 0:
+            import numpy as np
+
+            return np.ones(len(self.rows), dtype=bool)
+        found: NDArray[np.bool_] = column.is_valid().to_numpy()[self.rows]
+        return found
+
+    def picked(self, column: pa.ChunkedArray, places: NDArray[np.int64], *, nulls: bool = True) -> pa.ChunkedArray:
+        """The value at one place for each key; null where that is -1 or, with ``nulls``, a row that retracts."""
+        import numpy as np
+
+        rows = np.full(len(places), -1, dtype=np.int64)
+        there = places >= 0
+        rows[there] = self.rows[places[there]]
+        if nulls:
+            rows[there] = np.where(self.retracts[places[there]], -1, rows[there])
+        return column.take(pa.array(rows, mask=rows < 0))
+
+
+def runs_of(
+    keys: NDArray[np.int64],
+    retracts: NDArray[np.bool_],
+    *,
+    num_keys: int,
+    num_old: int,
+    order_by: Sequence[NDArray[np.int64]] = (),
+    is_wanted: NDArray[np.bool_] | None = None,
+) -> Runs:
+    """The rows by key, of one key by the ranks ``order_by``, one after another, and then by their numbers."""
+    import numpy as np
+
+    rows = np.arange(len(keys)) if is_wanted is None else np.flatnonzero(is_wanted)
+    by = [rank[rows] for rank in reversed(order_by)]
+    order = np.lexsort((*by, keys[rows])) if by else np.argsort(keys[rows], kind="stable")
+    rows = rows[order]
+    return Runs(rows, keys[rows], retracts[rows], num_keys, num_old)
+
+
+def ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """The rank of each value, equal ones alike; of a null 0, of any value more, of NaN the most."""
+    import numpy as np
+
+    found: NDArray[np.int64] = pc.rank(column, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
+    if column.null_count:
+        found[column.is_null().to_numpy()] = 0
+    return found
