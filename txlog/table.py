@@ -647,6 +647,9 @@ class Table(metaclass=Hinted):
         on_duplicate: OnDuplicate = "error",
         sequence_by: str | None = None,
         schema_mode: SchemaMode = "strict",
+        merge_engine: str | Mapping[str, Any] | None = None,
+        row_kind: str | None = None,
+        row_kinds: Mapping[Any, str] | None = None,
         mode: RowMode | None = None,
         on_conflict: OnConflict = "rerun",
         read_version: int | None = None,
@@ -675,9 +678,13 @@ class Table(metaclass=Hinted):
             on_duplicate: A key that two of ``rows`` have is an "error", or the "last" one counts.
             sequence_by: A column whose greatest value says which is the last; equal ones by arrival.
             schema_mode: "strict", or "merge": columns of ``rows`` that the table lacks are added to it.
+            merge_engine: How rows of one key, the table's too, become one: "deduplicate", "partial-update",
+                "aggregation", "first-row" or Paimon's options. None: as ``txlog.merge-engine`` of the table says.
+            row_kind: The column that says what each row does: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's words, others
+                by ``row_kinds`` (``{"gone": "-D"}``).
 
         The other arguments are those of `delete`, and so are the errors; besides, ``SchemaMismatchError`` for columns
-        that are absent or do not fit, and ``InvalidInputError`` naming a null or repeated key.
+        that are absent or do not fit, and ``InvalidInputError`` naming a null or repeated key, or kinds of rows.
         """
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.upsert.upsert import UpsertOptions, upsert_rows
@@ -685,9 +692,8 @@ class Table(metaclass=Hinted):
         options = RowOptions(
             mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
         )
-        how = UpsertOptions(
-            keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
-        )
+        given = keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by, schema_mode
+        how = UpsertOptions(*given, merge_engine, row_kind, row_kinds)
         return upsert_rows(self._open_table, rows, how, options)
 
     def merge(

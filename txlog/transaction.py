@@ -171,7 +171,8 @@ class Transaction:
     def upsert(self, rows: Any, keys: Iterable[str], **how: Any) -> None:
         """Update the rows whose keys ``rows`` have, and insert the others: see `Table.upsert`, and `delete`.
 
-        ``how`` are ``when_matched``, ``when_not_matched``, ``update_columns``, ``on_duplicate`` and ``sequence_by``.
+        ``how`` are ``when_matched``, ``when_not_matched``, ``update_columns``, ``on_duplicate``, ``sequence_by``,
+        ``merge_engine``, ``row_kind`` and ``row_kinds``.
         """
         from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert
 

@@ -361,7 +361,7 @@ def mutate_old_source_rows(patch: pytest.MonkeyPatch) -> None:
     source = FileRewriter._source
 
     def kept(self: FileRewriter, is_written: Any, ids: Any) -> Any:
-        return source(self, is_written, ids) if self._written.source is None else self._written.source[2]
+        return source(self, is_written, ids) if self._written.source is None else self._written.source.files
 
     patch.setattr(FileRewriter, "_source", kept)
 

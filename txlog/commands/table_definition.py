@@ -28,6 +28,7 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
+from txlog.protocol.merge_options import merge_options
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import DAY_MS, ICEBERG, SHORT_LOG_RETENTION, TableProperties, stored, validate
 from txlog.protocol.schema import Field, Struct, fold_name, from_arrow, parse_schema, schema_to_json, type_name
@@ -38,6 +39,7 @@ from txlog.protocol.type_widening import TYPE_CHANGES_KEY
 from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.util.arguments import described, names_in
+from txlog.writer.merge_engines.engine import MergeEngine
 
 __all__ = [
     "Definition",
@@ -339,6 +341,8 @@ def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
 def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
     """The table as it will be must be one that this release can go on writing."""
     check_can_write(protocol, metadata)
+    if options := merge_options(metadata.configuration):
+        MergeEngine.of(options, schema)
     properties = TableProperties.of(metadata.configuration)
     check_statistics_columns(schema, properties, metadata.partition_columns)
     if properties.enable_change_data_feed and (taken := reserved_columns(schema)):

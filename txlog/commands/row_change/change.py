@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING
 
 from txlog.commands.row_change.change_files import ChangeFiles, RowChanges
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import BringsFiles, Hits, RemembersFiles, RowOperation, Touched
+from txlog.commands.row_change.operation import (
+    BringsFiles,
+    DecidesByValues,
+    Hits,
+    RemembersFiles,
+    RowOperation,
+    Touched,
+)
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.positions import are_among
 from txlog.commands.row_change.rewrite import FileRewriter
@@ -251,7 +258,8 @@ class RowChange:
         vectors = DeletionVectorReader(self._open_table.store, state.version)
         whole = [add for add in adds if add.key in self._whole]
         touched = [self._touched(add, vectors) for add in adds if add.key not in self._whole]
-        return whole, [each for each in touched if each.live.any()]
+        touched = [each for each in touched if each.live.any()]
+        return whole, self._operation.decided(touched) if isinstance(self._operation, DecidesByValues) else touched
 
     def _files_of(self, state: TableState) -> pa.Table:
         self._live_files = self._open_table.log.files(state)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["BringsFiles", "Hits", "RemembersFiles", "RowOperation", "Touched"]
+__all__ = ["BringsFiles", "DecidesByValues", "Hits", "RemembersFiles", "RowOperation", "Touched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +135,20 @@ class BringsFiles(Protocol):
 
     source_files: tuple[PendingFile, ...]
     """Files with exactly the rows that `RowOperation.inserted` marks, which is the same on every version."""
+
+
+@runtime_checkable
+class DecidesByValues(Protocol):
+    """A `RowOperation` whose new rows, and which rows go for them, depend on the rows that the table has."""
+
+    num_decisions: int
+    """Grows with each `decided` that changes what the rows of the source are written as."""
+
+    def decided(self, touched: Sequence[Touched]) -> list[Touched]:
+        """The same files, of whose matching rows those go that a new row replaces, or that are deleted.
+
+        Called before `RowOperation.inserted`, at each execution.
+        """
 
 
 @runtime_checkable

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import BringsFiles, RowOperation, Touched
+from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, RowOperation, Touched
 from txlog.commands.row_change.positions import union
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
@@ -69,6 +69,16 @@ class _Images:
     files: tuple[PendingFile, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class _SourceFiles:
+    """Which rows of the source were written, with which ids, after how many decisions of the operation."""
+
+    is_written: NDArray[np.bool_]
+    ids: NDArray[np.int64] | None
+    num_decisions: int
+    files: tuple[PendingFile, ...]
+
+
 @dataclass(slots=True)
 class _Written:
     """What earlier executions wrote, by what it was written for."""
@@ -76,7 +86,7 @@ class _Written:
     vectors: dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]] = field(default_factory=dict)
     copies: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
     images: list[_Images] = field(default_factory=list)
-    source: tuple[NDArray[np.bool_], NDArray[np.int64] | None, tuple[PendingFile, ...]] | None = None
+    source: _SourceFiles | None = None
     seconds: float = 0.0
 
 
@@ -110,7 +120,7 @@ class FileRewriter:
     def source_files(self) -> tuple[NDArray[np.bool_], tuple[PendingFile, ...]] | None:
         """The rows of the source that were written last, and their files, in order; None before there are any."""
         found = self._written.source
-        return None if found is None else (found[0], found[2])
+        return None if found is None else (found.is_written, found.files)
 
     @property
     def vectors(self) -> dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]]:
@@ -301,10 +311,12 @@ class FileRewriter:
         import numpy as np
 
         found = self._written.source
-        if found is None or not np.array_equal(found[0], is_written) or not _are_equal(found[1], ids):
+        decisions = self._operation.num_decisions if isinstance(self._operation, DecidesByValues) else 0
+        is_same = found is not None and found.num_decisions == decisions and _are_equal(found.ids, ids)
+        if found is None or not is_same or not np.array_equal(found.is_written, is_written):
             files = self._write(self._source_rows(is_written, ids)) if is_written.any() else ()
-            found = self._written.source = (is_written, ids, files)
-        return found[2]
+            found = self._written.source = _SourceFiles(is_written, ids, decisions, files)
+        return found.files
 
     def _source_rows(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> Iterator[pa.RecordBatch]:
         batches = self._operation.source_batches(is_written)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["OnDuplicate", "Source", "read_source", "require_columns"]
+__all__ = ["OnDuplicate", "Source", "read_source", "refuse_null_keys", "require_columns"]
 
 OnDuplicate: TypeAlias = Literal["error", "last"]
 """What two rows of the source with one key mean: an error, or that the last one counts."""
@@ -81,7 +81,7 @@ def read_source(
     except OSError as error:
         raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
     columns = [key.of(rows) for key in keys]
-    _refuse_nulls(keys, columns, table)
+    refuse_null_keys(keys, columns, table)
     index = KeyIndex(keys, columns)
     repeated = index.first_repeated()
     if repeated is None:
@@ -127,7 +127,8 @@ def require_columns(schema: Struct, found: pa.Schema, table: str | None) -> None
         )
 
 
-def _refuse_nulls(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], table: str | None) -> None:
+def refuse_null_keys(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], table: str | None) -> None:
+    """Raises ``InvalidInputError`` for a row of the source whose key is null."""
     for key, column in zip(keys, columns, strict=True):
         if column.null_count:
             row = int(pc.index(column.is_null(), True).as_py())

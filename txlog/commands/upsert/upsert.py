@@ -8,7 +8,7 @@ files at each execution, both ways: another writer may have deleted a key, or ad
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
@@ -68,6 +68,9 @@ class UpsertOptions:
     on_duplicate: OnDuplicate = "error"
     sequence_by: str | None = None
     schema_mode: SchemaMode = "strict"
+    merge_engine: str | Mapping[str, Any] | None = None
+    row_kind: str | None = None
+    row_kinds: Mapping[Any, str] | None = None
 
     def __post_init__(self) -> None:
         check_adds_columns(self.schema_mode)
@@ -81,8 +84,8 @@ class UpsertOptions:
                 raise InvalidInputError(f"{name} must be one of {', '.join(choices)}, is {value}")
         if self.when_matched == self.when_not_matched == "ignore":
             raise InvalidInputError("an upsert that ignores both matched and other rows does nothing")
-        if self.sequence_by is not None and self.on_duplicate != "last":
-            raise InvalidInputError('sequence_by says which of several rows is the last: give on_duplicate="last" too')
+        if self.row_kinds is not None and self.row_kind is None:
+            raise InvalidInputError("row_kinds says what the words of a column mean: give row_kind, its name, too")
         if self.update_columns is not None and self.when_matched != "update":
             raise InvalidInputError('update_columns are what when_matched="update" sets; it is "ignore"')
 
@@ -97,7 +100,7 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
     definition = None
     if upsert.schema_mode == "merge":
         with TxlogError.located(open_table.uri, state.version):
-            definition = with_new_columns(state, stream.schema)
+            definition = with_new_columns(state, stream.schema, _own_columns(stream.schema, upsert))
     bound_to = state if definition is None else state.defined_as(definition.metadata, definition.protocol)
     operation = bound_upsert(open_table, bound_to, stream, upsert)
     if operation.is_empty and options.app_id is None and definition is None:
@@ -105,8 +108,19 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
     return run_prepared(open_table, state, options, operation, definition)
 
 
+def _own_columns(found: pa.Schema, upsert: UpsertOptions) -> list[str]:
+    """The columns of a source apart from that of the row kinds."""
+    return [name for name in found.names if upsert.row_kind is None or fold_name(name) != fold_name(upsert.row_kind)]
+
+
 def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions) -> UpsertRows:
-    """Take the source and bind its upsert to a version. Raises as `read_source`."""
+    """Take the source and bind its upsert to a version. Raises as `read_source` and `merge_engine_of`."""
+    from txlog.commands.upsert.merged_rows import bound_merged_rows, merge_engine_of
+
+    with TxlogError.located(open_table.uri, state.version):
+        engine = merge_engine_of(state, upsert)
+    if engine is not None:
+        return bound_merged_rows(open_table, state, data, upsert, engine)
     with TxlogError.located(open_table.uri, state.version):
         keys, updated, schema = source_columns(upsert, state.schema)
         source = read_source(
@@ -130,6 +144,10 @@ def source_columns(
 
     Raises ``InvalidInputError`` for names that are no columns, and for types that no key may have.
     """
+    if upsert.sequence_by is not None and upsert.on_duplicate != "last":
+        raise InvalidInputError(
+            'sequence_by says which of several rows is the last: give on_duplicate="last" too, or a merge_engine'
+        )
     keys = key_columns(upsert.keys, schema)
     updated = _updated_columns(upsert, keys, schema)
     return keys, updated, _source_schema(upsert, keys, updated, schema)

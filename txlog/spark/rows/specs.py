@@ -22,8 +22,10 @@ from txlog.commands.update import UpdateRows
 from txlog.commands.upsert.source import require_columns
 from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert, source_columns
 from txlog.commit.open_table import OpenTable
+from txlog.errors import UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
+from txlog.protocol.merge_options import merge_options
 from txlog.protocol.schema import Struct, to_arrow
 from txlog.result import WriteMetrics
 from txlog.writer.keys import KeyColumn
@@ -190,6 +192,12 @@ class UpsertSpec:
         return inserts or (self._adds_matched and num_matched > 0)
 
     def shape(self, state: TableState, found: Struct, table: str) -> SourceShape:
+        if merge_options(state.metadata.configuration):
+            raise UnsupportedFeatureError(
+                "the table's properties say how rows of one key are merged (txlog.merge-engine), which upserts that"
+                " Spark's tasks do cannot: upsert the rows by txlog.Table.upsert, on the driver",
+                features=("txlog.merge-engine",),
+            )
         keys, _, schema = source_columns(self.upsert, state.schema)
         require_columns(schema, to_arrow(found), table)
         left_out = tuple(name for name in state.schema.names if schema.find(name) is None)

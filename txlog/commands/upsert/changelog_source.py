@@ -1,0 +1,146 @@
+"""The source of an upsert with a merge engine: a changelog, held for several passes, with its keys numbered.
+
+In: data with a column of row kinds or without, and a `MergeEngine`. Out: a `ChangelogSource`. The rows are taken once,
+so that each execution of the change merges the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.arrow.spill import held
+from txlog.commands.upsert.source import MEMORY_MAX_BYTES, Source, refuse_null_keys
+from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
+from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
+from txlog.writer.conform import conformer_for, nullable
+from txlog.writer.input import DataStream, open_data
+from txlog.writer.keys import KeyColumn, KeyIndex
+from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.merge_engines.merge import KeyedRows, check_kinds
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ChangelogSource", "read_changelog"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangelogSource:
+    """``changes`` are the rows with the numbers of their keys; ``keys`` has one row for each number, in order."""
+
+    changes: KeyedRows
+    keys: Source
+
+
+def read_changelog(
+    data: Any,
+    schema: Struct,
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+    *,
+    row_kind: str | None = None,
+    row_kinds: Mapping[Any, str] | None = None,
+    table: str | None = None,
+) -> ChangelogSource:
+    """Take ``data``, anything ``Table.append`` takes.
+
+    Raises ``SchemaMismatchError`` naming columns that are absent or do not fit, ``InvalidInputError`` naming a null
+    key, an unknown row kind, or a kind that the engine cannot take, ``StorageError`` where there is no room for it.
+    """
+    stream = open_data(data)
+    if not stream.schema.names:
+        names = to_arrow(schema) if row_kind is None else pa.schema([*to_arrow(schema), (row_kind, pa.string())])
+        stream = DataStream(names, stream.batches)
+    reader = _Reader(schema, row_kind, RowKinds(row_kinds), table)
+    try:
+        arrow_schema = to_arrow(nullable(schema))
+        rows = held(reader.conformed(stream), arrow_schema, memory_max_bytes=MEMORY_MAX_BYTES)
+    except OSError as error:
+        raise StorageError(f"the source could not be put into a temporary file: {error}", table=table) from error
+    kinds = reader.kinds()
+    if kinds is not None:
+        check_kinds(engine, kinds)
+    reader.require_columns(stream.schema, keys, engine, kinds)
+    columns = [key.of(rows) for key in keys]
+    refuse_null_keys(keys, columns, table)
+    codes, named = _numbered(keys, columns, rows)
+    index = KeyIndex(keys, [key.of(named) for key in keys])
+    return ChangelogSource(KeyedRows(rows, codes, kinds), Source(named, index, rows.num_rows))
+
+
+def _numbered(
+    keys: Sequence[KeyColumn], columns: Sequence[pa.Array], rows: pa.Table
+) -> tuple[NDArray[np.int64], pa.Table]:
+    """The number of each row's key, and one row for each number, of the columns that hold the key."""
+    import numpy as np
+
+    index = KeyIndex(keys, columns)
+    is_last = index.last_rows()
+    number = np.zeros(index.num_keys, dtype=np.int64)
+    number[index.code_of_row[is_last]] = np.arange(index.num_keys)
+    names = list(dict.fromkeys(key.path[0] for key in keys))
+    return number[index.code_of_row], rows.select(names).filter(pa.array(is_last))
+
+
+class _Reader:
+    """Takes the row kinds out of the batches, and fits the rest to the table."""
+
+    def __init__(self, schema: Struct, row_kind: str | None, kinds: RowKinds, table: str | None) -> None:
+        self._schema = schema
+        self._fitted = nullable(schema)
+        self._row_kind = row_kind
+        self._kinds = kinds
+        self._table = table
+        self._found: list[NDArray[np.int8]] = []
+
+    def conformed(self, stream: DataStream) -> Iterator[pa.RecordBatch]:
+        arrow_schema = to_arrow(self._fitted)
+        first_row = 0
+        for batch in stream.batches:
+            rows = self._without_kinds(batch, first_row)
+            fitted = conformer_for(self._fitted, rows.schema, self._table).conform(rows, first_row)
+            first_row += batch.num_rows
+            yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
+
+    def _without_kinds(self, batch: pa.RecordBatch, first_row: int) -> pa.RecordBatch:
+        name = self._row_kind
+        if name is None:
+            return batch
+        at = next((at for at, each in enumerate(batch.schema.names) if fold_name(each) == fold_name(name)), None)
+        if at is None:
+            raise InvalidInputError(
+                f"row_kind names {name!r}, which the source lacks; it has {', '.join(batch.schema.names)}",
+                table=self._table,
+            )
+        self._found.append(self._kinds.of(batch.column(at), name, first_row))
+        if self._schema.find(name) is not None:
+            return batch
+        return batch.select([other for other in range(batch.num_columns) if other != at])
+
+    def kinds(self) -> NDArray[np.int8] | None:
+        """The kinds of all rows; None where there is no column of them, or all of them are inserts and updates."""
+        import numpy as np
+
+        found = np.concatenate(self._found) if self._found else np.empty(0, np.int8)
+        return found if ((found == UPDATE_BEFORE) | (found == DELETE)).any() else None
+
+    def require_columns(
+        self, found: pa.Schema, keys: Sequence[KeyColumn], engine: MergeEngine, kinds: NDArray[np.int8] | None
+    ) -> None:
+        """Refuses a source that lacks columns, unless they would be left as they are, or its rows are all deletes."""
+        there = {fold_name(name) for name in found.names}
+        absent = [name for name in self._schema.names if fold_name(name) not in there]
+        of_key = [name for name in absent if any(key.path[0] == name for key in keys)]
+        only_deletes = kinds is not None and bool((kinds == DELETE).all())
+        if of_key or (absent and engine.name != "partial-update" and not only_deletes):
+            raise SchemaMismatchError(
+                f"the source lacks {', '.join(of_key or absent)}"
+                + ("" if of_key else f": merge-engine {engine.name} would put nulls there; partial-update would not"),
+                table=self._table,
+            )

@@ -1,0 +1,223 @@
+"""UPSERT with a merge engine: the rows of a changelog and those that the table has for their keys become one row each.
+
+In: a `ChangelogSource` and a `MergeEngine`. Out: a `RowOperation`. The merge is done again where the rows of the table
+that it depends on are others than before, so that after a lost race it is as if it had run alone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from txlog.commands.row_change.file_rows import FileRows
+from txlog.commands.row_change.operation import Touched
+from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
+from txlog.commands.upsert.known_keys import KnownKeys
+from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, TxlogError
+from txlog.log.proposal import operation_parameters
+from txlog.log.state import TableState
+from txlog.protocol.merge_options import PREFIX, merge_options
+from txlog.protocol.properties import validate
+from txlog.protocol.schema import Field, Struct, to_arrow
+from txlog.util.arguments import described
+from txlog.writer.keys import key_columns
+from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge, needed_columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["MergedRows", "bound_merged_rows", "merge_engine_of"]
+
+
+def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | None:
+    """The merge engine of an upsert: the table's, else the one that is asked for; None where neither says anything.
+
+    Rows with kinds need an engine, which is "deduplicate" if nothing else is said. Raises ``InvalidInputError`` for
+    options that do not fit the table's columns, or differ from what the table says.
+    """
+    stored = merge_options(state.metadata.configuration)
+    asked = _asked(upsert.merge_engine)
+    if not stored and not asked and upsert.row_kind is None:
+        return None
+    if upsert.sequence_by is not None:
+        asked = {**asked, "sequence.field": upsert.sequence_by}
+    keys = [key.path[0] for key in key_columns(upsert.keys, state.schema)]
+    if not stored:
+        return MergeEngine.of(asked, state.schema, keys)
+    found = MergeEngine.of(stored, state.schema, keys)
+    if asked and not _says_the_same(found, {**stored, **asked}, state, keys):
+        differing = sorted(f"{PREFIX}{name} = {value}" for name, value in asked.items() if stored.get(name) != value)
+        raise InvalidInputError(
+            f"the table's properties say how its rows are merged (merge-engine {found.name}), and differ from"
+            f" {', '.join(differing)}: each of its writers must merge alike. Set the properties, or leave it out"
+        )
+    return found
+
+
+def _says_the_same(engine: MergeEngine, options: Mapping[str, str], state: TableState, keys: Sequence[str]) -> bool:
+    try:
+        return MergeEngine.of(options, state.schema, keys) == engine
+    except InvalidInputError:
+        return False
+
+
+def _asked(given: str | Mapping[str, Any] | None) -> dict[str, str]:
+    if given is None:
+        return {}
+    if isinstance(given, str):
+        given = {"merge-engine": given}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise InvalidInputError(f"merge_engine is an engine's name, or a mapping of options, not {described(given)}")
+    named = {name if name.lower().startswith(PREFIX) else f"{PREFIX}{name}": value for name, value in given.items()}
+    found = validate(named)
+    options = merge_options(found)
+    if unknown := sorted(name for name in found if name[len(PREFIX) :] not in options):
+        raise InvalidInputError(f"merge_engine has no option {unknown[0].removeprefix(PREFIX)!r}")
+    return options
+
+
+def bound_merged_rows(
+    open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions, engine: MergeEngine
+) -> MergedRows:
+    """Take the changelog and bind its merge to a version. Raises as `read_changelog`."""
+    with TxlogError.located(open_table.uri, state.version):
+        _refuse_choices(upsert, engine)
+        keys = key_columns(upsert.keys, state.schema)
+        source = read_changelog(
+            data,
+            state.schema,
+            keys,
+            engine,
+            row_kind=upsert.row_kind,
+            row_kinds=upsert.row_kinds,
+            table=open_table.uri,
+        )
+        cache, has_rows = open_table.key_cache, source.changes.rows.num_rows > 0
+        known = KnownKeys(cache, source.keys.index, state) if cache.size_bytes_max and has_rows else None
+        return MergedRows(open_table, state, source, engine, upsert, known)
+
+
+def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
+    plain = UpsertOptions(upsert.keys)
+    for name in ("when_matched", "when_not_matched", "update_columns"):
+        if getattr(upsert, name) != getattr(plain, name):
+            raise InvalidInputError(
+                f"{name} is for upserts without a merge engine; this one has merge-engine {engine.name}, which says"
+                " what becomes of rows of one key"
+            )
+
+
+class MergedRows(UpsertRows):
+    """The `RowOperation` of an upsert with a merge engine, which `DecidesByValues`. Its source is one row for each
+    key."""
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        source: ChangelogSource,
+        engine: MergeEngine,
+        upsert: UpsertOptions,
+        known: KnownKeys | None,
+    ) -> None:
+        is_first = engine.name == "first-row"
+        how = UpsertOptions(upsert.keys, when_matched="ignore" if is_first else "update")
+        super().__init__(source.keys, how, None, state, known)
+        self.num_decisions = 0
+        self._engine = engine
+        self._changes = source.changes
+        self._files = FileRows(open_table.store, state)
+        needed = needed_columns(engine, state.schema.names)
+        self._old_fields: tuple[Field, ...] = tuple(field for field in state.schema.fields if field.name in needed)
+        self._basis: bytes | None = None
+        self._merged: Merged | None = None
+        if not engine.reads_old_rows:
+            self._merged = merge(engine, self.num_source_rows, self._changes)
+        is_plain = self._merged is not None and bool(self._merged.has_row.all())
+        self.writes_every_source_row = is_plain and not is_first and not self.is_empty
+
+    def parameters(self) -> dict[str, str]:
+        condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
+        deletes = self._changes.kinds is not None and not self._engine.ignores_deletes
+        matched = [] if self._engine.name == "first-row" else [{"actionType": "update"}]
+        return operation_parameters(
+            predicate=[condition],
+            matchedPredicates=[*matched, {"actionType": "delete"}] if deletes else matched,
+            notMatchedPredicates=[{"actionType": "insert"}],
+            notMatchedBySourcePredicates=[],
+        )
+
+    def decided(self, touched: Sequence[Touched]) -> list[Touched]:
+        """As `DecidesByValues` says."""
+        if self._engine.name == "first-row":
+            return list(touched)
+        merged = self._merged
+        if self._engine.reads_old_rows:
+            merged = self._merge(sorted(touched, key=lambda each: each.add.path))
+        assert merged is not None
+        goes = merged.has_row | merged.is_dead
+        if goes.all():
+            return list(touched)
+        return [
+            dataclasses.replace(each, replaced=each.hits.positions[each.live & goes[each.hits.source_rows]])
+            for each in touched
+        ]
+
+    def _merge(self, touched: Sequence[Touched]) -> Merged:
+        """The merge with the table's rows, which are the same as before where the same rows of the same files match."""
+        import numpy as np
+
+        digest = hashlib.sha256()
+        for each in touched:
+            positions = each.hits.positions[each.live]
+            digest.update(repr((each.add.path, len(positions))).encode() + positions.tobytes())
+        if self._merged is not None and self._basis == digest.digest():
+            return self._merged
+        schema = to_arrow(Struct(self._old_fields))
+        batches: list[pa.RecordBatch] = []
+        keys = [np.empty(0, np.int64)]
+        for each in touched:
+            hits = each.hits.at(each.live)
+            assert hits.source_rows is not None
+            for here, rows in self._files.at(each.add, hits.positions, self._old_fields):
+                batches.append(pa.RecordBatch.from_arrays(rows.columns, names=schema.names))
+                keys.append(hits.source_rows[np.searchsorted(hits.positions, here)])
+        old = KeyedRows(pa.Table.from_batches(batches, None if batches else schema), np.concatenate(keys))
+        self._merged = merge(self._engine, self.num_source_rows, self._changes, old)
+        self._basis = digest.digest()
+        self.num_decisions += 1
+        return self._merged
+
+    def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
+        assert self._merged is not None
+        if self._engine.name == "first-row":
+            return self._merged.has_row & ~self._matched(touched)
+        return self._merged.has_row
+
+    def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
+        """As for any upsert, apart from the rows that are deleted."""
+        import numpy as np
+
+        assert self._merged is not None
+        has_row = self._merged.has_row
+        found, comes_back = super().updated(touched)
+        kept = []
+        for each, is_updated in zip(touched, found, strict=True):
+            hits = each.hits.at(np.searchsorted(each.hits.positions, each.replaced))
+            assert hits.source_rows is not None
+            kept.append(is_updated & has_row[hits.source_rows])
+        return kept, comes_back & has_row
+
+    def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        merged = self._merged
+        assert merged is not None
+        rows = merged.rows.filter(pa.array(is_written[merged.has_row]))
+        yield from rows.to_batches(max_chunksize=1 << 17)
