@@ -11,6 +11,7 @@ import sys
 import textwrap
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -39,6 +40,7 @@ ROOT = Path(__file__).parent.parent
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 Read = Callable[..., "DataFrame"]
+VECTORS = {"delta.enableDeletionVectors": "true"}
 
 
 class FaultyStreamWriter(TxlogStreamWriter):
@@ -303,6 +305,61 @@ def test_a_function_of_batches_writes_each_of_its_tables_once_after_it_failed_be
     ]
 
 
+def test_a_function_upserts_and_merges_each_batch_once_after_it_failed_between_them(
+    spark: SparkSession, source: Path, path: Path, tmp_path: Path
+) -> None:
+    last, seen = (txlog.Table.create(str(tmp_path / name), "key bigint, n bigint", (), VECTORS) for name in "ls")
+    reported, failures = [], [RuntimeError("between the tables")]
+
+    def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
+        rows = batch.selectExpr("id % 10 as key", "id as n")
+        reported.append(to.upsert(rows.where("n % 2 = 0"), last.uri, ["key"]))
+        if to.batch_id == 1 and failures:
+            raise failures.pop()
+        counted = to.merge(rows, seen.uri, ["key"]).when_matched_update({"n": "target.n + 1"})
+        reported.append(counted.when_not_matched_insert({"key": "source.key", "n": "1"}).execute())
+        with pytest.raises(txlog.InvalidInputError, match="its own app_id"):
+            to.upsert(rows, last.uri, ["key"])
+        assert to.upsert(rows.where("n < 0"), last.uri, ["key"], app_id="none") is None
+
+    def again() -> None:
+        writer = read_files(spark, source).writeStream.foreachBatch(txlog.spark.foreach_batch(each, app_id="app"))
+        run(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start())
+
+    with pytest.raises(Exception, match="between the tables"):
+        again()
+    again()
+    assert {row["key"]: row["n"] for row in own_rows(Path(last.uri))} == {key: 10 + key for key in range(0, 10, 2)}
+    assert {row["key"]: row["n"] for row in own_rows(Path(seen.uri))} == dict.fromkeys(range(10), 2)
+    assert [transactions(Path(table.uri), "app") for table in (last, seen)] == [[0, 1], [0, 1]]
+    assert [(each.outcome, each.metrics.rows_inserted, each.metrics.rows_updated) for each in reported if each] == [
+        *(("committed", 5, 0), ("committed", 10, 0), ("committed", 0, 5)),
+        *(("already_committed", 0, 0), ("committed", 0, 10)),
+    ]
+
+
+def test_counts_of_update_mode_are_upserted_and_a_replayed_batch_counts_once(
+    spark: SparkSession, source: Path, path: Path, tmp_path: Path
+) -> None:
+    txlog.Table.create(str(path), "key bigint, count bigint", (), VECTORS)
+    counts = read_files(spark, source).selectExpr("id % 7 as key").groupBy("key").count()
+
+    def again() -> None:
+        each = txlog.spark.foreach_batch(path, app_id="counts", mode="upsert", keys=["key"])
+        writer = counts.writeStream.outputMode("update").foreachBatch(each)
+        run(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start())
+
+    again()
+    for name in ("1", ".1.crc"):  # as if it had died after the commit
+        (tmp_path / "c" / "commits" / name).unlink(missing_ok=True)
+    put_files(source, 2, 3)
+    again()
+    assert {row["key"]: row["count"] for row in own_rows(path)} == Counter(id % 7 for id in range(30))
+    assert transactions(path, "counts") == [0, 1, 2]
+    with pytest.raises(txlog.InvalidInputError, match="go together"):
+        txlog.spark.foreach_batch(path, mode="upsert")
+
+
 def test_a_function_for_a_path_takes_replays_and_refuses_older_batches(spark: SparkSession, path: Path) -> None:
     write = txlog.spark.foreach_batch(path, app_id="app", options={"partitionBy": "part"})
     rows = spark.range(9).selectExpr("id", "id % 2 as part")
@@ -345,6 +402,7 @@ DRIVER = """
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # it does not live for long
+        "spark.sql.shuffle.partitions": "2",
     }
     spark = SparkSession.builder.master("local[2,3]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -354,14 +412,18 @@ DRIVER = """
         "table": spark.readStream.format("txlog").option("maxFilesPerTrigger", 1).load(table),
     }
     frames["each"] = frames["rate"] = frames["rate"].withColumnRenamed("value", "id")
+    frames["counts"] = frames["rate"].selectExpr("id % 7 as key").groupBy("key").count()
     queries = {}
     while True:
         for name, frame in frames.items():
             if name not in queries or not queries[name].isActive:  # a killed worker may have ended it
-                rows = frame.selectExpr(f"'{name}' as source", "id")
+                rows = frame if name == "counts" else frame.selectExpr(f"'{name}' as source", "id")
                 writer = rows.writeStream.option("checkpointLocation", f"{checkpoint}-{name}")
                 writer = writer.trigger(processingTime="0.5 seconds")
-                if name == "each":
+                if name == "counts":
+                    each = txlog.spark.foreach_batch(f"{path}-counts", app_id=name, mode="upsert", keys=["key"])
+                    queries[name] = writer.outputMode("update").foreachBatch(each).start()
+                elif name == "each":
                     queries[name] = writer.foreachBatch(txlog.spark.foreach_batch(path, app_id=name)).start()
                 else:
                     queries[name] = writer.format("txlog").option("txnAppId", name).start(path)
@@ -374,7 +436,8 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
 ) -> None:
     """kill -9 of a driver and of its Python workers at random moments, while others append and rewrite.
 
-    Three are of the sink, of which one reads files and one a table of txlog's, and one is a function of batches.
+    Three are of the sink, of which one reads files and one a table of txlog's; one is a function of batches, and one
+    upserts counts in update mode.
     ``TXLOG_KILLS`` asks for more rounds of each kind than one.
     """
     kills = int(os.environ.get("TXLOG_KILLS", "1"))
@@ -385,6 +448,7 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     table = txlog.Table.create(str(tmp_path / "from"), pa.schema({"id": pa.int64()}))
     for number in range(4):
         table.append(ten_rows(number))
+    counts = txlog.Table.create(f"{path}-counts", "key bigint, count bigint", (), VECTORS)
     with Neighbours(path) as neighbours:
         for killed in range(kills):
             table.append(ten_rows(4 + killed))
@@ -402,6 +466,8 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
                 lambda: driver.last_batch("file") >= batches - 1 - kills and driver.rows("file") == 10 * batches
             )
             driver.wait_for(lambda: driver.last_batch("rate") >= 3 and driver.last_batch("each") >= 3)
+            killed_at = counts.snapshot().transaction_version("counts") or 0
+            driver.wait_for(lambda: (counts.snapshot().transaction_version("counts") or 0) > killed_at)
     rows = own_rows(path)
     found = {name: sorted(row["id"] for row in rows if row["source"] == name) for name in (*STREAMS, "append")}
     count = {name: driver.last_batch(name) + 1 for name in STREAMS}
@@ -413,6 +479,9 @@ def test_streams_that_are_killed_again_and_again_end_equal_to_their_sources(
     assert found["each"] == list(range(10 * count["each"]))
     for name in STREAMS:
         assert transactions(path, name) == list(range(count[name]))
+    counted = counts.snapshot()
+    expected = Counter(id % 7 for id in range(10 * ((counted.transaction_version("counts") or 0) + 1)))
+    assert {row["key"]: row["count"] for row in counted.to_arrow().to_pylist()} == expected
     assert found["append"] == list(range(neighbours.appended))
     assert len(commits(path)) == 1 + sum(count.values()) + neighbours.appended + neighbours.rewritten
     record_property(

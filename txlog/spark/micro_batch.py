@@ -2,7 +2,8 @@
 
 In: a table's path, or a function of (DataFrame, `MicroBatch`). Out: a function for
 ``df.writeStream.foreachBatch(...)``. The rules are those of the stream writer: app_id is the query's id, checkpoint_id
-is the batch's id. The rows are written by ``df.write.format("txlog")``; the result is read back from the log.
+is the batch's id. Rows are appended by ``df.write.format("txlog")``, whose result is read back from the log. Upserts
+and merges are those of ``txlog.spark``, made in this process.
 """
 
 from __future__ import annotations
@@ -10,9 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from txlog.commands.merge_builder import MergeBuilder
+from txlog.commands.row_change.options import RowMode, RowOptions
+from txlog.commands.upsert.source import OnDuplicate
+from txlog.commands.upsert.upsert import WhenMatched, WhenNotMatched
 from txlog.errors import InvalidInputError
 from txlog.protocol.actions import SetTransaction
 from txlog.protocol.commit_file import Commit
@@ -22,6 +27,8 @@ from txlog.spark.hadoop import of_session
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import WriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
+from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
+from txlog.spark.rows.specs import SourceSpec
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,6 +45,7 @@ def foreach_batch(
     *,
     app_id: str | None = None,
     mode: str = "append",
+    keys: Iterable[str] | None = None,
     options: Mapping[str, str] | None = None,
     skip_committed_batches: bool = False,
 ) -> Callable[[DataFrame, int], None]:
@@ -47,16 +55,22 @@ def foreach_batch(
 
         df.writeStream.foreachBatch(txlog.spark.foreach_batch(path)).option("checkpointLocation", ...).start()
 
-    A function is called with the batch and a `MicroBatch`, whose ``write`` gives the same guarantee:
+    With ``mode="upsert"`` and ``keys`` each batch is upserted, as update mode needs:
+
+        counts = df.groupBy("country").count().writeStream.outputMode("update")
+        counts.foreachBatch(txlog.spark.foreach_batch(path, mode="upsert", keys=["country"])).start()
+
+    A function is called with the batch and a `MicroBatch`, whose methods give the same guarantee:
 
         def each(batch, to):
             to.write(batch, orders)
-            to.write(batch.groupBy("day").count(), totals)
+            to.upsert(batch, newest, ["customer"], on_duplicate="last", sequence_by="time")
 
     Args:
         write: The table's path, or a function of (DataFrame, `MicroBatch`).
         app_id: The stream's name; by default the query's id, which lives in the checkpoint folder.
-        mode: "append" or "overwrite"; only with a path.
+        mode: "append", "overwrite" or "upsert"; only with a path. An upsert needs a table that exists.
+        keys: The columns that identify a row; with ``mode="upsert"``.
         options: The options of ``df.write`` (``mergeSchema``, ``partitionBy``, ``storage.<key>``, ...); only with a
             path.
         skip_committed_batches: Drop a batch that is older than the last committed one. By default such a batch raises,
@@ -67,7 +81,7 @@ def foreach_batch(
         which `error_from` rebuilds them.
 
     Raises:
-        InvalidInputError: ``mode`` or ``options`` were given together with a function.
+        InvalidInputError: ``mode``, ``keys`` or ``options`` were given together with a function, or do not go together.
     """
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
@@ -75,11 +89,25 @@ def foreach_batch(
         with crossing():
             if callable(write):
                 write(batch, micro_batch)
+            elif mode == "upsert":
+                micro_batch.upsert(batch, write, names, storage_options=stored)
             else:
                 micro_batch.write(batch, write, mode=mode, options=options)
 
-    if callable(write) and (mode != "append" or options):
-        raise InvalidInputError("mode and options go with a path; a function passes them to each to.write(...) itself")
+    if callable(write) and (mode != "append" or keys is not None or options):
+        raise InvalidInputError(
+            "mode, keys and options go with a path; a function passes them to each to.write(...) or to.upsert(...)"
+        )
+    if (mode == "upsert") != (keys is not None):
+        raise InvalidInputError('mode="upsert" and keys=[...] go together: give both, or neither')
+    given = {key.lower(): value for key, value in (options or {}).items()}
+    stored = {key.removeprefix("storage."): value for key, value in given.items() if key.startswith("storage.")}
+    if mode == "upsert" and len(stored) < len(given):
+        raise InvalidInputError(
+            'with mode="upsert" only the options storage.<key> are taken; a function of the batch passes others to'
+            " to.upsert(...)"
+        )
+    names = keys if isinstance(keys, str) else tuple(keys or ())
     return write_batch
 
 
@@ -97,6 +125,7 @@ class MicroBatch:
         self._app_id = app_id
         self._skip_committed_batches = skip_committed_batches
         self._used: set[tuple[str, str]] = set()
+        self._is_run_through = False
         self._lock = threading.Lock()
 
     @property
@@ -151,16 +180,103 @@ class MicroBatch:
             given["txnFingerprint"] = self._query_id
         if mode == "append":
             given["skipEmpty"] = "true"
-        with self._claimed(parse_write_options(given), name) as open_table:
+
+        def save(open_table: OpenTable) -> WriteResult | None:
             state = open_table.state_if_exists()
             before = state.version if state else -1
-            known = answer_known(
-                open_table, name, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
-            )
-            if known is not None:
-                return known
             _save(frame, mode, given)
             return _result(open_table, before, name, self.batch_id)
+
+        return self._once(parse_write_options(given), name, save)
+
+    def upsert(
+        self,
+        frame: DataFrame,
+        path: str | os.PathLike[str],
+        keys: Iterable[str],
+        *,
+        app_id: str | None = None,
+        when_matched: WhenMatched = "update",
+        when_not_matched: WhenNotMatched = "insert",
+        update_columns: Sequence[str] | None = None,
+        on_duplicate: OnDuplicate = "error",
+        sequence_by: str | None = None,
+        mode: RowMode | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> WriteResult | None:
+        """Upsert ``frame``, which was made from the batch, into a table that exists, exactly once.
+
+        ``app_id`` is that of `write`; all other arguments, the errors, and the work that Spark's tasks do are those of
+        `txlog.spark.upsert`. Returns the result, also for a replay that was dropped; None if there was no row.
+        """
+        spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
+        return self._change(frame, path, spec, app_id, mode, storage_options)
+
+    def merge(
+        self,
+        frame: DataFrame,
+        path: str | os.PathLike[str],
+        on: str | Iterable[str],
+        *,
+        app_id: str | None = None,
+        source_alias: str = "source",
+        target_alias: str = "target",
+        mode: RowMode | None = None,
+        storage_options: Mapping[str, str] | None = None,
+    ) -> MergeBuilder[WriteResult | None]:
+        """Begin a merge of ``frame`` into a table that exists; clauses and ``execute()``, once a batch, follow.
+
+        ``app_id`` is that of `write`; all other arguments and the errors are those of `txlog.spark.merge`. What
+        ``execute()`` returns is what `upsert` returns.
+        """
+        return merge_builder(
+            os.fspath(path),
+            on,
+            source_alias,
+            target_alias,
+            lambda spec: self._change(frame, path, spec, app_id, mode, storage_options),
+        )
+
+    def _change(
+        self,
+        frame: DataFrame,
+        path: str | os.PathLike[str],
+        spec: SourceSpec,
+        app_id: str | None,
+        mode: RowMode | None,
+        storage_options: Mapping[str, str] | None,
+    ) -> WriteResult | None:
+        name = app_id if app_id is not None else self.app_id
+        spark = self._batch.sparkSession
+        stored = {f"storage.{key}": value for key, value in (storage_options or {}).items()}
+        options = parse_write_options({**of_session(spark, os.fspath(path)), **stored, "path": os.fspath(path)})
+        asked = RowOptions(mode=mode, app_id=name, checkpoint_id=self.batch_id, fingerprint=self._query_id)
+
+        def change(open_table: OpenTable) -> WriteResult | None:
+            site = Site(spark, open_table, options.storage_options)
+            return run_change(site, spec, asked, frame, skips_empty=True)
+
+        return self._once(options, name, change)
+
+    def _once(
+        self, options: WriteOptions, app_id: str, do: Callable[[OpenTable], WriteResult | None]
+    ) -> WriteResult | None:
+        """What ``do`` does to the table, unless the table has the batch already."""
+        with self._claimed(options, app_id) as open_table:
+            known = answer_known(
+                open_table, app_id, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
+            )
+            if known is None:
+                return do(open_table)
+        self._run_through()
+        return known
+
+    def _run_through(self) -> None:
+        """Compute the batch of a replay for nothing: Spark fails a batch whose query's state was not computed."""
+        with self._lock:
+            is_first, self._is_run_through = not self._is_run_through, True
+        if is_first:
+            self._batch.write.format("noop").mode("overwrite").save()
 
     @contextlib.contextmanager
     def _claimed(self, options: WriteOptions, app_id: str) -> Iterator[OpenTable]:

@@ -1,0 +1,169 @@
+"""Change data capture, end to end: a database's changes become a table, and the table's changes become totals.
+
+    Debezium's JSON -> Spark stream -> merge into `flights` -> its change feed -> `delays`
+
+The stream runs in a process of its own (this program, with arguments). It is killed with all its workers while it
+merges, and started again. Both tables end equal to the database.
+"""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+import txlog
+
+FILES, FLIGHTS_A_FILE = 6, 60
+PROPERTIES = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+Row = dict[str, Any]
+
+
+# --- the database, and what Debezium says of it ---------------------------------------------------------------------
+
+
+def events(database: dict[int, Row]) -> Iterator[dict[str, Any]]:
+    """Flights are planned; then each one leaves, late or not, or is cancelled. ``database`` follows."""
+    first = max(database, default=0) + 1
+    chance = random.Random(first)
+    for id in range(first, first + FLIGHTS_A_FILE):
+        planned = {"id": id, "carrier": chance.choice(["UA", "B6", "EV"]), "dest": "IAH", "dep_delay": None}
+        database[id] = planned
+        yield {"op": "c", "before": None, "after": planned}
+    for id in chance.sample(sorted(database), len(database) // 2):
+        before = database[id]
+        if chance.random() < 0.1:
+            del database[id]
+            yield {"op": "d", "before": before, "after": None}
+        else:
+            database[id] = {**before, "dep_delay": chance.randrange(-10, 120)}
+            yield {"op": "u", "before": before, "after": database[id]}
+
+
+def capture(folder: Path) -> dict[int, Row]:
+    """Write the change stream, a file of JSON lines at a time. Returns what the database holds in the end."""
+    database: dict[int, Row] = {}
+    position = 0
+    for number in range(FILES):
+        with open(folder / f"{number:03}.json", "w") as file:
+            for event in list(events(database)):
+                position += 1
+                file.write(json.dumps({**event, "source": {"lsn": position}}) + "\n")
+    return database
+
+
+# --- the stream -----------------------------------------------------------------------------------------------------
+
+
+def stream(source: str, uri: str, checkpoint: str) -> None:
+    """Merge the newest change of each flight, once for each micro-batch."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers must find txlog too
+    import pyspark.sql.functions as F
+    from pyspark.sql import DataFrame, SparkSession
+
+    import txlog.spark
+
+    settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+    spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    row = "struct<id: bigint, carrier: string, dest: string, dep_delay: bigint>"
+    changes = (
+        spark.readStream.schema(f"op string, before {row}, after {row}, source struct<lsn: bigint>")
+        .option("maxFilesPerTrigger", 1)
+        .json(source)
+        .selectExpr("op", "source.lsn as lsn", "coalesce(after, before) as row")
+        .select("op", "lsn", "row.*")
+    )
+
+    def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
+        newest = batch.groupBy("id").agg(F.max_by(F.struct(*batch.columns), "lsn").alias("newest"))
+        (
+            to.merge(newest.select("newest.*"), uri, ["id"])
+            .when_matched_delete("source.op = 'd'")
+            .when_matched_update_all()
+            .when_not_matched_insert_all("source.op <> 'd'")
+            .execute()
+        )
+
+    query = changes.writeStream.foreachBatch(txlog.spark.foreach_batch(each, app_id="capture"))
+    query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+
+
+# --- what follows the table -----------------------------------------------------------------------------------------
+
+
+def follow(flights: txlog.Table, delays: txlog.Table) -> None:
+    """Add up what each version changed: a row that comes counts, one that goes counts back. Each version once."""
+    done = delays.snapshot().transaction_version("delays")
+    for version in range(0 if done is None else done + 1, flights.version + 1):
+        changes = flights.changes(version, version).read_all()
+        comes = pc.is_in(changes["_change_type"], pa.array(["insert", "update_postimage"]))
+        sign = pc.if_else(comes, 1, -1)
+        minutes = pc.multiply(pc.coalesce(changes["dep_delay"], 0), sign)
+        counted = pa.table({"carrier": changes["carrier"], "flights": sign, "minutes": minutes})
+        sums = counted.group_by("carrier").aggregate([("flights", "sum"), ("minutes", "sum")])
+        (
+            delays.merge(sums, ["carrier"], app_id="delays", checkpoint_id=version)
+            .when_matched_update(
+                {"flights": "target.flights + source.flights_sum", "minutes": "target.minutes + source.minutes_sum"}
+            )
+            .when_not_matched_insert(
+                {"carrier": "source.carrier", "flights": "source.flights_sum", "minutes": "source.minutes_sum"}
+            )
+            .execute()
+        )
+
+
+def start(*arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, __file__, *arguments], stderr=subprocess.DEVNULL, start_new_session=True)
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp())
+    source, checkpoint = folder / "captured", str(folder / "checkpoint")
+    source.mkdir()
+    database = capture(source)
+    columns = "id bigint, carrier string, dest string, dep_delay bigint"
+    flights = txlog.Table.create(folder / "flights", columns, properties=PROPERTIES)
+    delays = txlog.Table.create(folder / "delays", "carrier string, flights bigint, minutes bigint")
+
+    first = start(str(source), flights.uri, checkpoint)
+    while first.poll() is None and flights.version < 2:
+        time.sleep(0.02)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    print(f"killed with {flights.version} of {FILES} batches in the table")
+    follow(flights, delays)
+
+    start(str(source), flights.uri, checkpoint).wait()
+    follow(flights, delays)
+
+    rows = flights.snapshot().to_arrow().to_pylist()
+    print(f"after the restart: {len(rows)} flights, {flights.version} versions for {FILES} batches")
+    assert {row["id"]: row for row in rows} == database
+    assert len(rows) == len(database)
+    assert flights.version == FILES
+    counts = Counter(row["carrier"] for row in database.values())
+    minutes = Counter[str]()
+    for row in database.values():
+        minutes[row["carrier"]] += row["dep_delay"] or 0
+    for total in delays.snapshot().to_arrow().sort_by("carrier").to_pylist():
+        print(f"{total['carrier']}: {total['flights']} flights, {total['minutes']} minutes late")
+        assert (total["flights"], total["minutes"]) == (counts[total["carrier"]], minutes[total["carrier"]])
+
+
+if __name__ == "__main__":
+    if sys.argv[1:]:
+        stream(*sys.argv[1:])
+    else:
+        main()
