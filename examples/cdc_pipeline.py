@@ -1,9 +1,9 @@
 """Change data capture, end to end: a database's changes become a table, and the table's changes become totals.
 
-    Debezium's JSON -> Spark stream -> merge into `flights` -> its change feed -> `delays`
+    Debezium's JSON -> Spark stream -> upserts and deletes in `flights` -> its change feed -> `delays`
 
 The stream runs in a process of its own (this program, with arguments). It is killed with all its workers while it
-merges, and started again. Both tables end equal to the database.
+writes, and started again. Both tables end equal to the database.
 """
 
 import json
@@ -66,12 +66,9 @@ def capture(folder: Path) -> dict[int, Row]:
 
 
 def stream(source: str, uri: str, checkpoint: str) -> None:
-    """Merge the newest change of each flight, once for each micro-batch."""
+    """Apply the newest change of each flight, once for each micro-batch."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers must find txlog too
-    import pyspark.sql.functions as F
-    from pyspark.sql import DataFrame, SparkSession
-
-    import txlog.spark
+    from pyspark.sql import SparkSession
 
     settings = {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2"}
     spark = SparkSession.builder.master("local[2]").config(map=settings).getOrCreate()
@@ -84,19 +81,17 @@ def stream(source: str, uri: str, checkpoint: str) -> None:
         .selectExpr("op", "source.lsn as lsn", "coalesce(after, before) as row")
         .select("op", "lsn", "row.*")
     )
-
-    def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
-        newest = batch.groupBy("id").agg(F.max_by(F.struct(*batch.columns), "lsn").alias("newest"))
-        (
-            to.merge(newest.select("newest.*"), uri, ["id"])
-            .when_matched_delete("source.op = 'd'")
-            .when_matched_update_all()
-            .when_not_matched_insert_all("source.op <> 'd'")
-            .execute()
-        )
-
-    query = changes.writeStream.foreachBatch(txlog.spark.foreach_batch(each, app_id="capture"))
-    query.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+    query = (
+        changes.repartition("id")  # all changes of a flight into one task
+        .writeStream.format("txlog")
+        .option("upsertKeys", "id")
+        .option("rowKindColumn", "op")
+        .option("sequenceBy", "lsn")  # of several changes of a flight the last one counts
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start(uri)
+    )
+    query.awaitTermination()
 
 
 # --- what follows the table -----------------------------------------------------------------------------------------

@@ -269,6 +269,44 @@ def test_a_stream_partitions_the_table_it_creates_by_its_own_option_and_has_no_u
         run(start(frame.groupBy("part").count(), path.parent / "u", mode="update"))
 
 
+def test_a_batch_and_a_stream_of_changes_end_equal_to_the_changes_one_after_the_other(
+    spark: SparkSession, path: Path, tmp_path: Path
+) -> None:
+    table = txlog.Table.create(str(path), "id bigint not null, n bigint not null", (), VECTORS)
+    chance = random.Random(7)
+    expected: dict[int, int] = {}
+    source = tmp_path / "changes"
+    source.mkdir()
+    at = 0
+    for number in range(3):
+        changes = []
+        for _ in range(40):
+            at, id = at + 1, chance.randrange(12)
+            kind = chance.choice("cuud")
+            changes.append({"op": kind, "id": id, "n": None if kind == "d" else at, "at": at})
+            expected = {**expected, id: at} if kind != "d" else {k: n for k, n in expected.items() if k != id}
+        chance.shuffle(changes)
+        pq.write_table(pa.Table.from_pylist(changes), source / f"{number}.parquet")
+        os.utime(source / f"{number}.parquet", (number, number))
+    options = {"upsertKeys": "id", "rowKindColumn": "op", "sequenceBy": "at"}
+    first = spark.read.parquet(str(source / "0.parquet")).repartition(2)
+    first.write.format("txlog").mode("append").options(**options, skipEmpty="true").save(str(path))
+    assert table.version == 1
+    schema = "op string, id long, n long, at long"
+    frame = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(source)).where("at > 40")
+    for _ in range(2):
+        run(start(frame.repartition("id"), path, txnAppId="app", **options))
+        for name in ("2", ".2.crc"):  # as if it had died after the commit
+            (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+    assert {row["id"]: row["n"] for row in own_rows(path)} == expected
+    assert transactions(path, "app") == [1, 2]
+    one, other = (spark.createDataFrame([(1, n)], "id long, n long") for n in (1, 2))
+    twice = one.union(other)
+    error = refused(lambda: twice.write.format("txlog").mode("append").option("upsertKeys", "id").save(str(path)))
+    assert "both changed the row with id=1" in error.message
+    assert "df.repartition(<upsertKeys>)" in error.message
+
+
 # --- foreach_batch ------------------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,7 @@ from txlog.errors import (
     NotFoundError,
     ProtocolChangedError,
     TableExistsError,
+    TxlogError,
 )
 from txlog.log.files import live_files
 from txlog.log.proposal import Isolation
@@ -42,6 +43,7 @@ from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema_merge import reads
 from txlog.result import WriteResult
 from txlog.util import ambient
+from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 from txlog.writer.committable_checks import validate_committables
 from txlog.writer.write_job import WriteJob
@@ -115,6 +117,14 @@ class GlobalCommitter:
             from txlog.commands.upsert.staged_changes import check_staged_keys
 
             check_staged_keys(self._open_table, job, committables)
+
+    def remove_keys(self, committables: Sequence[Committable]) -> None:
+        """Delete the files of keys of what is in the table. Never raises: a vacuum removes those that stay."""
+        for file in (file for each in committables for file in each.keys):
+            try:
+                self._open_table.store.files.delete(file.path)
+            except TxlogError as error:
+                logger.debug("%s stays behind as an orphan: %s", file.path, error)
 
     def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Committables may be old: others may have changed the schema since their files were written.

@@ -12,12 +12,11 @@ from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, NotFoundError, TxlogError
+from txlog.errors import InvalidInputError, NotFoundError
 from txlog.result import WriteResult
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.util import ambient
-from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_job import WriteJob
@@ -204,16 +203,8 @@ class CheckpointCommits:
         self._empty_in_a_row = 0
         if result.outcome == "committed" and job.checkpoint_id is not None:
             self._written = (job.checkpoint_id, paths)
-        self._remove_keys(committables)
+        self.committer.remove_keys(committables)
         return result
-
-    def _remove_keys(self, committables: Sequence[Committable]) -> None:
-        """Delete the files of keys of what is in the table. Never raises: a vacuum removes those that stay."""
-        for file in (file for each in committables for file in each.keys):
-            try:
-                self._open_table.store.files.delete(file.path)
-            except TxlogError as error:
-                logger.debug("%s stays behind as an orphan: %s", file.path, error)
 
     def _require_same_work(self, job: WriteJob, committables: Sequence[Committable]) -> None:
         """Raise if this sink has already committed other work under the same checkpoint id."""

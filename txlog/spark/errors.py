@@ -13,7 +13,7 @@ import contextlib
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, NoReturn
 
@@ -21,7 +21,7 @@ from txlog import errors
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
 from txlog.util.logs import logger
 
-__all__ = ["TxlogErrorInSpark", "crossing", "error_from"]
+__all__ = ["WORDS_OF_CHANGES", "TxlogErrorInSpark", "crossing", "error_from", "in_words_of_spark"]
 
 _MARKER = re.compile(r"\[txlog-error:1:([0-9a-f]{8}):([A-Za-z0-9_-]+)\]")
 NOT_FOUND_ADVICE = (
@@ -75,6 +75,27 @@ def crossing() -> Iterator[None]:
         # The marker does not carry the traceback, so the worker's own log records it.
         logger.debug("raised in a Spark worker", exc_info=True)
         raise_crossing(error)
+
+
+WORDS_OF_CHANGES: Mapping[str, str] = {
+    r"Send all rows of a key to one task \(Sink\.partition_of\), or give sequence_by": (
+        "Bring all rows of a key into one task by df.repartition(<upsertKeys>), or set the option sequenceBy"
+    ),
+    r" row_kinds says what other words mean": "; translate other words in the DataFrame",
+    r"\bsequence_by\b": "sequenceBy",
+}
+"""For `in_words_of_spark`: what the errors of a write of changes call by the names of Python's arguments."""
+
+
+@contextlib.contextmanager
+def in_words_of_spark(words: Mapping[str, str]) -> Iterator[None]:
+    """Replace the Python names in an error's message with the names of the options that the user set."""
+    try:
+        yield
+    except InvalidInputError as error:
+        for pattern, word in words.items():
+            error.message = re.sub(pattern, word, error.message)
+        raise
 
 
 def raise_crossing(error: TxlogError) -> NoReturn:

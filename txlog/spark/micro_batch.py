@@ -98,17 +98,26 @@ def foreach_batch(
         raise InvalidInputError(
             "mode, keys and options go with a path; a function passes them to each to.write(...) or to.upsert(...)"
         )
+    names, stored = _upsert_arguments(mode, keys, options or {})
+    return write_batch
+
+
+def _upsert_arguments(
+    mode: str, keys: Iterable[str] | None, options: Mapping[str, str]
+) -> tuple[Iterable[str], dict[str, str]]:
+    """The key columns and the options of the store; of another mode none. Raises ``InvalidInputError``."""
     if (mode == "upsert") != (keys is not None):
         raise InvalidInputError('mode="upsert" and keys=[...] go together: give both, or neither')
-    given = {key.lower(): value for key, value in (options or {}).items()}
+    if keys is None:
+        return (), {}
+    given = {key.lower(): value for key, value in options.items()}
     stored = {key.removeprefix("storage."): value for key, value in given.items() if key.startswith("storage.")}
-    if mode == "upsert" and len(stored) < len(given):
+    if len(stored) < len(given):
         raise InvalidInputError(
             'with mode="upsert" only the options storage.<key> are taken; a function of the batch passes others to'
             " to.upsert(...)"
         )
-    names = keys if isinstance(keys, str) else tuple(keys or ())
-    return write_batch
+    return keys if isinstance(keys, str) else tuple(keys), stored
 
 
 class MicroBatch:

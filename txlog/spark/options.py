@@ -18,6 +18,7 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation
 from txlog.protocol.properties import SHORT_LOG_RETENTION, validate
 from txlog.store.retry import RetryPolicy
+from txlog.writer.changelog.spec import ChangelogSpec
 
 __all__ = [
     "BadValue",
@@ -54,6 +55,10 @@ KNOWN = (
     "partitionBy",
     "partitionOverwriteMode",
     "replaceWhere",
+    "upsertKeys",
+    "rowKindColumn",
+    "sequenceBy",
+    "mergeEngine",
     "userMetadata",
     "maxRecordsPerFile",
     "targetFileSize",
@@ -83,7 +88,8 @@ class WriteOptions:
     """A write's options, typed. ``None`` and empty mean: not given. Sizes in bytes.
 
     ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` say what an overwrite
-    replaces. ``fingerprint`` names the input of ``transaction``: a rerun from other input is an error.
+    replaces. ``changelog`` says that the rows are changes, and how. ``fingerprint`` names the input of ``transaction``:
+    a rerun from other input is an error.
     ``hooks`` is ``module:name``, loaded where the commit runs; with ``skip_empty`` an append without rows makes no
     version.
     ``storage_options`` may hold secrets, so it is left out of the repr.
@@ -97,6 +103,7 @@ class WriteOptions:
     replace_where: str | None = None
     partition_overwrite_mode: str | None = None
     overwrite_schema: bool = False
+    changelog: ChangelogSpec | None = None
     user_metadata: str | None = None
     max_records_per_file: int | None = None
     target_file_size_bytes: int | None = None
@@ -125,6 +132,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         replace_where=given.take("replaceWhere", text_value),
         partition_overwrite_mode=given.take("partitionOverwriteMode", _choice("static", "dynamic")),
         overwrite_schema=bool(given.take("overwriteSchema", flag)),
+        changelog=_changelog(given),
         user_metadata=given.take("userMetadata", str),
         max_records_per_file=given.take("maxRecordsPerFile", positive_count),
         target_file_size_bytes=given.take("targetFileSize", byte_count),
@@ -144,8 +152,35 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
     return parsed
 
 
+def _changelog(given: Given) -> ChangelogSpec | None:
+    """What the rows of a write of changes do; None if they are appended, or replace others.
+
+    Raises InvalidInputError for options of changes without the keys that find the rows.
+    """
+    keys = given.take("upsertKeys", column_list)
+    others = {name: given.take(name, text_value) for name in ("rowKindColumn", "sequenceBy", "mergeEngine")}
+    if keys is None:
+        for name, value in others.items():
+            if value is not None:
+                raise InvalidInputError(f"option {name} is for changes of rows: set upsertKeys, their key columns, too")
+        return None
+    return ChangelogSpec.of(keys, "upsert", others["rowKindColumn"], None, others["sequenceBy"])
+
+
 def _check_region(options: WriteOptions) -> None:
-    """Raise InvalidInputError if two options define what an overwrite replaces."""
+    """Raise InvalidInputError if two options define what an overwrite replaces, or a write of changes has one."""
+    if options.changelog is not None:
+        for name, is_given in (
+            ("replaceWhere", options.replace_where is not None),
+            ("partitionOverwriteMode", options.partition_overwrite_mode is not None),
+            ("overwriteSchema", options.overwrite_schema),
+            ("mergeSchema", options.merge_schema),
+        ):
+            if is_given:
+                raise InvalidInputError(
+                    f"option {name} does not go with upsertKeys, which changes single rows of a table that has all"
+                    " columns: leave one of them out"
+                )
     dynamic = options.partition_overwrite_mode == "dynamic"
     if options.replace_where is not None and dynamic:
         raise InvalidInputError(
@@ -199,7 +234,10 @@ UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "optimizeWrite": (lambda value: flag(value), "repartition the DataFrame before the write"),
     "clusterBy": (lambda value: True, "leave it out"),
-    "upsertKeys": (lambda value: True, "call txlog.spark.upsert(spark, path, df, keys=[...]) instead of df.write"),
+    "mergeEngine": (
+        lambda value: value.strip().lower() != "deduplicate",
+        "the last change of a key counts (deduplicate); txlog.Table.upsert takes other engines",
+    ),
     "replaceOn": (lambda value: True, _REPLACE),
     "replaceUsing": (lambda value: True, _REPLACE),
     "checkpointLocation": (lambda value: True, "it is an option of streams: df.writeStream.format('txlog')"),

@@ -6,24 +6,25 @@ version of the table. Kept apart from ``source`` so that tasks do not load code 
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from txlog.commands import write_options, write_planning
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
+from txlog.errors import InvalidInputError, SchemaMismatchError, TableNotFoundError, TxlogError
 from txlog.log.state import TableState
-from txlog.protocol.schema import Struct, to_arrow
+from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.result import WriteResult
+from txlog.spark.errors import WORDS_OF_CHANGES, in_words_of_spark
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import StreamOptions, WriteOptions
 from txlog.spark.schema import as_nullable, frame_schema
 from txlog.store.probe import probe_store
 from txlog.util.logs import logger
+from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
+from txlog.writer.conform import conformer_for, nullable
 from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
@@ -58,8 +59,11 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
             probe_store(open_table.store).require_safe()
     else:
         _require_same_properties(open_table, state, options)
-    job = _planned(open_table, columns, options, overwrite)
-    with _in_words_of_spark(_BATCH):
+    if options.changelog is None:
+        job = _planned(open_table, columns, options, overwrite)
+    else:
+        job = _planned_changes(open_table, state, columns, options, options.changelog, overwrite=overwrite)
+    with in_words_of_spark(_BATCH):
         return job, GlobalCommitter(open_table).replay_of(job, quietly=True) is not None
 
 
@@ -74,9 +78,12 @@ def commit(
         return None
     open_table = process_table(options)
     open_table.state_if_exists()  # another process may have planned the job on a newer version than this one knows
+    committer = GlobalCommitter(open_table)
     try:
-        with _in_words_of_spark(_BATCH):
-            return GlobalCommitter(open_table).commit(job, committables)
+        with in_words_of_spark(_BATCH):
+            result = committer.commit(job, committables)
+        committer.remove_keys(committables)
+        return result
     finally:
         if not lives_on:
             open_table.post_commit.drain()
@@ -119,7 +126,7 @@ def answer_known(
         return None
     if batch_id == last:
         try:
-            with _in_words_of_spark(_MICRO_BATCH):
+            with in_words_of_spark(_MICRO_BATCH):
                 found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
         except InvalidInputError as error:
             error.message += f": {_OTHER_INPUT}"
@@ -137,12 +144,12 @@ def answer_known(
 
 def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
     is_empty = all(committable.is_empty for committable in committables)
-    return is_empty and job.intent.is_append and job.new_metadata is None
+    return is_empty and not job.intent.is_overwrite and job.new_metadata is None
 
 
 def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
     """Finish a write whose tasks wrote nothing because the table already contained it when it was planned."""
-    with _in_words_of_spark(_BATCH):
+    with in_words_of_spark(_BATCH):
         result = GlobalCommitter(process_table(options)).replay_of(job)
     if result is None:
         raise InvalidInputError(
@@ -158,19 +165,9 @@ _BATCH = {
     r"\bapp_id\b": "txnAppId",
     r"\bcheckpoint_id\b": "txnVersion",
     r"\(fingerprint\b": "(txnFingerprint",
+    **WORDS_OF_CHANGES,
 }
 _MICRO_BATCH = {r"\bcheckpoint (\d+) of (?=['\"])": r"micro-batch \1 of stream ", r"\bapp_id\b": "txnAppId"}
-
-
-@contextlib.contextmanager
-def _in_words_of_spark(words: Mapping[str, str]) -> Iterator[None]:
-    """Replace the Python names in an error's message with the names of the options that the user set."""
-    try:
-        yield
-    except InvalidInputError as error:
-        for pattern, word in words.items():
-            error.message = re.sub(pattern, word, error.message)
-        raise
 
 
 def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
@@ -202,6 +199,51 @@ def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, over
     except SchemaMismatchError as error:
         error.message = error.message.replace('schema_mode="merge"', "the option mergeSchema=true")
         raise
+
+
+def _planned_changes(
+    open_table: OpenTable,
+    state: TableState | None,
+    columns: Struct,
+    options: WriteOptions,
+    changelog: ChangelogSpec,
+    *,
+    overwrite: bool,
+) -> WriteJob:
+    """The plan of a write of changes: the columns of kinds and of sequences need not be columns of the table."""
+    if overwrite:
+        raise InvalidInputError(
+            "option upsertKeys changes single rows, and an overwrite (or a stream's complete mode) replaces all: use"
+            " .mode('append'), which upserts then, or leave the option out",
+            table=open_table.uri,
+        )
+    if state is None:
+        raise TableNotFoundError(
+            "there is no Delta table here, and option upsertKeys changes the rows of one that exists: create it with"
+            " txlog.Table.create(path, schema)",
+            table=open_table.uri,
+        )
+    own = [name for name in (changelog.row_kind, changelog.sequence_by) if name is not None]
+    with TxlogError.located(open_table.uri, state.version):
+        for name in own:
+            if columns.find(name) is None:
+                raise InvalidInputError(f"the DataFrame has no column {name}; it has {', '.join(columns.names)}")
+    beside = {fold_name(name) for name in own if state.schema.find(name) is None}
+    kept = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in beside))
+    conformer_for(nullable(state.schema), to_arrow(kept), open_table.uri, state.version)
+    app_id, checkpoint_id = options.transaction or (None, None)
+    asked = write_options.WriteOptions(
+        mode="upsert",
+        keys=changelog.keys,
+        app_id=app_id,
+        checkpoint_id=checkpoint_id,
+        fingerprint=options.fingerprint,
+        partition_by=options.partition_by,
+        target_file_size_bytes=options.target_file_size_bytes,
+        max_records_per_file=options.max_records_per_file,
+        compression=options.compression,
+    )
+    return write_planning.plan_write(open_table, to_arrow(state.schema), asked)
 
 
 def _require_same_properties(open_table: OpenTable, state: TableState, options: WriteOptions) -> None:

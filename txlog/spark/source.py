@@ -145,7 +145,7 @@ class TxlogWriter(DataSourceArrowWriter):
 
     def _job_in(self, settings: SessionSettings) -> WriteJob:
         """The job with the session's settings applied, the same in every task and on the driver; or the error."""
-        overwrite = not self.job.intent.is_append
+        overwrite = self.job.intent.is_overwrite
         settings.refuse(self.options, overwrite=overwrite, creating=self.job.creates_table)
         by_partition = (
             self.job.intent == OVERWRITE

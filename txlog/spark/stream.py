@@ -85,7 +85,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         """Finish a batch without tasks, which cannot know the query's id. Only an overwrite needs the id."""
         from txlog.spark.planning import commit_batch
 
-        if not self.job.intent.is_append:
+        if self.job.intent.is_overwrite:
             query_id = _query_id_of(self._noted("metadata"))
             job = self._job_in(SessionSettings(), query_id, batch_id)
             commit_batch(self.options, replace(job, fingerprint=self._fingerprint(query_id, batch_id)), [])
@@ -96,7 +96,7 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
 
     def _job_in(self, settings: SessionSettings, query_id: str | None, batch_id: int) -> WriteJob:
         options = self.options.write
-        settings.refuse(options, overwrite=not self.job.intent.is_append, creating=self.job.creates_table)
+        settings.refuse(options, overwrite=self.job.intent.is_overwrite, creating=self.job.creates_table)
         settings.refuse_transaction()
         app_id = self.options.app_id or query_id
         if app_id is None:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.errors import InvalidInputError
+from txlog.spark.errors import WORDS_OF_CHANGES, in_words_of_spark
 from txlog.spark.options import WriteOptions
 from txlog.spark.settings import SessionSettings
 from txlog.store.open import open_store
 from txlog.util.logs import logger
+from txlog.writer.changelog.changelog_writer import ChangelogWriter
 from txlog.writer.committable import Committable
 from txlog.writer.encoder_pool import ENCODERS
 from txlog.writer.task_committer import write_task
@@ -63,8 +65,21 @@ def write_in_task(
     """Write and seal one task's rows. Raises SchemaMismatchError, InvalidInputError, StorageError."""
     task = job.task(context.partitionId(), context.taskAttemptId())
     files = open_store(options.path, options.storage_options).files
+    if options.changelog is not None:
+        return _write_changes(ChangelogWriter(files, job.plan, task, options.changelog), batches)
     # the cores that Spark assigns to this task: the other cores belong to other tasks
     return write_task(files, job.plan, task, batches, encoders=min(ENCODERS, context.cpus()))
+
+
+def _write_changes(writer: ChangelogWriter, batches: Iterator[pa.RecordBatch]) -> Committable:
+    try:
+        with in_words_of_spark(WORDS_OF_CHANGES):
+            for batch in batches:
+                writer.write(batch)
+            return writer.close()
+    except BaseException:
+        writer.abort()
+        raise
 
 
 def warn_of_orphans(job: WriteJob, messages: Sequence[Any]) -> None:

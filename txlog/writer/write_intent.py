@@ -51,6 +51,11 @@ class WriteIntent:
             raise ValueError(f"write intent {self.kind} does not go with the key columns {self.keys!r}")
 
     @property
+    def is_overwrite(self) -> bool:
+        """Whether it replaces rows also where it brings none."""
+        return self.kind.startswith("overwrite")
+
+    @property
     def is_append(self) -> bool:
         return self.kind == "append"
 
