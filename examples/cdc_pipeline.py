@@ -55,10 +55,12 @@ def capture(folder: Path) -> dict[int, Row]:
     database: dict[int, Row] = {}
     position = 0
     for number in range(FILES):
-        with open(folder / f"{number:03}.json", "w") as file:
+        path = folder / f"{number:03}.json"
+        with path.open("w") as file:
             for event in list(events(database)):
                 position += 1
                 file.write(json.dumps({**event, "source": {"lsn": position}}) + "\n")
+        os.utime(path, (number, number))  # Spark takes the oldest file first, and batches have to come in order
     return database
 
 
