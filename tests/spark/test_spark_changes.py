@@ -98,6 +98,10 @@ def test_what_does_not_go_together_is_refused_before_any_task(path: Path, tmp_pa
         planned(path, overwrite=True, **CHANGES)
     with pytest.raises(txlog.TableNotFoundError, match=r"txlog\.Table\.create"):
         planned(tmp_path / "other", **CHANGES)
+    summed = {"txlog.merge-engine": "aggregation", "txlog.fields.v.aggregate-function": "sum"}
+    txlog.Table.create(tmp_path / "sums", "k bigint, v bigint", properties=summed)
+    with pytest.raises(txlog.UnsupportedFeatureError, match=r"txlog\.merge-engine"):
+        planned(tmp_path / "sums", upsertKeys="k")
     with pytest.raises(txlog.InvalidInputError, match="the DataFrame has no column kind; it has op, k, v, at"):
         planned(path, upsertKeys="k", rowKindColumn="kind")
     with pytest.raises(txlog.SchemaMismatchError, match="at"):

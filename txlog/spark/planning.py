@@ -12,8 +12,15 @@ from typing import TYPE_CHECKING
 from txlog.commands import write_options, write_planning
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, SchemaMismatchError, TableNotFoundError, TxlogError
+from txlog.errors import (
+    InvalidInputError,
+    SchemaMismatchError,
+    TableNotFoundError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.log.state import TableState
+from txlog.protocol.merge_options import merge_options
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.result import WriteResult
 from txlog.spark.errors import WORDS_OF_CHANGES, in_words_of_spark
@@ -221,6 +228,13 @@ def _planned_changes(
         raise TableNotFoundError(
             "there is no Delta table here, and option upsertKeys changes the rows of one that exists: create it with"
             " txlog.Table.create(path, schema)",
+            table=open_table.uri,
+        )
+    if merge_options(state.metadata.configuration):
+        raise UnsupportedFeatureError(
+            "the table's properties say how rows of one key are merged (txlog.merge-engine), which writes with the"
+            " option upsertKeys do not: upsert the rows by txlog.Table.upsert, on the driver",
+            features=("txlog.merge-engine",),
             table=open_table.uri,
         )
     own = [name for name in (changelog.row_kind, changelog.sequence_by) if name is not None]
