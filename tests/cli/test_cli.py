@@ -19,8 +19,21 @@ from typer.testing import CliRunner, Result
 
 from txlog.cli.app import app
 
-TENDING = ["checkpoint", "compact-log", "clean-up-log", "restore", "tag", "tags", "untag", "vacuum", "sinks", "staging"]
-COMMANDS = ["create", "append", "overwrite", "show", "history", "files", "changes", "verify", "probe-store", *TENDING]
+TENDING = ["checkpoint", "compact-log", "clean-up-log", "iceberg", "restore", "tag", "tags", "untag", "vacuum"]
+SINKS = ["sinks", "staging"]
+COMMANDS = [
+    "create",
+    "append",
+    "overwrite",
+    "show",
+    "history",
+    "files",
+    "changes",
+    "verify",
+    "probe-store",
+    *TENDING,
+    *SINKS,
+]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import typer
 import txlog
 from txlog.cli import (
     change_commands,
+    iceberg_commands,
     log_commands,
     maintain_commands,
     restore_commands,
@@ -133,6 +134,7 @@ def show_table(
             return
         with out.waiting("counting rows"):
             facts = show.snapshot_facts(table.uri, snapshot)
+            facts["iceberg"] = iceberg_commands.iceberg_facts(table, snapshot.version)
         out.result(facts, *show.snapshot_shown(facts))
 
 
@@ -245,6 +247,7 @@ app.command("checkpoint")(log_commands.checkpoint)
 app.command("compact-log")(log_commands.compact_log)
 app.command("clean-up-log")(log_commands.clean_up_log)
 app.command("maintain")(maintain_commands.maintain)
+app.command("iceberg")(iceberg_commands.iceberg)
 app.command("optimize")(rewrite_commands.optimize)
 app.command("purge")(rewrite_commands.purge)
 app.command("check-deleted")(rewrite_commands.check_deleted)

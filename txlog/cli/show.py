@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.table import Table
 from rich.text import Text
 
+from txlog.cli.iceberg_commands import iceberg_shown
 from txlog.cli.operations import bytes_written, described, files_changed, rows_changed
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import type_name
@@ -147,6 +148,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
         "holds": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         "protocol": _protocol(facts["protocol"]),
+        **({"Iceberg readers see": iceberg_shown(facts["iceberg"])} if facts.get("iceberg") else {}),
         **{f"app {app_id}": f"committed up to {version}" for app_id, version in facts["app_versions"].items()},
         **{f"  {key}": value for key, value in sorted(facts["properties"].items())},
     }

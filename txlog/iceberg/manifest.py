@@ -11,7 +11,7 @@ import base64
 import functools
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from txlog.iceberg.avro import (
     NULL,
     SOME,
     AvroError,
+    Container,
     encode_bytes,
     encode_long,
     read_container,
@@ -31,11 +32,25 @@ from txlog.iceberg.manifest_list import ManifestFile, PartitionSummary
 from txlog.iceberg.names import NewFile, content_name
 from txlog.iceberg.values import avro_type
 
-__all__ = ["ADDED", "DATA", "DELETED", "DELETES", "EXISTING", "Entry", "ManifestWriter", "entry_schema", "read_entries"]
+__all__ = [
+    "ADDED",
+    "DATA",
+    "DELETED",
+    "DELETES",
+    "EXISTING",
+    "Entry",
+    "ManifestWriter",
+    "entry_schema",
+    "file_paths",
+    "nullable_blobs",
+    "nullable_longs",
+    "read_entries",
+]
 
 EXISTING, ADDED, DELETED = 0, 1, 2
 DATA, DELETES = 0, 1
 
+_DELETED_BYTE = encode_long(DELETED)[0]
 _LENGTHS = "txlog.entry-lengths"
 _READ_LONG, _READ_STRING = reader_of("long"), reader_of("string")
 
@@ -213,30 +228,57 @@ def read_entries(body: bytes, partition: Sequence[PartitionField], format_versio
     """
     try:
         return _read_entries(body, partition, format_version)
-    except (AvroError, IndexError, KeyError, ValueError, zlib.error) as error:
-        raise IcebergExportError(
-            f"an Iceberg manifest cannot be read: {error}. Export the table again with rebuild=True", path=path
-        ) from None
+    except _DAMAGED as error:
+        raise _unreadable(error, path) from None
+
+
+def file_paths(body: bytes, path: str) -> list[str]:
+    """The files that a manifest lists as live: of delete files their own paths. Raises as `read_entries`."""
+    found = []
+    try:
+        for block, start, _ in _records(read_container(body)):
+            if block[start] != _DELETED_BYTE:
+                at = start + 1
+                for _ in range(3):
+                    _, at = _READ_LONG(block, at + 1)
+                text, _ = _READ_STRING(block, at + 1)
+                found.append(text)
+    except _DAMAGED as error:
+        raise _unreadable(error, path) from None
+    return found
+
+
+_DAMAGED = (AvroError, IndexError, KeyError, ValueError, zlib.error)
+
+
+def _unreadable(error: Exception, path: str) -> IcebergExportError:
+    return IcebergExportError(
+        f"an Iceberg manifest cannot be read: {error}. Export the table again with rebuild=True", path=path
+    )
 
 
 def _read_entries(body: bytes, partition: Sequence[PartitionField], format_version: int) -> list[Entry]:
     container = read_container(body)
-    packed = zlib.decompress(base64.b64decode(container.header[_LENGTHS]))
-    is_deletes = container.header["content"] == b"deletes"
     readers = tuple(reader_of(_optional(field.name, avro_type(field.type), 0)["type"]) for field in partition)
-    rest = _rest_of_delete_file(format_version) if is_deletes else None
-    entries, lengths_at = [], 0
+    rest = _rest_of_delete_file(format_version) if container.header["content"] == b"deletes" else None
+    return [
+        _read_entry(block, start, end, readers, rest)
+        for block, start, end in _records(container)
+        if block[start] != _DELETED_BYTE
+    ]
+
+
+def _records(container: Container) -> Iterator[tuple[bytes, int, int]]:
+    """The block of each entry, and where in it the entry begins and ends."""
+    lengths, lengths_at = zlib.decompress(base64.b64decode(container.header[_LENGTHS])), 0
     for count, block in container.blocks:
         start = 0
         for _ in range(count):
-            length, lengths_at = _READ_LONG(packed, lengths_at)
-            end = start + length
-            if block[start] != 4:  # DELETED
-                entries.append(_read_entry(block, start, end, readers, rest))
-            start = end
+            length, lengths_at = _READ_LONG(lengths, lengths_at)
+            yield block, start, start + length
+            start += length
         if start != len(block):
             raise AvroError("the lengths of its entries do not add up")
-    return entries
 
 
 def _read_entry(block: bytes, start: int, end: int, partition: tuple[Any, ...], rest: Any) -> Entry:

@@ -16,6 +16,7 @@ from txlog.iceberg.definition import define
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
 from txlog.iceberg.names import metadata_name, table_uuid
 from txlog.iceberg.table_metadata import Exported, Place
+from txlog.iceberg_files.clean_up import clean_up_metadata
 from txlog.iceberg_files.footers import check_element_ids, row_counts
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.log.files import add_files_of
@@ -26,6 +27,8 @@ from txlog.protocol.commit_file import Commit
 from txlog.protocol.log_names import commit_name
 from txlog.protocol.properties import ICEBERG
 from txlog.read.deletion_vectors import DeletionVectorReader
+from txlog.result import counted
+from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
 __all__ = ["IcebergExport", "IcebergExporter", "place_of"]
@@ -34,6 +37,7 @@ _ATTEMPTS = 20
 _FILES_AT_ONCE = 25_000
 _CALLS_AT_ONCE = 8
 _DEFAULT_FORMAT = 2
+_EXPORTS_PER_CLEAN_UP = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,20 @@ class IcebergExporter:
         if not self._folder.publish(export.exported):
             return None
         self._folder.hint(export.exported.number)
+        self._clean_up(export.exported)
         return self._result(export.exported, export.snapshots, attempt)
+
+    def _clean_up(self, exported: Exported) -> None:
+        """Now and then delete what no reader needs. A failure changes nothing for readers."""
+        if exported.number % _EXPORTS_PER_CLEAN_UP:
+            return
+        try:
+            gone = clean_up_metadata(self._folder, exported)
+        except TxlogError as error:
+            logger.warning("%s: no clean-up of the Iceberg metadata: %s", self._log.uri, error)
+            return
+        if gone:
+            logger.info("%s: deleted %s of the Iceberg metadata", self._log.uri, counted(len(gone), "file"))
 
     def _result(self, exported: Exported, snapshots: int, attempt: int) -> IcebergExport:
         location = f"{self._place.base}/{metadata_name(exported.number)}"

@@ -132,6 +132,7 @@ class _Verifier:
         if data_files and self.state.is_whole:
             self._data_files()
             self._vectors()
+            self._iceberg()
         return Verification(
             self.store.uri, self.newest, self.commits, self.checkpoints, self.data_files, tuple(self.findings)
         )
@@ -389,6 +390,13 @@ class _Verifier:
         for problem in check_vectors(self.store):
             severity = "warning" if problem.is_warning else "error"
             self._found(problem.rule, problem.message, version=self.newest, path=problem.path, severity=severity)
+
+    def _iceberg(self) -> None:
+        from txlog.verify.iceberg import check_iceberg
+
+        for problem in check_iceberg(self.store):
+            severity = "warning" if problem.is_warning else "error"
+            self._found("iceberg-differs", problem.message, version=self.newest, path=problem.path, severity=severity)
 
     def _check_data_files(self, files: Iterable[LiveFile]) -> list[Finding]:
         return [found for file in files if (found := self._check_data_file(file)) is not None]

@@ -1,0 +1,68 @@
+"""What `verify` says of Iceberg metadata beside a table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from txlog import Table
+from txlog.protocol.log_names import commit_name
+from txlog.store.open import open_store
+from txlog.verify.verify import Finding, verify_table
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Table:
+    schema = pa.schema([("id", pa.int64()), ("part", pa.string())])
+    table = Table.create(
+        tmp_path / "t", schema, ["part"], properties={"delta.enableDeletionVectors": "true", "txlog.iceberg": "v2"}
+    )
+    table.append(pa.table({"id": list(range(20)), "part": ["a b", "c"] * 10}))
+    table.delete("id = 4")
+    table.export_iceberg()
+    return table
+
+
+def findings(table: Table) -> list[Finding]:
+    found = verify_table(open_store(table.uri)).findings
+    return [finding for finding in found if finding.rule == "iceberg-differs"]
+
+
+def edit_newest_commit(table: Table, old: str, new: str) -> None:
+    path = Path(table.uri) / "_delta_log" / commit_name(table.version)
+    body = path.read_text()
+    assert old in body
+    path.write_text(body.replace(old, new))
+
+
+def test_an_exported_table_is_sound(table: Table) -> None:
+    assert verify_table(open_store(table.uri)).findings == ()
+
+
+def test_metadata_that_lags_is_a_warning_with_how_far(table: Table) -> None:
+    table.unset_properties(["txlog.iceberg"])
+    table._open_table.post_commit.drain()
+    table.append(pa.table({"id": [99], "part": ["c"]}))
+    (finding,) = findings(table)
+    assert finding.severity == "warning"
+    assert "1 version behind" in finding.message or "2 versions behind" in finding.message
+
+
+def test_files_and_deleted_rows_that_differ_are_named(table: Table) -> None:
+    edit_newest_commit(table, '"cardinality":1', '"cardinality":2')
+    messages = [finding.message for finding in findings(table)]
+    assert any("deletes 1 row of" in message and "the log 2 rows" in message for message in messages)
+
+
+def test_metadata_of_another_writer_is_an_error_that_names_the_repair(table: Table) -> None:
+    folder = Path(table.uri) / "_iceberg/metadata"
+    number = int((folder / "version-hint.text").read_text())
+    document = json.loads((folder / f"v{number}.metadata.json").read_text())
+    (folder / f"v{number + 1}.metadata.json").write_text(json.dumps(document))
+    (finding,) = findings(table)
+    assert finding.severity == "error"
+    assert finding.path == f"_iceberg/metadata/v{number + 1}.metadata.json"
+    assert "rebuild=True" in finding.message

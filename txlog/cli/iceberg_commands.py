@@ -1,0 +1,65 @@
+"""The command of `txlog` that exports a table to Iceberg readers, and how far behind they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+import txlog
+from txlog.cli.console import Output
+from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.errors import TxlogError
+from txlog.result import counted
+
+__all__ = ["iceberg", "iceberg_facts", "iceberg_shown"]
+
+
+def iceberg(
+    uri: Uri,
+    rebuild: Annotated[
+        bool,
+        typer.Option("--rebuild", help="export the newest version anew, over whatever Iceberg metadata is there"),
+    ] = False,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Let Iceberg readers see the newest version.
+
+    Writes Iceberg metadata beside the log, for the same data files. With the table property txlog.iceberg = v2 (or v3)
+    every commit does this by itself.
+    """
+    options = pairs(storage_options, "--storage-option")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=options)
+        with out.waiting("exporting"):
+            done = table.export_iceberg(rebuild=rebuild)
+        facts = {
+            "table": table.uri,
+            "version": done.version,
+            "metadata_location": done.metadata_location,
+            "snapshots": done.snapshots,
+            "attempts": done.attempts,
+        }
+        new = f"{counted(done.snapshots, 'new snapshot')}" if done.snapshots else "nothing new"
+        out.result(facts, Text(f"Iceberg readers see version {done.version}: {new}\n{done.metadata_location}"))
+
+
+def iceberg_facts(table: txlog.Table, newest: int) -> dict[str, Any] | None:
+    """How far the Iceberg metadata of a table is, without writing any; None if it was never exported."""
+    try:
+        exported = table._open_table.post_commit.iceberg.exporter().exported()
+    except TxlogError as error:
+        return {"version": None, "lag": None, "problem": error.message}
+    if exported is None:
+        return None
+    return {"version": exported.version, "lag": max(0, newest - exported.version), "problem": None}
+
+
+def iceberg_shown(facts: dict[str, Any]) -> str:
+    if facts["problem"] is not None:
+        return str(facts["problem"])
+    lag = f"{counted(facts['lag'], 'version')} behind" if facts["lag"] else "up to date"
+    return f"version {facts['version']}, {lag}"

@@ -1,0 +1,89 @@
+"""Compares what Iceberg readers see of a table with its log: the same version has the same files and deleted rows.
+
+In: a table's stores. Out: what differs. Nothing is yielded for a table that was never exported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from txlog.errors import IcebergExportError, TxlogError
+from txlog.iceberg.file_encoder import location_of
+from txlog.iceberg.names import metadata_name
+from txlog.iceberg.table_metadata import Exported
+from txlog.iceberg_files.exporter import place_of
+from txlog.iceberg_files.live_files import live_files
+from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.result import counted
+from txlog.store.base import ICEBERG, TableStore
+
+__all__ = ["IcebergProblem", "check_iceberg"]
+
+_REPAIR = "export_iceberg(rebuild=True) exports the table again"
+_EXAMPLES_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergProblem:
+    """What is wrong with the Iceberg metadata; ``path`` is the metadata file, relative to the table."""
+
+    message: str
+    path: str
+    is_warning: bool = False
+
+
+def check_iceberg(store: TableStore) -> Iterator[IcebergProblem]:
+    """Compare the newest versions. A log that cannot be read is reported elsewhere: nothing is yielded."""
+    if store.iceberg is None:
+        return
+    try:
+        log = DeltaLog(store)
+        state = log.newest_state()
+        files = log.files(state)
+    except TxlogError:
+        return
+    folder = MetadataFolder(store.iceberg, place_of(store.uri))
+    path = ICEBERG
+    try:
+        newest = folder.newest()
+        if newest is None:
+            return
+        path = f"{ICEBERG}/{metadata_name(newest.number)}"
+        exported = folder.exported(newest)
+        yield from _lag(exported, state, path)
+        if exported.version != state.version or exported.document["location"] != folder.place.location:
+            return
+        seen = live_files(folder, exported, state.metadata)
+    except IcebergExportError as error:
+        yield IcebergProblem(f"cannot be read by txlog, and its readers may see other rows: {error.message}", path)
+        return
+    root = folder.place.root
+    vectors = files.column("deletionVector").to_pylist()
+    expected = {
+        location_of(name, root): vector["cardinality"] if vector else 0
+        for name, vector in zip(files.column("path").to_pylist(), vectors, strict=True)
+    }
+    differences = sorted(name for name in seen.keys() | expected.keys() if seen.get(name) != expected.get(name))
+    for name in islice(differences, _EXAMPLES_MAX):
+        yield IcebergProblem(f"{_difference(name, seen, expected)}; {_REPAIR}", path)
+    if len(differences) > _EXAMPLES_MAX:
+        yield IcebergProblem(f"and {counted(len(differences) - _EXAMPLES_MAX, 'file')} more like those", path)
+
+
+def _lag(exported: Exported, state: TableState, path: str) -> Iterator[IcebergProblem]:
+    if exported.version < state.version:
+        behind = counted(state.version - exported.version, "version")
+        message = f"shows version {exported.version}, {behind} behind: export_iceberg() catches up"
+        yield IcebergProblem(message, path, is_warning=True)
+
+
+def _difference(name: str, seen: dict[str, int], expected: dict[str, int]) -> str:
+    if name not in seen:
+        return f"lacks {name}, which the log has"
+    if name not in expected:
+        return f"has {name}, which the log does not have"
+    return f"deletes {counted(seen[name], 'row')} of {name}, and the log {counted(expected[name], 'row')}"
