@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from typing import Any
 
 import fastavro
@@ -80,15 +81,20 @@ def test_fastavro_reads_what_is_written(records: list[tuple[int, str | None]], e
     encoded = [
         encode_long(number) + (NULL if text is None else SOME + encode_bytes(text.encode())) for number, text in records
     ]
-    body = write_container(schema, {"own": extra.encode()}, encoded)
+    body = write_container(json.dumps(schema).encode(), {"own": extra.encode()}, encoded)
     assert [(each["number"], each["text"]) for each in fastavro.reader(io.BytesIO(body))] == records  # type: ignore[index]
     assert read_container(body).header["own"] == extra.encode()
 
 
 def test_equal_records_make_equal_files_and_other_headers_other_markers() -> None:
     schema = {"type": "record", "name": "one", "fields": SCHEMA["fields"][:1]}
-    assert write_container(schema, {}, [b"\2"]) == write_container(schema, {}, [b"\2"])
-    assert write_container(schema, {}, [b"\2"])[-16:] != write_container(schema, {"a": b""}, [b"\2"])[-16:]
+    assert write_container(json.dumps(schema).encode(), {}, [b"\2"]) == write_container(
+        json.dumps(schema).encode(), {}, [b"\2"]
+    )
+    assert (
+        write_container(json.dumps(schema).encode(), {}, [b"\2"])[-16:]
+        != write_container(json.dumps(schema).encode(), {"a": b""}, [b"\2"])[-16:]
+    )
 
 
 @pytest.mark.hypothesis

@@ -145,6 +145,7 @@ class _Work:
         self._snapshots = 0
         self._retention_ms = 0
         self._table_id = ""
+        self._defined = before.layout if before else None
 
     @property
     def document(self) -> Mapping[str, Any]:
@@ -153,18 +154,21 @@ class _Work:
 
     def finished(self, number: int) -> Export:
         return Export(
-            tuple(self._live.new_files), Exported(number, self.document, self._live.manifests), self._snapshots
+            tuple(self._live.new_files),
+            Exported(number, self.document, self._live.manifests, self._defined),
+            self._snapshots,
         )
 
     def define(self, metadata: Metadata) -> bool:
         """Take on a definition. False if the table has to be exported anew because of it."""
-        definition = define(metadata, self._format_version, self._document)
-        if definition.drops_history:
-            return False
-        self._document = defined(self._document, definition, self._place, metadata.id)
-        self._live.define(
-            Layout(ManifestWriter(definition, self._place.base), FileEncoder(definition, self._place.root))
-        )
+        if self._defined is None or self._defined[0] != metadata:
+            definition = define(metadata, self._format_version, self._document)
+            if definition.drops_history:
+                return False
+            self._document = defined(self._document, definition, self._place, metadata.id)
+            layout = Layout(ManifestWriter(definition, self._place.base), FileEncoder(definition, self._place.root))
+            self._defined = (metadata, layout)
+        self._live.define(self._defined[1])
         properties = TableProperties.of(metadata.configuration)
         self._retention_ms = min(properties.log_retention_ms, properties.deleted_file_retention_ms)
         self._table_id = metadata.id

@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import functools
 import json
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -154,8 +153,9 @@ class ManifestWriter:
     base: str
 
     @functools.cached_property
-    def schema(self) -> dict[str, Any]:
-        return entry_schema(self.definition.partition, self.definition.format_version)
+    def _schema(self) -> bytes:
+        schema = entry_schema(self.definition.partition, self.definition.format_version)
+        return json.dumps(schema, separators=(",", ":")).encode()
 
     @functools.cached_property
     def _header(self) -> Mapping[str, bytes]:
@@ -189,13 +189,13 @@ class ManifestWriter:
             first_row_id: The first row id set aside for its rows (v3, data).
         """
         records = [entry.encoded() for entry in entries]
-        lengths = zlib.compress(b"".join([encode_long(len(record)) for record in records]), 1)
+        lengths = b"".join([encode_long(len(record)) for record in records])
         header = {
             **self._header,
             "content": b"deletes" if content == DELETES else b"data",
             _LENGTHS: base64.b64encode(lengths),
         }
-        body = write_container(self.schema, header, records)
+        body = write_container(self._schema, header, records)
         name = content_name(version, body, f"-m{content}.avro")
         files, rows = [0, 0, 0], [0, 0, 0]
         for entry in entries:
@@ -248,7 +248,7 @@ def file_paths(body: bytes, path: str) -> list[str]:
     return found
 
 
-_DAMAGED = (AvroError, IndexError, KeyError, ValueError, zlib.error)
+_DAMAGED = (IndexError, KeyError, ValueError)
 
 
 def _unreadable(error: Exception, path: str) -> IcebergExportError:
@@ -270,7 +270,7 @@ def _read_entries(body: bytes, partition: Sequence[PartitionField], format_versi
 
 def _records(container: Container) -> Iterator[tuple[bytes, int, int]]:
     """The block of each entry, and where in it the entry begins and ends."""
-    lengths, lengths_at = zlib.decompress(base64.b64decode(container.header[_LENGTHS])), 0
+    lengths, lengths_at = base64.b64decode(container.header[_LENGTHS]), 0
     for count, block in container.blocks:
         start = 0
         for _ in range(count):

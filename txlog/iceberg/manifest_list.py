@@ -6,6 +6,7 @@ In: ``ManifestFile`` values. Out: the bytes of a list, and values read back. Ice
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -106,7 +107,7 @@ def write_manifest_list(
         "format-version": b"%d" % format_version,
     }
     records = [manifest.encoded(format_version) for manifest in manifests]
-    return write_container(_schema(format_version), header, records)
+    return write_container(_schema_text(format_version), header, records)
 
 
 def read_manifest_list(body: bytes, format_version: int, path: str) -> tuple[ManifestFile, ...]:
@@ -148,6 +149,10 @@ def _encoded_summary(summary: PartitionSummary) -> bytes:
 
 
 @functools.lru_cache(4)
+def _schema_text(format_version: int) -> bytes:
+    return json.dumps(_schema(format_version), separators=(",", ":")).encode()
+
+
 def _schema(format_version: int) -> dict[str, Any]:
     summary = {
         "type": "record",

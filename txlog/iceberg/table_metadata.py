@@ -8,15 +8,17 @@ Iceberg spec, "Table Metadata Fields".
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.definition import NAME_MAPPING, TABLE_PROPERTIES, Definition
+from txlog.iceberg.live_manifests import Layout
 from txlog.iceberg.manifest_list import ManifestFile
 from txlog.iceberg.names import table_uuid
+from txlog.protocol.actions import Metadata
 
 __all__ = [
     "DELTA_VERSION",
@@ -58,11 +60,15 @@ class Place:
 
 @dataclass(frozen=True)
 class Exported:
-    """One metadata file: the N of ``vN.metadata.json``, its document, the manifests of its current snapshot."""
+    """One metadata file: the N of ``vN.metadata.json``, its document, the manifests of its current snapshot.
+
+    ``layout`` is what its writer worked out of the table's metadata, with these: the next export has no need to.
+    """
 
     number: int
     document: Mapping[str, Any]
     manifests: tuple[ManifestFile, ...]
+    layout: tuple[Metadata, Layout] | None = field(default=None, compare=False, repr=False)
 
     @property
     def version(self) -> int:

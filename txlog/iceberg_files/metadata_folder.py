@@ -8,7 +8,7 @@ Iceberg spec, "File System Tables".
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -133,8 +133,10 @@ class MetadataFolder:
 
     def put_content(self, files: Sequence[NewFile]) -> None:
         """Put files that are named after their content. One that exists already is the same. Raises StorageError."""
-        for _ in parallel_map(self._put_content, files, threads=_PUTS_AT_ONCE):
-            pass
+        if self.store.capabilities.has_cheap_calls:
+            deque(map(self._put_content, files), maxlen=0)
+        else:
+            deque(parallel_map(self._put_content, files, threads=_PUTS_AT_ONCE), maxlen=0)
         for file in files:
             self._keep(*file)
 
