@@ -103,7 +103,10 @@ def test_the_readmes_python_runs_from_its_first_table_to_its_last_read(
     assert sink.last_checkpoint_id() == 18
 
 
-@pytest.mark.parametrize("page", ["keep-fast", "read", "follow-changes", "go-back", "change-rows", "delete-for-good"])
+PAGES_ON_A_TABLE = ["keep-fast", "read", "follow-changes", "go-back", "change-rows", "delete-for-good", "iceberg"]
+
+
+@pytest.mark.parametrize("page", PAGES_ON_A_TABLE)
 def test_the_pages_python_runs_from_the_first_block_to_the_last(page: str, tmp_path: Path) -> None:
     days = ["2026-11-20", "2026-11-21"]
     numbers = {name: pa.int64() for name in ("id", "customer", "sku", "time", "changes")}

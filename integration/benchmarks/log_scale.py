@@ -49,7 +49,7 @@ Key: TypeAlias = tuple[str, int, str, str]
 
 def run(bench: Bench) -> str:
     results: dict[Key, list[dict[str, float]]] = {}
-    _make_seed(bench.folder("small"), 1, version=0)
+    make_seed(bench.folder("small"), 1, version=0)
     alone: dict[str, dict[str, float]] = {}
     for files in bench.scale((10_000, 100_000, 1_000_000), (500, 1_000)):
         tables = _tables(bench, files, version=TAIL)
@@ -143,7 +143,7 @@ def _tables(bench: Bench, files: int, *, version: int) -> dict[str, Path]:
     """A table of ``files`` files by each maker, with its checkpoint at ``version`` + 1 and ten commits after that."""
     bench.say(f"making a log of {files:,} files at version {version + 1 + TAIL:,}")
     seed = bench.folder("seed")
-    _make_seed(seed, files, version=version)
+    make_seed(seed, files, version=version)
     tables = {}
     for maker in ("txlog", "deltalake"):
         path = tables[maker] = bench.folder(f"made-by-{maker}")
@@ -155,7 +155,7 @@ def _tables(bench: Bench, files: int, *, version: int) -> dict[str, Path]:
     return tables
 
 
-def _make_seed(path: Path, files: int, *, version: int) -> None:
+def make_seed(path: Path, files: int, *, version: int) -> None:
     """A log whose only source of most of its files is the checkpoint at ``version``."""
     log = path / "_delta_log"
     log.mkdir(parents=True)

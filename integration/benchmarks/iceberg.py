@@ -1,0 +1,133 @@
+"""Iceberg metadata: what an export costs after one commit, after many, and of a table with many files.
+
+The first part commits and exports in turns, and appends the same rows to an Iceberg table with PyIceberg, whose commit
+reads the metadata again. The second exports logs of files that nobody wrote: no export opens a data file.
+
+Run as a program it is one export in full: `python -m benchmarks.iceberg TABLE`.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import statistics
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+
+import txlog
+from benchmarks.log_scale import make_seed
+from benchmarks.measure import Bench, Sample, cpu_p50, fresh_process, markdown_table, p99, timed, times, wall_p50
+
+TITLE = "Iceberg metadata"
+
+_COLUMNS = 11
+_LAST = 100  # commits whose median is shown apart: the cost must not grow
+
+
+def run(bench: Bench) -> str:
+    commits = bench.scale(1_000, 30)
+    ours = _one_by_one(bench, commits)
+    theirs = _by_pyiceberg(bench, bench.scale(200, 10))
+    catch_up = _catch_up(bench, bench.scale(500, 20))
+    rows = [
+        _row(f"export after each of {commits:,} commits", ours),
+        _row(f"the last {min(_LAST, commits)} of them", ours[-_LAST:]),
+        _row("PyIceberg appends the same rows", theirs),
+    ]
+    per_commit = markdown_table(["", "CPU p50, ms", "CPU p99, ms", "wall p50, ms", "CPU in all, s"], rows)
+    whole = [
+        (f"catch up with {bench.scale(500, 20):,} commits", f"{catch_up.cpu_ms / 1e3:.2f}", "", ""),
+        *(_whole(bench, files) for files in bench.scale((100_000, 1_000_000), (1_000,))),
+    ]
+    ratio = times(cpu_p50(ours[-_LAST:]), cpu_p50(theirs))
+    return "\n\n".join(
+        [
+            per_commit,
+            f"PyIceberg's append, with the data file it writes, takes {ratio} the CPU of an export.",
+            markdown_table(["", "CPU, s", "MB at most", "MB of metadata"], whole),
+        ]
+    )
+
+
+def _row(name: str, samples: list[Sample]) -> tuple[str, str, str, str, str]:
+    return (
+        name,
+        f"{cpu_p50(samples):.2f}",
+        f"{p99(sample.cpu_ms for sample in samples):.1f}",
+        f"{wall_p50(samples):.2f}",
+        f"{sum(sample.cpu_ms for sample in samples) / 1e3:.2f}",
+    )
+
+
+def _rows(number: int) -> pa.Table:
+    """Ten rows of eleven columns."""
+    ids = range(10 * number, 10 * number + 10)
+    return pa.table({f"c{at}": list(ids) if at % 2 else [f"s{each}" for each in ids] for at in range(_COLUMNS)})
+
+
+def _one_by_one(bench: Bench, commits: int) -> list[Sample]:
+    table = txlog.Table.create(bench.folder("one-by-one"), _rows(0).schema)
+    table.export_iceberg()
+    samples = []
+    for number in range(commits):
+        table.append(_rows(number))
+        samples.append(timed(table.export_iceberg))
+        bench.record(contestant="txlog", number=number, wall_ms=samples[-1].wall_ms, cpu_ms=samples[-1].cpu_ms)
+    return samples
+
+
+def _by_pyiceberg(bench: Bench, commits: int) -> list[Sample]:
+    from pyiceberg.catalog.memory import InMemoryCatalog
+
+    folder = bench.folder("pyiceberg")
+    folder.mkdir()
+    catalog = InMemoryCatalog("bench", warehouse=f"file://{folder}")
+    catalog.create_namespace("ns")
+    table = catalog.create_table("ns.t", _rows(0).schema)
+    samples = []
+    for number in range(commits):
+        rows = _rows(number)
+        samples.append(timed(lambda rows=rows: table.append(rows)))  # type: ignore[misc]
+        bench.record(contestant="pyiceberg", number=number, wall_ms=samples[-1].wall_ms, cpu_ms=samples[-1].cpu_ms)
+    return samples
+
+
+def _catch_up(bench: Bench, commits: int) -> Sample:
+    table = txlog.Table.create(bench.folder("catch-up"), _rows(0).schema)
+    table.export_iceberg()
+    for number in range(commits):
+        table.append(_rows(number))
+    sample = timed(table.export_iceberg)
+    bench.record(contestant="txlog", catch_up=commits, wall_ms=sample.wall_ms, cpu_ms=sample.cpu_ms)
+    return sample
+
+
+def _whole(bench: Bench, files: int) -> tuple[str, str, str, str]:
+    table = bench.folder("whole")
+    bench.say(f"making a log of {files:,} files")
+    make_seed(table, files, version=1)
+    found = []
+    for turn in range(bench.scale(3, 1)):
+        shutil.rmtree(table / "_iceberg", ignore_errors=True)
+        found.append(json.loads(fresh_process("-m", "benchmarks.iceberg", str(table)).stdout))
+        bench.record(contestant="txlog", files=files, round=turn, **found[-1])
+    size = sum(path.stat().st_size for path in (table / "_iceberg/metadata").iterdir())
+    return (
+        f"export {files:,} files from scratch",
+        f"{statistics.median(each['cpu_s'] for each in found):.1f}",
+        f"{statistics.median(each['peak_mb'] for each in found):.0f}",
+        f"{size / 1e6:.1f}",
+    )
+
+
+def _export(path: Path) -> None:
+    sample = timed(txlog.Table.open(path).export_iceberg)
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(json.dumps({"cpu_s": sample.cpu_ms / 1e3, "wall_s": sample.wall_ms / 1e3, "peak_mb": peak_mb}))
+
+
+if __name__ == "__main__":
+    _export(Path(sys.argv[1]))
