@@ -121,6 +121,8 @@ def comparable(entries: dict[str, dict[str, Any]], content: int, with_vector: Co
     found = {path: dict(entry["data_file"]) for path, entry in entries.items()}
     for path, file in found.items():
         file.pop("first_row_id", None)
+        for key in ("value_counts", "null_value_counts", "lower_bounds", "upper_bounds"):
+            file[key] = {pair["key"]: pair["value"] for pair in file[key] or ()}  # a map: its order means nothing
         for key in ("file_path", "file_size_in_bytes", "content_offset") if content else ():
             file.pop(key, None)
         for key in ("value_counts", "null_value_counts") if path in with_vector else ():

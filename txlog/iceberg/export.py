@@ -7,15 +7,15 @@ Iceberg spec, "Snapshots", "Scan Planning"; Delta PROTOCOL.md, "Actions".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from txlog.errors import TxlogError
 from txlog.iceberg.definition import define
 from txlog.iceberg.deletes import Vector, delete_files
 from txlog.iceberg.file_changes import FileChanges, file_changes
-from txlog.iceberg.file_encoder import FileEncoder, PartitionValues
+from txlog.iceberg.file_encoder import EncodedFiles, FileEncoder, PartitionValues
 from txlog.iceberg.live_manifests import FileCount, Layout, LiveManifests, Moment
 from txlog.iceberg.manifest import ADDED, DATA, DELETES, Entry, ManifestWriter
 from txlog.iceberg.manifest_list import write_manifest_list
@@ -28,13 +28,16 @@ from txlog.iceberg.table_metadata import (
     with_snapshot,
     with_version,
 )
+from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.properties import TableProperties
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version"]
 
-_ENTRIES_PER_MANIFEST = 25_000
 _TOTALS = ("data-files", "records", "files-size", "delete-files", "position-deletes")
 
 
@@ -103,7 +106,7 @@ def export_commits(
 def export_version(
     metadata: Metadata,
     version: int,
-    adds: Iterator[Sequence[AddFile]],
+    files: Iterable[pa.Table],
     timestamp_ms: int,
     *,
     format_version: int,
@@ -116,7 +119,7 @@ def export_version(
     Args:
         metadata: The table's metadata at that version.
         version: The Delta version.
-        adds: Its live files, some at a time.
+        files: Its live files as ``FILES_SCHEMA``, in tables of as many as a manifest is to have.
         timestamp_ms: The time of its commit.
         format_version: 2 or 3.
         number: N of the ``vN.metadata.json`` to write.
@@ -129,7 +132,7 @@ def export_version(
     """
     work = _Work(None, place, sources, format_version)
     work.define(metadata)
-    work.add_all(adds, version, timestamp_ms)
+    work.add_all(files, version, timestamp_ms)
     return work.finished(number)
 
 
@@ -224,29 +227,34 @@ class _Work:
         }
 
     def _add_files(self, adds: Sequence[AddFile], moment: Moment) -> FileCount:
-        added = FileCount()
         if not adds:
-            return added
+            return FileCount()
         layout = self._live.layout
         encoder = layout.encoder
         if layout.writer.definition.files_need_element_ids:
             self._sources.check_element_ids(adds)
-        first = next_row_id = self.document.get("next-row-id")
-        entries = []
+        next_row_id = self.document.get("next-row-id")
+        rows, records = [], []
         for add in adds:
-            body, rows = encoder.data_file(add, self._sources.rows, next_row_id)
-            path = encoder.location(add.path)
-            entries.append(Entry(ADDED, moment.snapshot_id, moment.version, path, rows, add.size, body))
-            added.files += 1
-            added.rows += rows
-            added.size_bytes += add.size
+            body, count = encoder.data_file(add, self._sources.rows, next_row_id)
+            records.append(body)
+            rows.append(count)
             if next_row_id is not None:  # row tracking's ids are above all it gave before, and so are Iceberg's
-                next_row_id = max(next_row_id, (next_row_id if add.base_row_id is None else add.base_row_id) + rows)
+                next_row_id = max(next_row_id, (next_row_id if add.base_row_id is None else add.base_row_id) + count)
         partitions = [encoder.partition_values(add.partition_values) for add in adds]
-        self._live.add(entries, DATA, partitions, moment, first)
-        if next_row_id is not None:
-            self._document = {**self.document, "next-row-id": next_row_id}
-        return added
+        locations = [encoder.location(add.path) for add in adds]
+        files = EncodedFiles(locations, rows, partitions, records, next_row_id)
+        return self._add_encoded(files, [add.size for add in adds], moment)
+
+    def _add_encoded(self, files: EncodedFiles, sizes: Sequence[int], moment: Moment) -> FileCount:
+        entries = [
+            Entry(ADDED, moment.snapshot_id, moment.version, path, rows, size, body)
+            for path, rows, size, body in zip(files.locations, files.rows, sizes, files.records, strict=True)
+        ]
+        self._live.add(entries, DATA, files.partitions, moment, self.document.get("next-row-id"))
+        if files.next_row_id is not None:
+            self._document = {**self.document, "next-row-id": files.next_row_id}
+        return FileCount(len(entries), sum(files.rows), sum(sizes))
 
     def _add_vectors(self, adds: Sequence[AddFile], moment: Moment) -> FileCount:
         added = FileCount()
@@ -277,18 +285,17 @@ class _Work:
 
     # --- a whole version -------------------------------------------------------------------------------------
 
-    def add_all(self, batches: Iterator[Sequence[AddFile]], version: int, timestamp_ms: int) -> None:
+    def add_all(self, tables: Iterable[pa.Table], version: int, timestamp_ms: int) -> None:
         """Make the snapshot of a version whose live files are all new to Iceberg."""
         moment = self._moment(version)
         first_row_id = self.document.get("next-row-id")
         added = FileCount()
         vectors: list[AddFile] = []
-        for batch in batches:
-            for at in range(0, len(batch), _ENTRIES_PER_MANIFEST):
-                some = self._add_files(batch[at : at + _ENTRIES_PER_MANIFEST], moment)
-                added.files, added.rows = added.files + some.files, added.rows + some.rows
-                added.size_bytes += some.size_bytes
-            vectors += [add for add in batch if add.deletion_vector is not None]
+        for files in tables:
+            some = self._add_table(files, moment)
+            added.files, added.rows = added.files + some.files, added.rows + some.rows
+            added.size_bytes += some.size_bytes
+            vectors += add_files_of(files.filter(files.column("deletionVector").is_valid()))
         deletes = self._add_vectors(vectors, moment)
         if added.files:
             operation = "overwrite" if vectors else "append"
@@ -299,6 +306,17 @@ class _Work:
             )
             self._add_snapshot(summary, version, timestamp_ms, first_row_id)
         self._document = with_version(self.document, version, timestamp_ms)
+
+    def _add_table(self, files: pa.Table, moment: Moment) -> FileCount:
+        from txlog.iceberg.columns import encode_files
+
+        layout = self._live.layout
+        definition = layout.writer.definition
+        if definition.files_need_element_ids:
+            self._sources.check_element_ids(add_files_of(files))
+        next_row_id = self.document.get("next-row-id")
+        found = encode_files(files, definition, layout.encoder, self._sources.rows, next_row_id)
+        return self._add_encoded(found, files.column("size").to_pylist(), moment)
 
     def _add_snapshot(self, summary: dict[str, str], version: int, timestamp_ms: int, first_row_id: int | None) -> None:
         document, live = self.document, self._live

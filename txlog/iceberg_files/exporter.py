@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from txlog.errors import IcebergExportError, NotFoundError, StorageError, TxlogError
 from txlog.iceberg.definition import define
@@ -19,10 +20,10 @@ from txlog.iceberg.table_metadata import Exported, Place
 from txlog.iceberg_files.clean_up import clean_up_metadata
 from txlog.iceberg_files.footers import check_element_ids, row_counts
 from txlog.iceberg_files.metadata_folder import MetadataFolder
-from txlog.log.files import add_files_of
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
-from txlog.protocol.actions import AddFile, Metadata
+from txlog.protocol.actions import Metadata
+from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.log_names import commit_name
 from txlog.protocol.properties import ICEBERG
@@ -31,10 +32,13 @@ from txlog.result import counted
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 __all__ = ["IcebergExport", "IcebergExporter", "place_of"]
 
 _ATTEMPTS = 20
-_FILES_AT_ONCE = 25_000
+_FILES_PER_MANIFEST = 25_000
 _CALLS_AT_ONCE = 8
 _DEFAULT_FORMAT = 2
 _EXPORTS_PER_CLEAN_UP = 50
@@ -183,10 +187,19 @@ class IcebergExporter:
             sources=self._sources(state.version),
         )
 
-    def _live_files(self, state: TableState) -> Iterator[list[AddFile]]:
+    def _live_files(self, state: TableState) -> Iterator[pa.Table]:
+        """The files, as many at a time as one manifest is to have. Where there are several, files of a partition are
+        together, so that readers pass over manifests."""
+        from txlog.iceberg.columns import in_partitions
+
         files = self._log.files(state)
-        for start in range(0, files.num_rows, _FILES_AT_ONCE):
-            yield add_files_of(files.slice(start, _FILES_AT_ONCE))
+        names = physical_names(state.schema, state.partition_columns)
+        order = in_partitions(files, names) if names and files.num_rows > _FILES_PER_MANIFEST else None
+        for start in range(0, files.num_rows, _FILES_PER_MANIFEST):
+            if order is None:
+                yield files.slice(start, _FILES_PER_MANIFEST)
+            else:
+                yield files.take(order.slice(start, _FILES_PER_MANIFEST))
 
     def _sources(self, version: int) -> Sources:
         store = self._log.store

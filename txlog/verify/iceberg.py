@@ -34,6 +34,7 @@ class IcebergProblem:
     message: str
     path: str
     is_warning: bool = False
+    rule: str = "iceberg-differs"
 
 
 def check_iceberg(store: TableStore) -> Iterator[IcebergProblem]:

@@ -131,8 +131,7 @@ class _Verifier:
         self._hint(listing)
         if data_files and self.state.is_whole:
             self._data_files()
-            self._vectors()
-            self._iceberg()
+            self._vectors_and_iceberg()
         return Verification(
             self.store.uri, self.newest, self.commits, self.checkpoints, self.data_files, tuple(self.findings)
         )
@@ -384,19 +383,14 @@ class _Verifier:
                 severity = "warning" if rule == "file-not-checked" else "error"
                 self._found(rule, f"and {count - DATA_FILES_MAX} more data files like those", severity=severity)
 
-    def _vectors(self) -> None:
-        from txlog.verify.vectors import check_vectors
+    def _vectors_and_iceberg(self) -> None:
+        from txlog.verify.iceberg import IcebergProblem, check_iceberg
+        from txlog.verify.vectors import VectorProblem, check_vectors
 
-        for problem in check_vectors(self.store):
+        problems: list[VectorProblem | IcebergProblem] = [*check_vectors(self.store), *check_iceberg(self.store)]
+        for problem in problems:
             severity = "warning" if problem.is_warning else "error"
             self._found(problem.rule, problem.message, version=self.newest, path=problem.path, severity=severity)
-
-    def _iceberg(self) -> None:
-        from txlog.verify.iceberg import check_iceberg
-
-        for problem in check_iceberg(self.store):
-            severity = "warning" if problem.is_warning else "error"
-            self._found("iceberg-differs", problem.message, version=self.newest, path=problem.path, severity=severity)
 
     def _check_data_files(self, files: Iterable[LiveFile]) -> list[Finding]:
         return [found for file in files if (found := self._check_data_file(file)) is not None]
