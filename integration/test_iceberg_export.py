@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -27,3 +30,32 @@ def test_pyiceberg_reads_an_exported_table_like_our_own_reader_in_every_version(
         found = read.scan(snapshot_id=snapshot.snapshot_id).to_arrow().sort_by("id")
         assert found.equals(table.snapshot(version).to_arrow().sort_by("id"))
     assert read.scan(row_filter="id > 42").to_arrow().num_rows == 7
+
+
+WRITER = """
+import sys
+import pyarrow as pa
+import txlog
+
+table = txlog.Table.open(sys.argv[1])
+for number in range(8):
+    table.append(pa.table({"id": [int(sys.argv[2]) * 100 + number]}))
+"""
+
+
+def test_processes_that_append_and_export_at_once_leave_one_snapshot_for_each_version(tmp_path: Path) -> None:
+    table = txlog.Table.create(tmp_path / "t", "id bigint", properties={"txlog.iceberg": "v3"})
+    command = [sys.executable, "-c", WRITER, table.uri]
+    writers = [subprocess.Popen([*command, str(number)], stderr=subprocess.PIPE, text=True) for number in range(3)]
+    for writer in writers:
+        assert "Iceberg readers do not see" not in writer.communicate(timeout=120)[1]
+        assert writer.returncode == 0
+    done = table.export_iceberg()
+    assert done.version == table.version == 24
+    document = json.loads(Path(done.metadata_location.removeprefix("file://")).read_text())
+    versions = [int(snapshot["summary"]["delta-version"]) for snapshot in document["snapshots"]]
+    assert versions == list(range(1, 25))
+    read = StaticTable.from_metadata(done.metadata_location)
+    for snapshot in document["snapshots"][::7]:
+        found = read.scan(snapshot_id=snapshot["snapshot-id"]).to_arrow().sort_by("id")
+        assert found.equals(table.snapshot(snapshot["sequence-number"]).to_arrow().sort_by("id"))
