@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
 
@@ -395,6 +396,7 @@ def cleans_up_before_the_checkpoint_is_durable(patch: pytest.MonkeyPatch) -> Non
 MUTANTS: dict[str, tuple[Mutant, str]] = (
     SURROUNDINGS
     | ROW_MUTANTS
+    | CHANGE_MUTANTS
     | {
         mutant.__name__: (mutant, scenario)
         for mutant, scenario in (

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+from txlog.testing.change_programs import change_sink, recover_changes, staging_change_sink
 from txlog.testing.other_engines import append_unsynced, clean_up_in_time, clean_up_now, move_on_and_clean_up
 from txlog.testing.programs import (
     Program,
@@ -195,6 +196,9 @@ _COPIES = ("delta.enableDeletionVectors", "false")
 _LOST_ANSWERS = ("fail_before", "fail_after", "conflict", "late")
 
 
+_other_changes = partial(change_sink, app_id="other changes", number=1)
+
+
 def _of_rows(name: str, *programs: Program, restarts: int = 0, versions: int = 3, **options: Any) -> Scenario:
     return Scenario(name, _actors(*programs, restarts=restarts), versions=versions, has_rows=True, **options)
 
@@ -212,6 +216,13 @@ _OF_ROWS = (
     _of_rows("overwriter-and-upserter", overwrite_where, upsert),
     _of_rows("updater-upserter-and-deleter", update_where, upsert, delete_where),
     _of_rows("updater-and-deleter-that-copy", update_where, delete_where, foreign_append, properties=(_COPIES,)),
+    _of_rows("change-sink-and-its-twin", change_sink, change_sink),
+    _of_rows("two-change-sinks", change_sink, _other_changes),
+    _of_rows("change-sink-and-compactor", change_sink, compact_rows, versions=5, faults=1, kinds=_LOST_ANSWERS),
+    _of_rows("change-sink-that-copies", change_sink, foreign_append, properties=(_COPIES,)),
+    _of_rows("change-sink-power-cut", staging_change_sink, restarts=1, power_cuts=1, splits_sync=True),
+    _of_rows("change-sink-restarts", staging_change_sink, restarts=1, crashes=1),
+    _of_rows("change-sink-and-recovery", staging_change_sink, recover_changes),
 )
 
 SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS)}
@@ -306,6 +317,10 @@ _ROW_CHANGES: tuple[Program, ...] = (
     delete_where,
     update_where,
     overwrite_where,
+    change_sink,
+    partial(change_sink, app_id="other changes", number=1),
+    partial(staging_change_sink, app_id="staged changes", number=2),
+    partial(recover_changes, app_id="staged changes", number=2),
     append_keys,
     optimize_rows,
     purge_rows,

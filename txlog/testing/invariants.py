@@ -92,6 +92,7 @@ class Ledger:
             told = orjson.loads(body.partition(b"\n")[2])
             work = (told["app_id"], told["checkpoint_id"])
             if "files" in told:
+                self._require_durable_keys(told)
                 self._staged[name] = (body, work, tuple(file["path"] for file in told["files"]))
                 continue
             start = name.removesuffix(".manifest")
@@ -102,8 +103,16 @@ class Ledger:
             self._staged[name] = (body, work, paths)
             self._seals.setdefault(work, set()).add(paths)
 
+    def _require_durable_keys(self, told: dict[str, Any]) -> None:
+        """A commit of a later life reads what is staged."""
+        for file in told.get("keys", ()):
+            if file["path"] in self.files.objects and file["path"] not in self.files.durable:
+                raise InvariantBroken("keys are on disk before they are staged", f"{file['path']} is not durable")
+
     def _check_sealed(self, version: int, entry: Version) -> None:
-        paths = tuple(sorted(action["add"]["path"] for action in entry.actions if "add" in action))
+        again = {action["remove"]["path"] for action in entry.actions if "remove" in action}  # with another vector
+        added = {action["add"]["path"] for action in entry.actions if "add" in action}
+        paths = tuple(sorted(added - again))
         for action in entry.actions:
             work = (action["txn"]["appId"], action["txn"]["version"]) if "txn" in action else None
             if work in {work for _, work, _ in self._staged.values()} and paths not in self._seals.get(work, ()):

@@ -1,0 +1,96 @@
+"""What actors of a story do with a `Sink` of changes: rows that replace others by their keys, and rows that go.
+
+In: a `Session` on a table that ``has_rows``. Out: nothing. Each program says what its checkpoint makes of the rows of
+whatever version it lands on, whoever commits it: the sink, its twin, or a recovery after a crash.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from txlog.errors import TxlogError
+from txlog.sink.recovery import Recovery
+from txlog.sink.sink import Sink
+from txlog.testing.rows import ROW_SCHEMA, Makes, Row
+from txlog.testing.session import Session
+from txlog.writer.committable import Committable
+
+__all__ = ["change_sink", "recover_changes", "staging_change_sink"]
+
+Change: TypeAlias = tuple[str, int, str | None, int | None, int]
+"""Row kind, key, partition, value and sequence."""
+
+_SCHEMA = pa.schema([("op", pa.string()), *ROW_SCHEMA, ("at", pa.int64())])
+
+
+def change_sink(session: Session, *, app_id: str = "changes", number: int = 0) -> None:
+    """Tasks whose committables are committed as they are; two of them changed one row."""
+    door = _sink(session, app_id)
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.is_blind, attempt.makes = False, _makes(number)
+        attempt.result = door.commit(1, _written(session, door, _changes(number)))
+
+
+def staging_change_sink(session: Session, *, app_id: str = "changes", number: int = 0) -> None:
+    """One task, staged and sealed; what an earlier life has sealed is recovered."""
+    door = _sink(session, app_id)
+    if session.clock.incarnation:
+        _recover(session, door, app_id, number)
+    if door.last_checkpoint_id() == 1:
+        return
+    committables = _written(session, door, [[change for task in _changes(number) for change in task]])
+    door.stage(*committables)
+    if door.prepare(1, {each.task_id: each.attempt for each in committables}) is not None:
+        session.run.ledger.sealed.add((app_id, 1))
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.is_blind, attempt.makes = False, _makes(number)
+        attempt.result = door.commit(1)
+
+
+def recover_changes(session: Session, *, app_id: str = "changes", number: int = 0) -> None:
+    """Another process, which commits what it finds sealed, by the keys that the seal names."""
+    _recover(session, Sink(session.table(), app_id), app_id, number)
+
+
+def _sink(session: Session, app_id: str) -> Sink:
+    table = session.table(fresh=session.clock.incarnation > 0)
+    return Sink(table, app_id, mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
+
+
+def _changes(number: int) -> list[list[Change]]:
+    """Those of each task: a row that moves, one that goes, one that is new, and one that both tasks change."""
+    value = 60 + 10 * number
+    first: list[Change] = [("+U", 1, "b", value, 1), ("-D", 2, None, None, 1), ("+I", 50, "a", value, 1)]
+    second: list[Change] = [("+U", 99, "a", value + 1, 1), ("+U", 50, "b", value + 2, 2), ("-U", 4, "b", 0, 1)]
+    return [first, second]
+
+
+def _makes(number: int) -> Makes:
+    value = 60 + 10 * number
+    new: list[Row] = [(1, "b", value), (50, "b", value + 2), (99, "a", value + 1)]
+    return lambda old: [row for row in old if row[0] not in (1, 2, 50, 99)] + new
+
+
+def _written(session: Session, door: Sink, tasks: list[list[Change]]) -> list[Committable]:
+    """The attempt of each task is the number of its life, so that two lives never stage under one name."""
+    attempt = session.clock.incarnation * 16 + session.clock.number
+    found = []
+    for task_id, changes in enumerate(tasks):
+        rows = [dict(zip(_SCHEMA.names, change, strict=True)) for change in changes]
+        with door.task(1, task_id, attempt) as task:
+            task.write(pa.Table.from_pylist(rows, _SCHEMA))
+        found.append(task.committable)
+    return found
+
+
+def _recover(session: Session, door: Sink, app_id: str, number: int) -> None:
+    with session.attempt((app_id, 1)) as attempt:
+        attempt.is_blind, attempt.makes = False, _makes(number)
+        try:
+            results = door.recover().results
+        except TxlogError as error:
+            results = getattr(error, "recovery", Recovery()).results
+            session.run.tell(f"{session.actor.name}: recovery stopped by {error}"[:150])
+        attempt.result = results.get(1)
