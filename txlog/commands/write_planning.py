@@ -14,7 +14,13 @@ import pyarrow as pa
 from txlog.commands.table_definition import Definition, new_table, with_columns, with_schema
 from txlog.commands.write_options import WriteOptions, check_options
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, TableExistsError, TableNotFoundError, TxlogError
+from txlog.errors import (
+    InvalidInputError,
+    TableExistsError,
+    TableNotFoundError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.expressions.predicates import bind_predicate
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
@@ -49,6 +55,7 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
     open_table.check_writable(state)
     with TxlogError.located(open_table.uri, state.version):
         _check_removable(state, options)
+        _check_merge_engine(state, options)
         _check_partitioning(open_table, state, options)
         definition = _new_definition(state, data_schema, options)
         plan = _plan_for_data(open_table, options, state, data_schema) if definition is None else None
@@ -201,6 +208,17 @@ def _check_removable(state: TableState, options: WriteOptions) -> None:
     last = None if options.app_id is None else state.transaction_version(options.app_id)
     if last is None or options.checkpoint_id is None or options.checkpoint_id > last:
         check_removable(state)
+
+
+def _check_merge_engine(state: TableState, options: WriteOptions) -> None:
+    """A sink of changes keeps the last change of a key, which not every table wants."""
+    engine = state.metadata.configuration.get("txlog.merge-engine", "deduplicate")
+    if options.mode == "upsert" and engine != "deduplicate":
+        raise UnsupportedFeatureError(
+            f"the table merges rows of one key (txlog.merge-engine is {engine}), and a sink of changes keeps the last"
+            " of them: write to this table by table.upsert, which merges",
+            features=("txlog.merge-engine",),
+        )
 
 
 def check_removable(state: TableState) -> None:

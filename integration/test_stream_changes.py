@@ -1,0 +1,180 @@
+"""Sinks of changes against Spark and deltalake: the task of a key, the rows of a table, and its change feed.
+
+And against death: an application whose process is killed before each step of a checkpoint.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import os
+import random
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import deltalake
+import pyarrow as pa
+import pytest
+from fault_tools import end_of, process
+from pyspark.sql import DataFrame, SparkSession
+from rows import as_rows, assert_sound, in_schema
+from steps import die_at, note_steps
+
+import txlog
+from txlog.protocol.schema import from_arrow
+from txlog.writer.changelog.key_hash import spark_expression
+from txlog.writer.keys import KeyColumn
+
+ReadDelta = Callable[..., DataFrame]
+
+SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
+FEED = {"delta.enableChangeDataFeed": "true"}
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+KEYS = pa.table(
+    {
+        "l": pa.array([0, 1, -1, 2**63 - 1, -(2**63)], pa.int64()),
+        "i": pa.array([0, 1, -1, 2**31 - 1, -(2**31)], pa.int32()),
+        "s": pa.array([0, 1, -1, 2**15 - 1, -(2**15)], pa.int16()),
+        "b": pa.array([0, 1, -1, 127, -128], pa.int8()),
+        "t": pa.array([True, False, True, False, True]),
+        "text": ["", "a", "Spark", "é" * 40, "x" * 100],
+        "bytes": [b"", b"\x00", b"1234", b"12345678", bytes(range(77))],
+        "d": [
+            datetime.date(1970, 1, 1),
+            datetime.date(1900, 1, 1),
+            *[datetime.date(2026, 11, day) for day in (1, 2, 3)],
+        ],
+        "ts": pa.array([0, -1, 1, 1_700_000_000_000_000, -62_135_596_800_000_000], pa.timestamp("us", "UTC")),
+        "n": pa.array([decimal.Decimal(text) for text in ("0.00", "-1.50", "1.50", "9999999.99", "-9.99")]).cast(
+            pa.decimal128(18, 2)
+        ),
+    }
+)
+
+
+@pytest.mark.parametrize("names", [*([name] for name in KEYS.column_names), ["text", "l", "d"]], ids="-".join)
+def test_the_task_of_a_key_is_the_one_that_spark_computes(
+    spark: SparkSession, tmp_path: Path, names: list[str]
+) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), KEYS.schema)
+    sink = txlog.Sink(table, "app", mode="upsert", keys=names)
+    keys = [
+        KeyColumn((field.name,), field.type)
+        for name in names
+        for field in from_arrow(KEYS.select([name]).schema).fields
+    ]
+    expression = spark_expression(keys, 7)
+    found = [row[0] for row in spark.createDataFrame(KEYS).selectExpr(expression).collect()]
+    assert sink.partition_of(KEYS, 7).to_pylist() == found
+
+
+def checkpoint(rows: list[tuple[str, int, str | None, int | None]]) -> pa.Table:
+    names = ["op", *SCHEMA.names]
+    schema = pa.schema([("op", pa.string()), *SCHEMA])
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema)
+
+
+def sink_of(table: txlog.Table) -> txlog.Sink:
+    return txlog.Sink(table, "app", mode="upsert", keys=["id"], row_kind="op")
+
+
+@pytest.mark.parametrize("properties", [FEED, FEED | VECTORS], ids=["copies", "vectors"])
+def test_other_engines_see_the_rows_and_the_changes_that_a_sink_made(
+    read_delta: ReadDelta, tmp_path: Path, properties: dict[str, str]
+) -> None:
+    drawn = random.Random(11)
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, ["part"], properties)
+    for checkpoint_id in range(3):
+        rows: list[tuple[str, int, str | None, int | None]] = []
+        for _ in range(30):
+            kind, key = drawn.choice(["+I", "+U", "-D"]), drawn.randrange(20)
+            rows.append(
+                (kind, key, None, None) if kind == "-D" else (kind, key, drawn.choice("ab"), drawn.randrange(99))
+            )
+        sink = sink_of(table)
+        for task_id, task_rows in enumerate(split(sink, rows)):
+            with sink.task(checkpoint_id, task_id) as task:
+                task.write(checkpoint(task_rows))
+            sink.stage(task.committable)
+        sink.prepare(checkpoint_id, [0, 1])
+        sink.commit(checkpoint_id)
+    ours = table.snapshot().to_arrow()
+    assert as_rows(ours) == as_rows(in_schema(read_delta(table.uri).toArrow(), ours.schema))
+    feed = table.changes(1).read_all()
+    theirs = read_delta(table.uri, readChangeFeed="true", startingVersion=1).toArrow()
+    assert as_rows(feed) == as_rows(in_schema(theirs, feed.schema))
+    without_time = feed.drop_columns(["_commit_timestamp"])
+    other = pa.table(deltalake.DeltaTable(table.uri).load_cdf(1).read_all())
+    assert as_rows(without_time) == as_rows(in_schema(other, without_time.schema))
+
+
+def split(sink: txlog.Sink, rows: list[Any]) -> list[list[Any]]:
+    tasks = sink.partition_of(checkpoint(rows), 2).to_pylist()
+    return [[row for row, task in zip(rows, tasks, strict=True) if task == number] for number in range(2)]
+
+
+# --- death ------------------------------------------------------------------------------------------------------
+
+BEFORE = [("+I", 1, "a", 10), ("+I", 2, "a", 20), ("+I", 3, "b", 30), ("+I", 4, "a", 40)]
+GIVEN = [("+U", 1, "b", 11), ("-D", 2, None, None), ("+I", 9, "a", 90), ("+U", 9, "b", 91)]
+AFTER = {1: ("b", 11), 3: ("b", 30), 4: ("a", 40), 9: ("b", 91)}
+
+
+def prepare(uri: str) -> None:
+    table = txlog.Table.create(uri, SCHEMA, ["part"], VECTORS)
+    sink = sink_of(table)
+    with sink.task(0) as task:
+        task.write(checkpoint(BEFORE))  # type: ignore[arg-type]
+    sink.commit(0, [task.committable])
+    table._open_table.post_commit.drain()
+
+
+def run(uri: str, attempt: int) -> None:
+    """What an earlier life has sealed is committed; else the checkpoint is written, sealed and committed."""
+    sink = sink_of(txlog.Table.open(uri))
+    sink.recover()
+    if sink.last_checkpoint_id() == 1:
+        return
+    with sink.task(1, 0, attempt) as task:
+        task.write(checkpoint(GIVEN))
+    sink.stage(task.committable)
+    sink.prepare(1, {0: attempt})
+    sink.commit(1)
+    sink._open_table.post_commit.drain()
+
+
+def doomed(uri: str, at: int, reported: str) -> None:
+    note_steps(uri, reported, die_at(at))
+    run(uri, 0)
+
+
+def test_a_sink_of_changes_that_dies_at_any_step_is_ended_by_its_next_run(
+    memory_folder: Path, record_property: Callable[[str, object], None]
+) -> None:
+    prepare(str(memory_folder / "whole"))
+    assert end_of(process(doomed, str(memory_folder / "whole"), -1, str(memory_folder / "reported"))) == 0
+    steps = (memory_folder / "reported").read_text().splitlines()
+
+    def death(at: int) -> str:
+        uri = str(memory_folder / f"t{at}")
+        prepare(uri)
+        assert end_of(process(doomed, uri, at, f"{uri}-reported")) == -signal.SIGKILL
+        step = Path(f"{uri}-reported").read_text().splitlines()[-1]
+        run(uri, 1)
+        table = txlog.Table.open(uri)
+        found = {row["id"]: (row["part"], row["v"]) for row in table.snapshot().to_arrow().to_pylist()}
+        assert found == AFTER, f"died at step {at}, {step}"
+        assert table.version == 2, f"died at step {at}, {step}"
+        assert os.listdir(f"{uri}/_txlog/staging") == [], f"died at step {at}, {step}"
+        assert_sound(uri, {})
+        return step
+
+    with ThreadPoolExecutor(2) as pool:
+        deaths = list(pool.map(death, range(len(steps))))
+    record_property("measured", f"sink of changes: died at each of {len(deaths)} steps, and the next run ended it")
+    for wanted in ("keys-", ".manifest", "deletion_vector", f"{2:020}.json"):
+        assert any(wanted in each for each in deaths), f"nobody died at {wanted}"
