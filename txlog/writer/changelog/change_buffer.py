@@ -1,8 +1,8 @@
 """The changes of one task until they are written: at most one for each key, within a bound of memory.
 
 In: changes in order of arrival. Out: the same, collapsed, in parts that have no key in common. Where they outgrow the
-memory they are collapsed; where that does not help, they are dealt out by a hash of their keys to temporary files, each
-of which is collapsed by itself in the end.
+memory they are collapsed; where that does not help, they and all that follow are dealt out by a hash of their keys to
+temporary files, each of which is collapsed by itself in the end.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["ChangeBuffer"]
 
 _NUM_BUCKETS = 64
+_WAITING_PART = 4  # of the memory: numbering and sorting rows by their keys takes several times what they take
 _KIND, _SEQUENCE = "kind", "sequence"
 _BUCKET_SHIFT = 40  # the remainder of the hash is the same for all keys of a task
 
 
 class ChangeBuffer:
-    """Collects changes. One thread. ``memory_max_bytes`` bounds what waits, apart from what the last batch adds."""
+    """Collects changes. One thread. ``memory_max_bytes`` bounds what they take, apart from what the last batch adds."""
 
     def __init__(
         self, keys: Sequence[KeyColumn], merge: MergeFunction | None, memory_max_bytes: int, table: str | None = None
@@ -55,10 +56,12 @@ class ChangeBuffer:
             return
         self._waiting.append(changes)
         self._waiting_bytes += held_bytes(changes.rows)
-        if self._waiting_bytes > self._memory_max_bytes:
+        if self._waiting_bytes <= self._memory_max_bytes // _WAITING_PART:
+            return
+        if self._buckets is None:
             self._collapse_waiting()
-            if self._waiting_bytes > self._memory_max_bytes // 2:
-                self._spill()
+        if self._waiting_bytes > self._memory_max_bytes // _WAITING_PART // 2:
+            self._spill()
 
     def drain(self) -> Iterator[Changes]:
         """All changes, at most one for each key. Raises ``StorageError``."""
