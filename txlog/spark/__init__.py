@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from txlog.spark.hadoop import storage_options
     from txlog.spark.micro_batch import MicroBatch, foreach_batch
     from txlog.spark.registration import register
-    from txlog.spark.rows.calls import delete, merge, update, upsert
+    from txlog.spark.rows.calls import ChangeOptions, delete, merge, update, upsert
     from txlog.spark.scan import read
 
 __all__ = [
+    "ChangeOptions",
     "MicroBatch",
     "delete",
     "error_from",
@@ -36,6 +37,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "ChangeOptions": "txlog.spark.rows.calls",
     "MicroBatch": "txlog.spark.micro_batch",
     "delete": "txlog.spark.rows.calls",
     "foreach_batch": "txlog.spark.micro_batch",

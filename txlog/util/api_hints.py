@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 from txlog import errors
 
-__all__ = ["Hinted", "explains_call", "explains_calls", "no_attribute"]
+__all__ = ["Hinted", "explains_call", "explains_calls", "explains_options", "no_attribute"]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)
@@ -312,6 +312,36 @@ def explains_call(function: Function) -> Function:
     for name, use in ON_METHODS.get(function.__qualname__, {}).items():
         setattr(call, name, _refused(f"{function.__qualname__} is a method and has no {name}: use {use}"))
     return cast(Function, call)
+
+
+def explains_options(options: type) -> Callable[[Function], Function]:
+    """Decorate a function whose ``**options`` are the keys of the ``TypedDict`` ``options``, as `explains_call` does.
+
+    ``help`` and ``inspect.signature`` list the keys.
+    """
+    import inspect
+
+    def decorated(function: Function) -> Function:
+        found = inspect.signature(function)
+        own = [each for each in found.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+        keys = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            for name, annotation in options.__annotations__.items()
+        ]
+        signature = found.replace(parameters=[*own, *keys])
+
+        @functools.wraps(function)
+        def call(*given: Any, **named: Any) -> Any:
+            try:
+                signature.bind(*given, **named)
+            except TypeError as error:
+                raise _wrong_call(call, named, f"{function.__qualname__}(): {error}") from None
+            return function(*given, **named)
+
+        call.__signature__ = signature  # type: ignore[attr-defined]
+        return cast(Function, call)
+
+    return decorated
 
 
 def _refused(message: str) -> Callable[..., NoReturn]:

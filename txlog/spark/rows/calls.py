@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from txlog.commands.merge import Clause, MergeOptions
 from txlog.commands.merge_builder import MergeBuilder
@@ -36,13 +36,15 @@ from txlog.spark.rows.target import Extent, Target
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
 from txlog.util import ambient
-from txlog.util.api_hints import explains_call
+from txlog.util.api_hints import explains_options
 from txlog.util.arguments import described
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from typing_extensions import Unpack
 
 __all__ = [
+    "ChangeOptions",
     "Site",
     "delete",
     "merge",
@@ -66,23 +68,33 @@ class Site:
     storage_options: dict[str, str]
 
 
-@explains_call
+class ChangeOptions(TypedDict, total=False):
+    """What each of the four calls takes by keyword besides. All but the last three are those of `Table.delete`.
+
+    ``on_progress`` is called after each job. ``storage_options`` are those of `Table.open`; for S3 the session's
+    ``fs.s3a.*`` settings are taken besides. ``retry`` says how long a commit keeps trying; ``hooks`` are notified of
+    the commit, and of lost races and conflicts.
+    """
+
+    mode: RowMode | None
+    on_conflict: OnConflict
+    read_version: int | None
+    app_id: str | None
+    checkpoint_id: int | None
+    fingerprint: str | None
+    user_metadata: str | None
+    on_progress: OnFiles | None
+    storage_options: Mapping[str, str] | None
+    retry: RetryPolicy | None
+    hooks: CommitHooks | None
+
+
+@explains_options(ChangeOptions)
 def delete(
     spark: SparkSession,
     uri: str | os.PathLike[str],
     where: str | Predicate | None = None,
-    *,
-    mode: RowMode | None = None,
-    on_conflict: OnConflict = "rerun",
-    read_version: int | None = None,
-    app_id: str | None = None,
-    checkpoint_id: int | None = None,
-    fingerprint: str | None = None,
-    user_metadata: str | None = None,
-    on_progress: OnFiles | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    retry: RetryPolicy | None = None,
-    hooks: CommitHooks | None = None,
+    **options: Unpack[ChangeOptions],
 ) -> WriteResult:
     """Delete the rows for which ``where`` is true; None deletes all. Spark tasks look into the files.
 
@@ -90,52 +102,34 @@ def delete(
         spark: The session whose executors do the work (classic or Connect); they need txlog installed.
         uri: The table, reachable from every executor.
         where: A condition in SQL, or one built from `txlog.col`; see docs/expressions.md.
-        storage_options: As for `Table.open`. For S3 the session's ``fs.s3a.*`` settings are taken besides.
-        retry: How long a commit keeps trying.
-        hooks: Notified of the commit, and of lost races and conflicts.
+        options: See `ChangeOptions`.
 
-    The other arguments, the behaviour beside other writers and the errors are those of `Table.delete`. ``on_progress``
-    is called after each job.
+    The behaviour beside other writers and the errors are those of `Table.delete`.
     """
-    options = RowOptions(
-        mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
-    )
+    site, asked = _begun(spark, uri, options)
     spec = DeleteSpec(where, ambient.now())
-    return _done(run_change(_open(spark, uri, storage_options, retry, hooks), spec, options))
+    return _done(run_change(site, spec, asked))
 
 
-@explains_call
+@explains_options(ChangeOptions)
 def update(
     spark: SparkSession,
     uri: str | os.PathLike[str],
     values: Mapping[str, Any],
     where: str | Predicate | None = None,
-    *,
-    mode: RowMode | None = None,
-    on_conflict: OnConflict = "rerun",
-    read_version: int | None = None,
-    app_id: str | None = None,
-    checkpoint_id: int | None = None,
-    fingerprint: str | None = None,
-    user_metadata: str | None = None,
-    on_progress: OnFiles | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    retry: RetryPolicy | None = None,
-    hooks: CommitHooks | None = None,
+    **options: Unpack[ChangeOptions],
 ) -> WriteResult:
     """Set columns of the rows for which ``where`` is true; None means all rows.
 
-    ``values`` and ``where`` are those of `Table.update`: strings are SQL, other values are themselves. All other
-    arguments are those of `txlog.spark.delete`, and so are the errors.
+    ``values`` and ``where`` are those of `Table.update`: strings are SQL, other values are themselves. ``options``
+    are `ChangeOptions`. The errors are those of `Table.update`.
     """
-    options = RowOptions(
-        mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
-    )
+    site, asked = _begun(spark, uri, options)
     spec = UpdateSpec(values, where, ambient.now())
-    return _done(run_change(_open(spark, uri, storage_options, retry, hooks), spec, options))
+    return _done(run_change(site, spec, asked))
 
 
-@explains_call
+@explains_options(ChangeOptions)
 def upsert(
     spark: SparkSession,
     uri: str | os.PathLike[str],
@@ -147,17 +141,7 @@ def upsert(
     update_columns: Sequence[str] | None = None,
     on_duplicate: OnDuplicate = "error",
     sequence_by: str | None = None,
-    mode: RowMode | None = None,
-    on_conflict: OnConflict = "rerun",
-    read_version: int | None = None,
-    app_id: str | None = None,
-    checkpoint_id: int | None = None,
-    fingerprint: str | None = None,
-    user_metadata: str | None = None,
-    on_progress: OnFiles | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    retry: RetryPolicy | None = None,
-    hooks: CommitHooks | None = None,
+    **options: Unpack[ChangeOptions],
 ) -> WriteResult:
     """Update the rows of the table whose keys ``rows`` has, and insert the others, as one new version.
 
@@ -171,17 +155,16 @@ def upsert(
         keys: The columns that identify a row, as for `Table.upsert`. So are the arguments up to ``on_duplicate``.
         on_duplicate: A key that two of ``rows`` have is an "error", or the "last" one counts. A DataFrame has no order,
             so "last" needs ``sequence_by``.
+        options: See `ChangeOptions`.
 
-    The other arguments are those of `txlog.spark.delete`. Raises what `Table.upsert` raises.
+    Raises what `Table.upsert` raises.
     """
-    options = RowOptions(
-        mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
-    )
+    site, asked = _begun(spark, uri, options)
     spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
-    return _done(run_change(_open(spark, uri, storage_options, retry, hooks), spec, options, rows))
+    return _done(run_change(site, spec, asked, rows))
 
 
-@explains_call
+@explains_options(ChangeOptions)
 def merge(
     spark: SparkSession,
     uri: str | os.PathLike[str],
@@ -190,17 +173,7 @@ def merge(
     *,
     source_alias: str = "source",
     target_alias: str = "target",
-    mode: RowMode | None = None,
-    on_conflict: OnConflict = "rerun",
-    read_version: int | None = None,
-    app_id: str | None = None,
-    checkpoint_id: int | None = None,
-    fingerprint: str | None = None,
-    user_metadata: str | None = None,
-    on_progress: OnFiles | None = None,
-    storage_options: Mapping[str, str] | None = None,
-    retry: RetryPolicy | None = None,
-    hooks: CommitHooks | None = None,
+    **options: Unpack[ChangeOptions],
 ) -> MergeBuilder[WriteResult]:
     """Begin a merge of a DataFrame into the table; clauses and ``execute()`` follow (see `MergeBuilder`).
 
@@ -212,17 +185,14 @@ def merge(
             .execute()
         )
 
-    ``on`` and the aliases are those of `Table.merge`, all other arguments those of `txlog.spark.delete`. ``source`` is
-    computed once; one that reads the table itself needs ``read_version``.
+    ``on`` and the aliases are those of `Table.merge`, and ``options`` are `ChangeOptions`. ``source`` is computed once;
+    one that reads the table itself needs ``read_version``.
     """
-    options = RowOptions(
-        mode, on_conflict, read_version, app_id, checkpoint_id, fingerprint, user_metadata, on_progress
-    )
-    site = _open(spark, uri, storage_options, retry, hooks)
+    site, asked = _begun(spark, uri, options)
     frame = _frame(source)
 
     def run(spec: MergeSpec) -> WriteResult:
-        return _done(run_change(site, spec, options, frame))
+        return _done(run_change(site, spec, asked, frame))
 
     return merge_builder(site.open_table.uri, on, source_alias, target_alias, run)
 
@@ -262,6 +232,13 @@ def merge_builder(
         return run(MergeSpec(how, clauses, ambient.now()))
 
     return MergeBuilder(uri, how, execute)
+
+
+def _begun(spark: SparkSession, uri: str | os.PathLike[str], options: ChangeOptions) -> tuple[Site, RowOptions]:
+    given: dict[str, Any] = dict(options)
+    site = [given.pop(name, None) for name in ("storage_options", "retry", "hooks")]
+    asked = RowOptions(**given)
+    return _open(spark, uri, *site), asked
 
 
 def _open(
