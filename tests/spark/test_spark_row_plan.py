@@ -11,6 +11,7 @@ import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,7 +37,7 @@ from txlog.spark.rows.bitmaps import pack, unpack
 from txlog.spark.rows.calls import run_spec
 from txlog.spark.rows.part import NewRows, PartOutcome, PartSource, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.spark.rows.plan import SparkRowPlan
-from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec
+from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec, fitted
 from txlog.spark.rows.target import Extent
 from txlog.store.base import PutOutcome, TableStore
 from txlog.store.retry import RetryPolicy
@@ -453,6 +454,27 @@ def test_a_task_cannot_reach_the_log() -> None:
     job = RowJob("/nowhere", {}, 0, None, None, DeleteSpec(None, ambient.now()), with_vectors=False)  # type: ignore[arg-type]
     with pytest.raises(AssertionError, match="a task cannot reach the log"):
         job.store().log.list_from("")
+
+
+@pytest.mark.parametrize("properties", WAYS.values(), ids=WAYS.keys())
+def test_a_task_changes_files_and_writes_rows_without_the_log(properties: dict[str, str], tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, ["day"], properties)
+    table.append(table_of([(n, "a", n) for n in range(10)]))
+    open_table = table._open_table
+    state = open_table.writable_state()
+    source = PartSource(table_of([(1, "b", 7), (50, "b", 7)]), np.arange(2))
+    adds = add_files_of(open_table.log.files(state))
+    definition = (str(tmp_path / "t"), {}, state.version, state.protocol, state.metadata)
+    for spec in (upsert([(1, "b", 7)]).spec, update("k = 3").spec, delete("k = 4").spec):
+        fit = fitted(spec, state)
+        job = RowJob(*definition, fit, with_vectors=uses_vectors(state, RowOptions()))
+        given = source if isinstance(fit, UpsertSpec) else None
+        outcome = change_part(job, job.store(), adds, given)
+        assert [len(unpack(each.replaced)) for each in outcome.files] == [1]
+        assert bool(outcome.change_files) == ("delta.enableChangeDataFeed" in properties)
+        if given is not None:
+            written = write_new_rows(job, job.store(), TaskIdentity("job"), [source], unpack(outcome.matched))
+            assert written.rows == (1 if fit.writes_in_place else 2)
 
 
 def test_a_change_that_fails_before_its_put_leaves_no_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ from txlog.spark.rows.bitmaps import is_in, pack, unpack
 from txlog.spark.rows.part_operation import PartOperation, UpsertInPlace
 from txlog.spark.rows.specs import Bound, RowSpec, SourceSpec
 from txlog.store.base import LogStore, TableStore
+from txlog.store.capabilities import LogCapabilities
 from txlog.store.open import open_store
 from txlog.writer.committable import ChangeFile
 from txlog.writer.input import DataStream
@@ -64,7 +65,10 @@ __all__ = [
 
 
 class _NoLog:
-    """In the place of a log: a task that asks for anything of it has a bug."""
+    """In the place of a log: a task that asks for more than the kind of its store has a bug."""
+
+    def __init__(self, capabilities: LogCapabilities) -> None:
+        self.capabilities = capabilities
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AssertionError(f"a task cannot reach the log, and asked for {name}")
@@ -91,7 +95,7 @@ class RowJob:
     def store(self) -> TableStore:
         """The table's files; the log is out of reach."""
         opened = open_store(self.uri, self.storage_options)
-        return TableStore(opened.uri, cast(LogStore, _NoLog()), opened.files)
+        return TableStore(opened.uri, cast(LogStore, _NoLog(opened.log.capabilities)), opened.files)
 
     def state(self) -> TableState:
         """The version's definition. Where its files are is not part of it."""
