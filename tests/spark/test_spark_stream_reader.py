@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.pandas import types
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import txlog
@@ -384,8 +385,10 @@ def test_a_batch_read_refuses_the_options_of_streams(table: txlog.Table) -> None
 def test_pyspark_that_asks_for_the_newest_offset_alone_gets_every_row_once(
     table: txlog.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pyspark 4.1 calls ``latestOffset()``, and has no limits."""
+    """pyspark 4.1 calls ``latestOffset()``, has no limits, and makes Arrow schemas without naming a zone."""
+    of_now = types.to_arrow_schema
     monkeypatch.setattr(stream_reader, "admission", None)
+    monkeypatch.setattr(types, "to_arrow_schema", lambda schema: of_now(schema, timezone="UTC"))
     query = Query(table)
     start = query.reader.initialOffset()
     table.append(rows_of(8))

@@ -4,8 +4,8 @@ In: a stream's options and offsets as JSON. Out: the offset where the next batch
 offsets are those of Delta's source for Spark (`log.stream_offsets`). Spark keeps one reader on the driver for as long
 as the query runs, and pickles another for the tasks, which has no log.
 
-pyspark 4.1 asks for the newest offset without saying where the batch begins. It has no limits and no
-``Trigger.AvailableNow``; 4.2 has both.
+pyspark 4.1 asks for the newest offset without saying where the batch begins. It has no limits, and makes one batch of
+``Trigger.AvailableNow`` by itself; 4.2 has both.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ can reach the log.
 from __future__ import annotations
 
 import heapq
+import inspect
 import pickle
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -101,9 +102,11 @@ class PickledTasks:
 
 def spark_arrow_schema(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark wants from a Python worker for its own ``schema``."""
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.pandas import types
 
-    return to_arrow_schema(schema, timezone="UTC")
+    # pyspark 4.1 has no such argument: its timestamps are in UTC.
+    has_timezone = "timezone" in inspect.signature(types.to_arrow_schema).parameters
+    return types.to_arrow_schema(schema, **({"timezone": "UTC"} if has_timezone else {}))
 
 
 def dealt(tasks: Sequence[AnyTask], most: int = _PARTITIONS_MAX) -> list[list[AnyTask]]:
