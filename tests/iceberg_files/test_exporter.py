@@ -290,6 +290,20 @@ def test_metadata_whose_manifest_list_is_gone_is_an_error_that_names_it_and_a_re
     assert table.export_iceberg(rebuild=True).version == 2
 
 
+def test_a_metadata_folder_that_was_removed_is_written_anew_by_the_same_handle() -> None:
+    table = created()
+    for number in range(3):
+        table.append(rows(number))
+        table.export_iceberg()
+    for meta in shared(store_of(table)).list_from(""):
+        shared(store_of(table)).delete(meta.name)
+    table.append(rows(9))
+    done = table.export_iceberg()
+    assert done.metadata_location.endswith(metadata_name(1))
+    assert versions(store_of(table)) == [4]
+    assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][0])) == 4
+
+
 def test_a_copied_table_is_exported_in_full_at_its_new_place() -> None:
     table = created()
     table.append(rows(1))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import TxlogError
+from txlog.iceberg.columns import encode_files
 from txlog.iceberg.definition import define
 from txlog.iceberg.deletes import Vector, delete_files
 from txlog.iceberg.file_changes import FileChanges, file_changes
@@ -308,8 +309,6 @@ class _Work:
         self._document = with_version(self.document, version, timestamp_ms)
 
     def _add_table(self, files: pa.Table, moment: Moment) -> FileCount:
-        from txlog.iceberg.columns import encode_files
-
         layout = self._live.layout
         definition = layout.writer.definition
         if definition.files_need_element_ids:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txlog.errors import IcebergExportError, NotFoundError, StorageError, TxlogError
+from txlog.iceberg.columns import in_partitions
 from txlog.iceberg.definition import define
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
 from txlog.iceberg.names import metadata_name, table_uuid
@@ -190,8 +191,6 @@ class IcebergExporter:
     def _live_files(self, state: TableState) -> Iterator[pa.Table]:
         """The files, as many at a time as one manifest is to have. Where there are several, files of a partition are
         together, so that readers pass over manifests."""
-        from txlog.iceberg.columns import in_partitions
-
         files = self._log.files(state)
         names = physical_names(state.schema, state.partition_columns)
         order = in_partitions(files, names) if names and files.num_rows > _FILES_PER_MANIFEST else None

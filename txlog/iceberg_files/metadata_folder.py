@@ -56,7 +56,7 @@ class MetadataFolder:
     def newest(self) -> MetadataFile | None:
         """The metadata file with the highest number; None if there is none. Raises StorageError."""
         asked = ambient.instant()
-        found = self._known[0] if self._known and ambient.age_s(self._known[1]) <= _TRUSTED_S else self._start()
+        found = self._trusted() or self._start()
         while (after := self._read_number((found.number if found else 0) + 1)) is not None:
             found = after
         if found is not None:
@@ -99,6 +99,21 @@ class MetadataFolder:
                 ) from None
             self._keep(name, body)
         return body
+
+    def _trusted(self) -> MetadataFile | None:
+        """The newest known file, if it was the newest lately and is still there: the folder may have been removed."""
+        if self._known is None or ambient.age_s(self._known[1]) > _TRUSTED_S:
+            return None
+        known = self._known[0]
+        try:
+            if self.store.stat(metadata_name(known.number)).size == len(known.body):
+                return known
+        except NotFoundError:
+            pass
+        self._known = self._exported = None
+        self._bodies.clear()
+        self._bodies_bytes = 0
+        return None
 
     def _start(self) -> MetadataFile | None:
         """Where to look on from: what the hint names, or else the highest number in a listing."""

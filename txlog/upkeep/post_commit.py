@@ -58,12 +58,15 @@ class PostCommit:
     def after(self, state: TableState, txn_id: str | None = None) -> None:
         """Start the work due at ``state``. If other work is running, it waits for a later commit. Never raises."""
         try:
+            self.iceberg.after(state)
+        except Exception as error:
+            logger.warning("%s: no Iceberg export of v%d, the commit is safe: %s", self._log.uri, state.version, error)
+        try:
             self._begin(state, txn_id)
         except Exception as error:  # the store does not answer, or the interpreter is about to end
             logger.warning("%s: no upkeep after v%d, the commit is safe: %s", self._log.uri, state.version, error)
 
     def _begin(self, state: TableState, txn_id: str | None) -> None:
-        self.iceberg.after(state)
         checkpoint, checksum = self._log.checkpoint_is_due(state), self._checksum_is_due(state)
         self._last_version = state.version
         if not checkpoint and not checksum:
