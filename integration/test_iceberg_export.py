@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 from pyiceberg.table import StaticTable
+from servers import S3Location
 
 import txlog
 
@@ -30,6 +31,30 @@ def test_pyiceberg_reads_an_exported_table_like_our_own_reader_in_every_version(
         found = read.scan(snapshot_id=snapshot.snapshot_id).to_arrow().sort_by("id")
         assert found.equals(table.snapshot(version).to_arrow().sort_by("id"))
     assert read.scan(row_filter="id > 42").to_arrow().num_rows == 7
+
+
+def test_pyiceberg_reads_a_table_exported_on_an_object_store(s3_location: S3Location) -> None:
+    options = s3_location.storage_options
+    table = txlog.Table.create(
+        s3_location.uri,
+        "id bigint, part string",
+        ["part"],
+        properties={"txlog.iceberg": "v2", "delta.enableDeletionVectors": "true"},
+        storage_options=options,
+    )
+    for first in (0, 10):
+        table.append(pa.table({"id": list(range(first, first + 10)), "part": ["a b", "c/d"] * 5}))
+    table.delete("id % 3 = 0")
+    done = table.export_iceberg()
+    access = {
+        "s3.endpoint": options["endpoint_url"],
+        "s3.access-key-id": options["access_key_id"],
+        "s3.secret-access-key": options["secret_access_key"],
+        "s3.region": options["region"],
+    }
+    read = StaticTable.from_metadata(done.metadata_location, access)
+    assert sorted(read.scan().to_arrow()["id"].to_pylist()) == sorted(table.to_arrow()["id"].to_pylist())
+    assert read.scan().to_arrow().num_rows == 13
 
 
 WRITER = """
