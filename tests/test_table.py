@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import pickle
+import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -937,9 +938,61 @@ def test_a_pickled_handle_holds_no_secret() -> None:
         assert secret not in repr(table)
 
 
-def test_a_handle_shows_where_it_is(table: Table, tmp_path: Path) -> None:
-    assert repr(table) == f"Table({tmp_path / 't'})"
+def test_a_handle_shows_what_it_knows_without_a_look_at_the_store(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint not null, day string", ["day"])
     assert table.uri == str(tmp_path / "t")
+    assert repr(table) == f"Table({table.uri}, version=0, 2 columns: id bigint, day string, partitioned by day)"
+    Table.open(table.uri).append(pa.table({"id": pa.array([1], pa.int64()), "day": ["mon"]}))
+    shutil.rmtree(table.uri)
+    assert "version=0" in repr(table)
+    wide = Table.create(tmp_path / "w", ", ".join(f"c{number} int" for number in range(20)))
+    assert repr(wide) == f"Table({wide.uri}, version=0, 20 columns: {_first_columns(12)}, and 8 more)"
+
+
+def _first_columns(count: int) -> str:
+    return ", ".join(f"c{number} int" for number in range(count))
+
+
+def test_history_is_a_list_of_dicts_that_prints_as_a_table(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint, day string")
+    table.append(pa.table({"id": [1, 2], "day": ["a", "b"]}), user_metadata="the first\nrows")
+    table.delete("id = 1")
+    history = table.history()
+    assert isinstance(history, list)
+    assert [entry["operation"] for entry in history] == ["DELETE", "WRITE", "CREATE TABLE"]
+    head, deleted, written, created = str(history).splitlines()
+    assert head.split() == ["version", "time", "(UTC)", "operation", "rows", "files", "size", "by", "note"]
+    assert deleted.split()[0] == "2"
+    assert "DELETE where (id = 1)" in deleted
+    assert "WRITE append" in written
+    assert "+2" in written
+    assert written.endswith("the first rows")
+    assert "CREATE TABLE" in created
+    assert history._repr_html_().count("<tr>") == 4  # type: ignore[attr-defined]
+    assert str(table.history()[:0]) == "[]"
+    assert json.loads(json.dumps(history)) == history
+
+
+def test_a_long_history_prints_its_newest_commits(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint", properties={"delta.checkpointInterval": "1000"})
+    for number in range(52):
+        table.set_properties({"number": str(number) + "x" * 100})
+    *commits, last = str(table.history()).splitlines()[1:]
+    assert len(commits) == 50
+    assert last == "... and 3 older commits"
+    assert all(len(line) < 150 for line in commits)
+
+
+def test_a_column_that_may_not_be_null_is_not_added_as_one_that_may(tmp_path: Path) -> None:
+    table = Table.create(tmp_path / "t", "id bigint not null, place struct<zip: string>")
+    with pytest.raises(txlog.InvalidInputError, match=r"cannot add n as NOT NULL.*without NOT NULL"):
+        table.add_columns("n int not null")
+    place = pa.field("place", pa.struct([pa.field("street", pa.string(), nullable=False)]))
+    with pytest.raises(txlog.InvalidInputError, match=r"cannot add place\.street, m as NOT NULL"):
+        table.add_columns(pa.schema([place, pa.field("m", pa.int64(), nullable=False)]))
+    assert table.version == 0
+    table.add_columns("id bigint not null, n int")
+    assert table.schema.names == ["id", "place", "n"], "a column that is there already may be named as it is"
 
 
 # --- names of other libraries -----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
 
 from txlog.errors import TxlogError
@@ -20,6 +21,7 @@ __all__ = [
     "WriteResult",
     "counted",
     "human_size",
+    "utc_text",
 ]
 
 Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored"]
@@ -397,6 +399,14 @@ class MaintenanceResult:
 def counted(number: int, noun: str) -> str:
     """``1 row``, ``336,776 rows``."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def utc_text(timestamp_ms: int) -> str:
+    """``2026-11-20 21:00:00`` in UTC, of ms since the epoch; a time that no calendar has as the number."""
+    try:
+        return f"{datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms):%Y-%m-%d %H:%M:%S}"
+    except OverflowError:
+        return f"{timestamp_ms} ms"
 
 
 def human_size(size_bytes: int) -> str:

@@ -16,7 +16,8 @@ from txlog.errors import TxlogError
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import Protocol
-from txlog.protocol.schema import Struct, to_arrow
+from txlog.protocol.schema import Struct, to_arrow, type_name
+from txlog.result import counted
 from txlog.util import ambient
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import whole_number
@@ -30,9 +31,10 @@ if TYPE_CHECKING:
     from txlog.read.scan_plan import ScanPlan
     from txlog.store.base import TableStore
 
-__all__ = ["Snapshot"]
+__all__ = ["Snapshot", "version_summary"]
 
 _COMMITS_SHOWN = 5
+_COLUMNS_SHOWN = 12
 
 
 @explains_calls
@@ -243,11 +245,7 @@ class Snapshot:
             return bind_predicate(where, self._state.schema, now=ambient.now())
 
     def __repr__(self) -> str:
-        count = len(self.delta_schema.fields)
-        parts = [self._log.uri, f"version={self.version}", f"{count} column{'' if count == 1 else 's'}"]
-        if self.partition_columns:
-            parts.append(f"partitioned by {', '.join(self.partition_columns)}")
-        return f"Snapshot({', '.join(parts)})"
+        return f"Snapshot({', '.join([self._log.uri, *version_summary(self._state)])})"
 
     def _repr_html_(self) -> str:
         return self._as_html("Snapshot")
@@ -279,6 +277,15 @@ class Snapshot:
 
     def __hash__(self) -> int:
         return hash((self._log.uri, self.table_id, self.version))
+
+
+def version_summary(state: TableState) -> list[str]:
+    """A version at a glance: its number, its columns with their types, its partitioning."""
+    fields = state.schema.fields
+    columns = [f"{field.name} {type_name(field.type)}" for field in fields[:_COLUMNS_SHOWN]]
+    more = [f"and {len(fields) - _COLUMNS_SHOWN} more"] if len(fields) > _COLUMNS_SHOWN else []
+    parts = [f"version={state.version}", f"{counted(len(fields), 'column')}: {', '.join([*columns, *more])}"]
+    return [*parts, f"partitioned by {', '.join(state.partition_columns)}"] if state.partition_columns else parts
 
 
 def _at(store: TableStore, version: int) -> Snapshot:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from txlog.commands.batch_write import OnProgress, write_batch
 from txlog.commands.table_definition import (
     Definition,
+    check_added_columns,
     check_agrees,
     commit_definition,
     new_table,
@@ -46,7 +47,7 @@ from txlog.result import (
     VacuumResult,
     WriteResult,
 )
-from txlog.snapshot import Snapshot
+from txlog.snapshot import Snapshot, version_summary
 from txlog.store.open import open_store
 from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
@@ -426,15 +427,20 @@ class Table(metaclass=Hinted):
 
     def history(self, limit: int | None = None) -> list[dict[str, Any]]:
         """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
-        ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...)."""
-        return [
+        ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...).
+
+        Printed, it is a table with a line for each commit.
+        """
+        from txlog.commands.history import History
+
+        return History(
             {
                 **(entry.commit_info.fields if entry.commit_info else {}),
                 "version": entry.version,
                 "timestamp": entry.timestamp_ms,
             }
             for entry in self._open_table.log.history(limit)
-        ]
+        )
 
     # --- writing ------------------------------------------------------------------------------------------------
 
@@ -488,18 +494,18 @@ class Table(metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
+        mode: RowMode | None = None,
+        on_conflict: OnConflict = "fail",
         read_version: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
         """Replace rows of the table by ``data``, as one new version: every row, or those that satisfy ``where``.
 
         With ``where``, such as ``"day = '2026-11-20'"``, rows of ``data`` that do not satisfy it are refused, and every
-        other row of the table stays (Spark's ``replaceWhere``). Files of which all rows go are removed. Of a file with
-        others besides, rows are marked as deleted where ``delta.enableDeletionVectors`` is set; else the others are
-        copied. A commit of others that touches what is replaced is a conflict, also one that came before this call but
-        after the rows were last read through this handle (by `snapshot`, or as an Arrow stream): rows made from what
-        was read then would undo it. A blind append under the table's default isolation level counts as having come
-        later: its rows stay.
+        other row of the table stays (Spark's ``replaceWhere``). A commit of others that touches what is replaced is a
+        conflict, also one that came before this call but after the rows were last read through this handle (by
+        `snapshot`, or as an Arrow stream): rows made from what was read then would undo it. A blind append under the
+        table's default isolation level counts as having come later: its rows stay.
 
         Args:
             data: The new rows; see `append`.
@@ -507,8 +513,11 @@ class Table(metaclass=Hinted):
             schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
                 ``data`` (not with ``where``).
             partition_by: With ``schema_mode="overwrite"``, the new partitioning; None keeps the table's, [] ends it.
-            read_version: With ``where``: the version that ``data`` was made from. None: the one that this handle last
-                read; where it read none, the newest.
+            mode: How rows go from files with others, as for `delete`: "merge-on-read" or "copy-on-write".
+            on_conflict: "fail", or "rerun": whatever this handle has read, what the newest version has in place of
+                ``data`` is replaced, rows that others appended meanwhile too. For rows made from another source.
+            read_version: The version that ``data`` was made from; a change since then is a conflict. None: with
+                ``where`` the one that this handle last read, where it read any; else the newest.
             app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`; so are the remaining options.
 
         Returns:
@@ -529,6 +538,8 @@ class Table(metaclass=Hinted):
             user_metadata=user_metadata,
             target_file_size_bytes=target_file_size,
             read_version=read_version,
+            row_mode=mode,
+            on_conflict=on_conflict,
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -542,14 +553,16 @@ class Table(metaclass=Hinted):
         fingerprint: str | None = None,
         user_metadata: str | None = None,
         target_file_size: int | None = None,
+        mode: RowMode | None = None,
+        on_conflict: OnConflict = "fail",
         read_version: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
         """Replace the partitions that ``data`` has rows of by ``data``, as one new version; all others stay.
 
-        Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts and ``read_version`` are those
-        of `overwrite`, for the partitions touched. Raises ``InvalidInputError`` for a table that is not partitioned or
-        is append-only.
+        Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts, ``mode``, ``on_conflict`` and
+        ``read_version`` are those of `overwrite`, for the partitions touched, whose files go in either mode. Raises
+        ``InvalidInputError`` for a table that is not partitioned or is append-only.
         """
         options = WriteOptions(
             mode="overwrite_partitions",
@@ -560,6 +573,8 @@ class Table(metaclass=Hinted):
             user_metadata=user_metadata,
             target_file_size_bytes=target_file_size,
             read_version=read_version,
+            row_mode=mode,
+            on_conflict=on_conflict,
         )
         return write_batch(self._open_table, data, options, on_progress)
 
@@ -797,12 +812,13 @@ class Table(metaclass=Hinted):
     def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
         """Add nullable columns, or members of nested structs; rows that are there read as null.
 
-        ``schema`` (pyarrow, Spark or Delta) holds the new columns. Raises ``SchemaMismatchError`` where a column
-        exists with another type.
+        ``schema`` (pyarrow, Spark or Delta, or DDL) holds the new columns. Raises ``SchemaMismatchError`` where a
+        column exists with another type, ``InvalidInputError`` for a new column that is NOT NULL.
         """
         state = self._open_table.writable_state()
         with TxlogError.located(self.uri, state.version):
             new = from_any(schema)
+            check_added_columns(state, new)
             parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
             definition = with_columns(state, new)
         return commit_definition(self._open_table, state, definition, "ADD COLUMNS", parameters, user_metadata)
@@ -1113,7 +1129,9 @@ class Table(metaclass=Hinted):
     # --- as a value ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        return f"Table({self.uri})"
+        """Shows the newest version that the handle knows of; nothing is looked up for it."""
+        known = self._open_table.log.known_state
+        return f"Table({', '.join([self.uri, *([] if known is None else version_summary(known))])})"
 
     def _repr_html_(self) -> str:
         return self.snapshot()._as_html("Table")

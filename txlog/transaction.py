@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
 
-from txlog.commands.replaced_files import decided_by_partitions, replace_region
+from txlog.commands.replaced_files import RegionReplacement, decided_by_partitions
+from txlog.commands.transaction_history import history_metrics, history_parameters
 from txlog.commands.write_options import WriteOptions, check_app_id
 from txlog.commands.write_planning import check_removable, plan_write
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.log.files import add_files_of, live_rows
-from txlog.log.proposal import Isolation, check_text, operation_parameters
+from txlog.log.proposal import Isolation, check_text
 from txlog.log.proposal_builder import ProposalBuilder
-from txlog.protocol.actions import AddFile, RemoveFile
+from txlog.protocol.actions import AddFile
 from txlog.result import WriteMetrics, WriteResult
 from txlog.snapshot import Snapshot
 from txlog.util import ambient
@@ -34,7 +35,9 @@ if TYPE_CHECKING:
     from txlog.commands.merge_builder import MergeBuilder
     from txlog.commands.row_change.change_files import ChangeFiles
     from txlog.commands.row_change.operation import RowOperation
+    from txlog.commands.row_change.options import OnFiles
     from txlog.expressions.predicates import Predicate
+    from txlog.writer.write_intent import RowMode
 
 __all__ = ["IsolationLevel", "Transaction"]
 
@@ -107,13 +110,13 @@ class Transaction:
         self._require_open()
         self._write(data, WriteOptions())
 
-    def overwrite(self, data: Any, where: str | Predicate | None = None) -> None:
+    def overwrite(self, data: Any, where: str | Predicate | None = None, *, mode: RowMode | None = None) -> None:
         """Replace every row of the table, or those that satisfy ``where``, by ``data``: see `Table.overwrite`.
 
         What this transaction appended before counts as being in the table.
         """
         self._require_open()
-        self._write(data, WriteOptions(mode="overwrite", where=where))
+        self._write(data, WriteOptions(mode="overwrite", where=where, row_mode=mode))
 
     def overwrite_partitions(self, data: Any) -> None:
         """Replace the partitions that ``data`` has rows of by ``data``: see `Table.overwrite_partitions`.
@@ -143,20 +146,34 @@ class Transaction:
         self._rows_deleted += replaced.rows_deleted
         self._regions.append(where if isinstance(where, str) else str(predicate))
 
-    def delete(self, where: str | Predicate | None = None) -> None:
+    def delete(
+        self,
+        where: str | Predicate | None = None,
+        *,
+        mode: RowMode | None = None,
+        on_progress: OnFiles | None = None,
+    ) -> None:
         """Delete the rows for which ``where`` is true, those of this transaction among them: see `Table.delete`.
 
-        As a part of a transaction it is judged by Delta's rules, and not executed again.
+        As a part of a transaction it is judged by Delta's rules, and not executed again: ``on_conflict`` is "fail" and
+        ``read_version`` that of `snapshot`. Applications are set by `set_transaction`.
         """
         from txlog.commands.delete import Condition, DeleteRows
 
         self._require_open()
         with TxlogError.located(self._open_table.uri, self._state.version):
             condition = Condition(where, self._state, ambient.now())
-        self._change_rows("a delete", DeleteRows(condition))
+        self._change_rows("a delete", DeleteRows(condition), mode, on_progress)
         self._regions += [] if where is None else [where if isinstance(where, str) else str(condition.predicate)]
 
-    def update(self, values: Mapping[str, Any], where: str | Predicate | None = None) -> None:
+    def update(
+        self,
+        values: Mapping[str, Any],
+        where: str | Predicate | None = None,
+        *,
+        mode: RowMode | None = None,
+        on_progress: OnFiles | None = None,
+    ) -> None:
         """Set columns of the rows for which ``where`` is true: see `Table.update`, and `delete`."""
         from txlog.commands.assignments import Assignments
         from txlog.commands.delete import Condition
@@ -166,9 +183,17 @@ class Transaction:
         state, now = self._state, ambient.now()
         with TxlogError.located(self._open_table.uri, state.version):
             operation = UpdateRows(Condition(where, state, now), Assignments(values, state.schema, now=now), state)
-        self._change_rows("an update", operation)
+        self._change_rows("an update", operation, mode, on_progress)
 
-    def upsert(self, rows: Any, keys: Iterable[str], **how: Any) -> None:
+    def upsert(
+        self,
+        rows: Any,
+        keys: Iterable[str],
+        *,
+        mode: RowMode | None = None,
+        on_progress: OnFiles | None = None,
+        **how: Any,
+    ) -> None:
         """Update the rows whose keys ``rows`` have, and insert the others: see `Table.upsert`, and `delete`.
 
         ``how`` are ``when_matched``, ``when_not_matched``, ``update_columns``, ``on_duplicate``, ``sequence_by``,
@@ -177,10 +202,18 @@ class Transaction:
         from txlog.commands.upsert.upsert import UpsertOptions, bound_upsert
 
         self._require_open()
-        self._change_rows("an upsert", bound_upsert(self._open_table, self._state, rows, UpsertOptions(keys, **how)))
+        operation = bound_upsert(self._open_table, self._state, rows, UpsertOptions(keys, **how))
+        self._change_rows("an upsert", operation, mode, on_progress)
 
     def merge(
-        self, source: Any, on: str | Iterable[str], *, source_alias: str = "source", target_alias: str = "target"
+        self,
+        source: Any,
+        on: str | Iterable[str],
+        *,
+        source_alias: str = "source",
+        target_alias: str = "target",
+        mode: RowMode | None = None,
+        on_progress: OnFiles | None = None,
     ) -> MergeBuilder[None]:
         """Begin a merge of ``source``; clauses and ``execute()`` follow: see `Table.merge`, and `delete`.
 
@@ -194,17 +227,22 @@ class Transaction:
 
         def run(clauses: tuple[Clause, ...]) -> None:
             self._require_open()
-            self._change_rows("a merge", bound_merge(self._open_table, self._state, source, merge, clauses))
+            operation = bound_merge(self._open_table, self._state, source, merge, clauses)
+            self._change_rows("a merge", operation, mode, on_progress)
 
         return MergeBuilder(self._open_table.uri, merge, run)
 
-    def _change_rows(self, what: str, operation: RowOperation) -> None:
+    def _change_rows(
+        self, what: str, operation: RowOperation, mode: RowMode | None, on_progress: OnFiles | None
+    ) -> None:
+        from txlog.commands.row_change.options import RowOptions
         from txlog.commands.row_change.run import apply_in_transaction
 
         if not self._data_change:
             raise InvalidInputError(f"{what} changes rows, and this transaction has data_change=False")
+        options = RowOptions(mode, on_conflict="fail", on_progress=on_progress)
         done = apply_in_transaction(
-            self._open_table, self._state, self._builder, self._unsent, what, operation, self._recorder()
+            self._open_table, self._state, self._builder, self._unsent, what, operation, options, self._recorder()
         )
         self._rows += done.rows
         self._rows_deleted += done.rows_deleted
@@ -225,9 +263,8 @@ class Transaction:
         files = write_task(self._open_table.store.files, job.plan, job.task(), stream).files
         self._unsent.own(file.path for file in files)
         if not job.intent.is_append:
-            replaced = replace_region(
-                self._builder, self._open_table, self._state, job, files, self._unsent, self._recorder()
-            )
+            region = RegionReplacement(self._open_table, self._state, job, self._unsent, self._recorder())
+            replaced = region.replace(self._builder, self._state, files)
             self._rows_deleted += replaced.rows_deleted
             self._rows_copied += replaced.rows_copied
             self._regions += [job.intent.where] if job.intent.where is not None else []
@@ -360,19 +397,6 @@ class Transaction:
         versions = [version for version in committed.values() if version is not None]
         return WriteResult(max(versions, default=None), "already_committed", 0, ambient.uuid4())
 
-    def _parameters(self, operation: str, removes: Sequence[RemoveFile]) -> dict[str, str]:
-        """As Spark writes them: of a DELETE a list of predicates, of a WRITE its mode and the region's predicate."""
-        if operation == "DELETE":
-            return operation_parameters(predicate=self._regions or None)
-        if operation != "WRITE":
-            return {}
-        regions = self._regions if len(self._regions) < 2 else [f"({each})" for each in self._regions]
-        return operation_parameters(
-            mode="Overwrite" if removes or regions or self._overwrites_partitions else "Append",
-            predicate=" OR ".join(regions) or None,
-            isDynamicPartitionOverwrite=True if self._overwrites_partitions else None,
-        )
-
     def _commit(self) -> WriteResult:
         if self._builder.is_empty:
             # All it read is of one version, so there is nothing that a commit could make wrong or right.
@@ -397,28 +421,18 @@ class Transaction:
             now_ms=ambient.now_ms(),
             isolation=self._open_table.isolation(self._state, self._isolation),
             operation=operation,
-            parameters=self._parameters(operation, removes),
-            metrics=_operation_metrics(operation, metrics, removes),
+            parameters=history_parameters(
+                operation,
+                self._regions,
+                is_overwrite=bool(removes),
+                overwrites_partitions=self._overwrites_partitions,
+            ),
+            metrics=history_metrics(operation, metrics, removes),
             user_metadata=self._user_metadata,
             # Rows that files taken over, or written anew, hold of removed ones have ids of their own.
             keeps_row_ids=not (self._removes_by_name and adds),
         )
         return self._open_table.commit(proposal, self._state, metrics, unsent=self._unsent)
-
-
-def _operation_metrics(operation: str, metrics: WriteMetrics, removes: Sequence[RemoveFile]) -> dict[str, str]:
-    """As Spark names them. The number of removed rows is there only if every removed file counts its rows."""
-    if operation != "DELETE":
-        found = metrics.operation_metrics() | {"numOutputRows": str(metrics.rows + metrics.rows_copied)}
-        return found | ({"numRemovedBytes": str(sum(remove.size or 0 for remove in removes))} if removes else {})
-    return {
-        "numRemovedFiles": str(metrics.files_removed),
-        "numRemovedBytes": str(sum(remove.size or 0 for remove in removes)),
-        "numDeletedRows": str(metrics.rows_deleted),
-        "numCopiedRows": str(metrics.rows_copied),
-        "numAddedFiles": str(metrics.files),
-        "numAddedBytes": str(metrics.bytes),
-    }
 
 
 def _isolation(name: str | None) -> Isolation | None:

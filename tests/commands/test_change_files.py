@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import txlog
-from txlog.errors import ConflictError, InvalidInputError, UnsupportedFeatureError
+from txlog.errors import ConflictError, InvalidInputError
 from txlog.verify.verify import verify_table
 
 FEED = {"delta.enableChangeDataFeed": "true"}
@@ -242,29 +242,61 @@ def test_a_transaction_tells_all_its_changes_if_it_has_change_files(tmp_path: Pa
 @MODES
 def test_a_file_that_loses_rows_twice_tells_each_row_once(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
-    if properties is FEED:
-        with pytest.raises(UnsupportedFeatureError, match="two transactions"):
-            in_one(table, lambda txn: txn.delete("id = 2"), lambda txn: txn.delete("id = 4"))
-        return
+    in_one(table, lambda txn: txn.delete("id = 1"), lambda txn: txn.delete("id = 3"))
+    assert told(table, 2) == [("delete", 1, 0), ("delete", 3, 0)]
     in_one(
         table,
         lambda txn: txn.delete("id = 2"),
         lambda txn: txn.delete("id = 4"),
         lambda txn: txn.remove_partitions("day = 'even'"),
     )
-    assert told(table, 2) == [("delete", id, 0) for id in (0, 2, 4, 6, 8)]
+    assert told(table, 3) == [("delete", id, 0) for id in (0, 2, 4, 6, 8)]
+    assert_fold(table)
 
 
 @MODES
-def test_rows_that_a_transaction_changes_twice_are_refused(tmp_path: Path, properties: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("steps", "net"),
+    [
+        (
+            [lambda txn: txn.append(rows(40, 41)), lambda txn: txn.update({"n": "1"}, "id = 40")],
+            [("insert", 40, 1), ("insert", 41, 0)],
+        ),
+        ([lambda txn: txn.append(rows(40)), lambda txn: txn.upsert(rows(40, n=2), ["id"])], [("insert", 40, 2)]),
+        ([lambda txn: txn.append(rows(40, 42)), lambda txn: txn.delete("id = 40")], [("insert", 42, 0)]),
+        (
+            [lambda txn: txn.update({"day": "'new'"}, "id = 3"), lambda txn: txn.remove_partitions("day = 'new'")],
+            [("delete", 3, 0)],
+        ),
+        (
+            [lambda txn: txn.update({"n": "n + 1"}, "id <= 1"), lambda txn: txn.update({"n": "n + 1"}, "id = 1")],
+            [("delete", 0, 0), ("delete", 1, 0), ("insert", 0, 1), ("insert", 1, 2)],
+        ),
+        (
+            [lambda txn: txn.delete("id = 4"), lambda txn: txn.overwrite(rows(6, 7, n=3), "id in (6, 7)")],
+            [("delete", 4, 0), ("delete", 6, 0), ("delete", 7, 0), ("insert", 6, 3), ("insert", 7, 3)],
+        ),
+    ],
+)
+def test_rows_that_a_transaction_changes_twice_are_told_by_their_net_change(
+    tmp_path: Path, properties: dict[str, str], steps: list[Any], net: list[Any]
+) -> None:
     table = made(tmp_path / "t", properties)
-    for steps in (
-        [lambda txn: txn.append(rows(40)), lambda txn: txn.update({"n": "1"}, "id = 40")],
-        [lambda txn: txn.update({"day": "'new'"}, "id = 3"), lambda txn: txn.remove_partitions("day = 'new'")],
-    ):
-        with pytest.raises(UnsupportedFeatureError, match="two transactions"):
-            in_one(table, *steps)
-    assert table.version == 1
+    in_one(table, *steps)
+    assert told(table, 2) == net
+    assert_fold(table)
+    assert verify_table(table._open_table.store).is_sound
+
+
+@MODES
+def test_a_transaction_that_leaves_every_row_as_it_was_changes_nothing_in_the_end(
+    tmp_path: Path, properties: dict[str, str]
+) -> None:
+    table = made(tmp_path / "t", properties)
+    in_one(table, lambda txn: txn.update({"n": "5"}, "id = 1"), lambda txn: txn.update({"n": "0"}, "id = 1"))
+    assert_fold(table)
+    in_one(table, lambda txn: txn.append(rows(40)), lambda txn: txn.delete("id = 40"))
+    assert table.version == 2, "nothing was left to commit"
 
 
 # --- races ----------------------------------------------------------------------------------------------------------

@@ -135,3 +135,20 @@ def test_two_followers_that_meet_anywhere_see_every_row_once(commits: list[list[
         assert sorted(each for batch in every for each in batch.rows["id"].to_pylist()) == sorted(
             each for ids in commits for each in ids
         )
+
+
+def test_a_file_that_was_vacuumed_is_an_error_of_the_version_that_added_it(table: txlog.Table) -> None:
+    table.overwrite(rows_of(9))
+    table.vacuum(0, force=True)
+    with pytest.raises(txlog.NotFoundError, match=r"version 1 added .*, which is gone: .* vacuum") as caught:
+        followed(table, 1)
+    assert caught.value.version == 1
+    assert f"at v{table.version}" not in str(caught.value)
+
+
+def test_a_damaged_file_is_an_error_of_the_version_that_added_it(table: txlog.Table) -> None:
+    path = next(Path(table.uri).glob("p=p1/*.parquet"))
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(txlog.CorruptLogError) as caught:
+        followed(table, 0)
+    assert caught.value.version in (1, 2)

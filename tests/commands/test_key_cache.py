@@ -1,4 +1,4 @@
-"""Upserts of one handle after the other: what it knows of keys saves reading, and never changes a row."""
+"""Upserts and merges of one handle after the other: what it knows of keys saves reading, and never changes a row."""
 
 from __future__ import annotations
 
@@ -192,8 +192,89 @@ def test_rows_of_an_upsert_that_writes_several_row_groups_are_found_where_they_a
     assert found.filter(pc.equal(found["v"], 2))["id"].to_pylist() == [*again]
 
 
+# --- merges -----------------------------------------------------------------------------------------------------------
+
+
+def merge(table: txlog.Table, data: pa.Table, keys: list[str], **clauses: str | None) -> None:
+    """Update and insert all; ``clauses`` are the conditions."""
+    builder = table.merge(data, keys).when_matched_update_all(clauses.get("matched"))
+    builder.when_not_matched_insert_all(clauses.get("not_matched")).execute()
+
+
+@KEYS
+@pytest.mark.parametrize("matched", [None, "source.v > 1", "target.v < source.v"])
+def test_from_its_third_merge_on_a_handle_reads_only_what_may_decide_of_files_that_were_there(
+    keys: list[str], matched: str | None
+) -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(0, 100, 2)))
+    watched.others.append(rows(*range(1, 100, 2)))
+    first_files = {file.path for file in watched.adds()}
+    for data in (rows(0, 1, 200, v=1), rows(0, 1, 200, v=2)):
+        read = watched.read_by(lambda data=data: merge(watched.table, data, keys, matched=matched))
+        assert first_files <= read
+    read = watched.read_by(lambda: merge(watched.table, rows(2, 4, 300, v=3), keys, matched=matched))
+    needs_values = matched is not None and "target" in matched
+    assert len(first_files & read) == needs_values, "the file of even ids has rows whose values decide"
+    merge(watched.table, rows(3, 301, v=4), keys, matched="target.v > source.v")
+    expected = dict.fromkeys(range(100), 0) | {0: 2, 1: 2, 2: 3, 4: 3, 200: 2, 300: 3, 301: 4}
+    assert values(watched) == expected
+
+
+def test_upserts_and_merges_by_the_same_keys_know_the_same_files() -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(100)))
+    watched.table.upsert(rows(1, v=1), ["id"])
+    first = {file.path for file in watched.adds()}
+    merge(watched.table, rows(2, v=2), ["id"])
+    assert not first & watched.read_by(lambda: merge(watched.table, rows(3, v=3), ["id"]))
+    assert not first & watched.read_by(lambda: watched.table.upsert(rows(4, v=4), ["id"]))
+    assert values(watched) == {each: each if each in (1, 2, 3, 4) else 0 for each in range(100)}
+
+
+def test_a_merge_of_rows_that_the_table_lacks_by_source_looks_at_every_row() -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(10)))
+    for number in range(3):
+        merge(watched.table, rows(number, v=1), ["id"])
+    watched.table.merge(rows(1, 2, 3), ["id"]).when_not_matched_by_source_delete("target.v = 0").execute()
+    assert values(watched) == {0: 1, 1: 1, 2: 1, 3: 0}
+
+
+def test_rows_of_a_source_that_repeat_a_key_or_have_none_mean_the_same_to_known_files() -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(10)))
+    for number in range(3):
+        merge(watched.table, rows(number, v=1), ["id"])
+    without_key = pa.table({"id": pa.array([None], pa.int64()), "name": ["no key"], "v": [8]}, SCHEMA)
+    with pytest.raises(txlog.InvalidInputError, match="two rows of the source match one row of the table, by id=4"):
+        merge(watched.table, pa.concat_tables([without_key, rows(5, 4, 4, v=7)]), ["id"])
+    repeated = pa.concat_tables([without_key, rows(20, 5, 20, v=7), without_key])
+    assert merge(watched.table, repeated, ["id"]) is None
+    assert [row for row in watched.rows() if row[2] >= 7] == sorted(
+        [(5, "name 5", 7), (20, "name 20", 7), (20, "name 20", 7), (None, "no key", 8), (None, "no key", 8)], key=repr
+    )
+    watched.others.delete("v >= 7")
+    merge(watched.table, rows(6, v=9), ["id"])
+    assert values(watched) == {each: 1 if each < 3 else 0 for each in range(10) if each != 5} | {6: 9}
+
+
+def test_a_merge_may_give_inserted_rows_other_keys_than_the_sources() -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(4)))
+    for _ in range(3):
+        merge(watched.table, rows(0, v=1), ["id"])
+    shifted = watched.table.merge(rows(10, 11, v=2), ["id"])
+    shifted.when_not_matched_insert({"id": "source.id + 100", "name": "source.name", "v": "source.v"}).execute()
+    merge(watched.table, rows(10, 111, v=3), ["id"])
+    assert values(watched) == {0: 1, 1: 0, 2: 0, 3: 0, 110: 2, 111: 3, 10: 3}
+
+
+# --- any history ------------------------------------------------------------------------------------------------------
+
+MERGES = ("merge", "merge newer", "merge out")
 OPERATION = st.tuples(
-    st.sampled_from(("upsert", "insert", "update", "their upsert", "their append", "their delete", "rewrite")),
+    st.sampled_from(("upsert", "insert", "update", "their upsert", "their append", "their delete", "rewrite", *MERGES)),
     st.lists(st.integers(0, 7), min_size=1, max_size=5, unique=True),
 )
 
@@ -216,6 +297,19 @@ def test_every_history_is_the_same_as_without_a_cache(keys: list[str], history: 
         elif what == "update":
             watched.table.upsert(data, keys, update_columns=["v"], when_not_matched="ignore")
             expected |= dict.fromkeys(expected.keys() & set(ids), number)
+        elif what == "merge":
+            merge(watched.table, data, keys)
+            expected |= dict.fromkeys(ids, number)
+        elif what == "merge newer":
+            merge(watched.table, data, keys, matched="source.v > target.v + 2", not_matched="source.id > 3")
+            expected |= {
+                each: number for each in ids if (number > expected[each] + 2 if each in expected else each > 3)
+            }
+        elif what == "merge out":
+            watched.table.merge(data, keys).when_matched_delete().when_not_matched_insert_all().execute()
+            expected = {each: v for each, v in expected.items() if each not in ids} | {
+                each: number for each in ids if each not in expected
+            }
         elif what == "their append":
             new = [each for each in ids if each not in expected]
             watched.others.append(rows(*new, v=number))

@@ -11,6 +11,7 @@ import typer
 import txlog
 from txlog.cli import (
     change_commands,
+    definition_commands,
     iceberg_commands,
     log_commands,
     maintain_commands,
@@ -106,6 +107,7 @@ def create(
         out.result(facts, *show.snapshot_shown(facts))
 
 
+app.command("set")(definition_commands.set_properties)
 app.command("append")(write_commands.append)
 app.command("overwrite")(write_commands.overwrite)
 app.command("delete")(row_commands.delete)

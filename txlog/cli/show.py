@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -16,10 +15,10 @@ from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.iceberg_commands import iceberg_shown
-from txlog.cli.operations import bytes_written, described, files_changed, rows_changed
+from txlog.commands.history import HISTORY_COLUMNS, history_row
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import type_name
-from txlog.result import WriteResult, counted, human_size
+from txlog.result import WriteResult, counted, human_size, utc_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,7 +143,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
     rows = "an unknown number of rows" if facts["rows"] is None else counted(facts["rows"], "row")
     lines = {
         "table": facts["table"],
-        "version": f"{facts['version']}, of {_time(facts['timestamp_ms'])} UTC",
+        "version": f"{facts['version']}, of {utc_text(facts['timestamp_ms'])} UTC",
         "holds": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
         "protocol": _protocol(facts["protocol"]),
@@ -176,20 +175,7 @@ def history_facts(entries: Sequence[Mapping[str, Any]]) -> list[Facts]:
 
 
 def history_shown(entries: Sequence[Mapping[str, Any]]) -> RenderableType:
-    names = ("version", "time (UTC)", "operation", "rows", "files", "size", "by", "note")
-    rows = [
-        (
-            str(entry["version"]),
-            _time(entry["timestamp"]),
-            described(entry),
-            rows_changed(entry),
-            files_changed(entry),
-            bytes_written(entry),
-            str(entry.get("engineInfo") or ""),
-            str(entry.get("userMetadata") or ""),
-        )
-        for entry in entries
-    ]
+    names, rows = HISTORY_COLUMNS, [history_row(entry) for entry in entries]
     wide = _commits(names, rows)
     needed = sum(max(column.min_width or 0, len(str(column.header))) for column in wide.columns)
     return _Fitting(wide, needed + _GAP * (len(wide.columns) - 1), Group(*_narrow_history(names, rows)))
@@ -260,7 +246,7 @@ def files_shown(files: Sequence[Facts], found: int) -> list[RenderableType]:
             f"{name}={'null' if value is None else value}" for name, value in file["partition"].items()
         )
         sizes = human_size(file["size_bytes"]), _number(file["rows"])
-        cells = (*sizes, _time(file["modified_ms"]), *([partition] if is_partitioned else []), file["uri"])
+        cells = (*sizes, utc_text(file["modified_ms"]), *([partition] if is_partitioned else []), file["uri"])
         table.add_row(*map(Text, cells))
     total = counted(found, "file") if len(files) == found else f"{len(files):,} of {counted(found, 'file')}"
     return [table, Text(f"{total}, {human_size(sum(file['size_bytes'] for file in files))}")]
@@ -371,10 +357,6 @@ def _grid(lines: Mapping[str, str]) -> Table:
     for name, value in lines.items():
         grid.add_row(Text(name, style="bold"), Text(value))
     return grid
-
-
-def _time(timestamp_ms: int) -> str:
-    return datetime.fromtimestamp(timestamp_ms / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def _number(value: Any) -> str:

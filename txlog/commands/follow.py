@@ -21,7 +21,7 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, Metadata
 from txlog.protocol.commit_file import Commit
 from txlog.read.scan_plan import ScanPlan, select
-from txlog.read.scan_task import Selection, TaskReader
+from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.util import ambient
 from txlog.util.arguments import described, whole_number
 
@@ -85,12 +85,29 @@ def _batches(
             if version == first and number < skipped:
                 continue
             held: pa.RecordBatch | None = None
-            for batch in reader.batches(task):
+            for batch in _rows_of(reader, task, version):
                 if held is not None:
                     yield CommittedBatch(version, number, False, held)
                 held = batch
             if held is not None:
                 yield CommittedBatch(version, number, True, held)
+
+
+def _rows_of(reader: TaskReader, task: ScanTask, version: int) -> Iterator[pa.RecordBatch]:
+    """The rows of one file. Errors name the version that added it: a later one may have removed it since."""
+    try:
+        yield from reader.batches(task)
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"version {version} added {task.path}, which is gone: most likely a later version removed it and a vacuum"
+            " deleted it. Read the table as it is now, and follow it from the version after that",
+            table=error.table,
+            version=version,
+            path=task.path,
+        ) from error
+    except TxlogError as error:
+        error.version = version
+        raise
 
 
 def _commit(open_table: OpenTable, version: int) -> Commit:

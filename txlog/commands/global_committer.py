@@ -15,16 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
 
-from txlog.commands.replaced_files import Replaced, replace_region, write_parameters
-from txlog.commands.row_change.change_files import ChangeFiles
+from txlog.commands.write_execution import WriteExecution, tell_conflict_since
 from txlog.commands.write_planning import with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import (
-    ConflictError,
     ConflictReason,
     InvalidInputError,
     MetadataChangedError,
@@ -33,16 +30,11 @@ from txlog.errors import (
     TableExistsError,
     TxlogError,
 )
-from txlog.log.files import live_files
-from txlog.log.proposal import Isolation
-from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.features import check_can_write
-from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema_merge import reads
 from txlog.result import WriteResult
-from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.writer.committable import Committable
 from txlog.writer.committable_checks import validate_committables
@@ -194,7 +186,12 @@ class GlobalCommitter:
         # What landed since the planning is the committer's to judge; asking the log again would cost a request.
         state = self._open_table.log.newest_state(refresh=False)
         if job.base_metadata is not None and state.metadata.id != job.base_metadata.id:
-            self._conflict("MetadataChangedError", state, "is another table: this one was dropped and created again")
+            tell_conflict_since(
+                self._open_table,
+                "MetadataChangedError",
+                state,
+                "is another table: this one was dropped and created again",
+            )
         if state.version == job.read_version:
             return state
         if job.intent.kind in ("append", "upsert") and job.new_metadata is None:
@@ -203,23 +200,23 @@ class GlobalCommitter:
         try:
             return self._open_table.log.state_at(job.read_version)
         except NotFoundError:
-            self._conflict(
-                "ConcurrentDeleteReadError", state, f"and v{job.read_version}, which was read, is cleaned up"
+            tell_conflict_since(
+                self._open_table,
+                "ConcurrentDeleteReadError",
+                state,
+                f"and v{job.read_version}, which was read, is cleaned up",
             )
 
     def _require_same_definition(self, job: WriteJob, state: TableState) -> None:
         if state.protocol != job.base_protocol:
-            self._conflict("ProtocolChangedError", state, "changed the table's protocol")
+            tell_conflict_since(self._open_table, "ProtocolChangedError", state, "changed the table's protocol")
         if state.metadata != job.base_metadata:
-            self._conflict("MetadataChangedError", state, "changed the table's schema, partitioning or properties")
-
-    def _conflict(self, rule: str, state: TableState, detail: str) -> NoReturn:
-        reason = ConflictReason(rule, state.version, "or an earlier commit", detail)
-        try:
-            raise_conflict((reason,), self._open_table.uri)
-        except ConflictError as error:
-            self._open_table.tell_conflict(error)
-            raise
+            tell_conflict_since(
+                self._open_table,
+                "MetadataChangedError",
+                state,
+                "changed the table's schema, partitioning or properties",
+            )
 
     def _replay(self, job: WriteJob, state: TableState, *, quietly: bool = False) -> WriteResult | None:
         if job.app_id is None or job.checkpoint_id is None:
@@ -242,7 +239,12 @@ class GlobalCommitter:
         check_can_write(state.protocol, state.metadata)
         turned = with_existing_table(job, state)
         if turned is None:
-            self._conflict("ProtocolChangedError", state, "created another table here, which these files do not fit")
+            tell_conflict_since(
+                self._open_table,
+                "ProtocolChangedError",
+                state,
+                "created another table here, which these files do not fit",
+            )
         return self._replay(turned, state) or self._commit_on(turned, state, committables, unsent)
 
     def _commit_on(
@@ -261,57 +263,11 @@ class GlobalCommitter:
         self, job: WriteJob, state: TableState | None, committables: Sequence[Committable], owner: UnsentFiles
     ) -> WriteResult:
         """``owner`` deletes the files that are made here, copies of rows, where nothing is sent."""
-        files = [file for committable in committables for file in committable.files]
-        builder = ProposalBuilder(state)
-        builder.define(job.new_metadata, job.new_protocol)
-        if job.app_id is not None and job.checkpoint_id is not None:
-            builder.set_transaction(job.app_id, job.checkpoint_id)
-        replaced = Replaced()
-        change_files = None
-        if state is not None and job.intent.kind == "change_rows":
-            builder.read_table()
-            self._replace_named(builder, replaced, state, committables)
-        elif state is not None and not job.intent.is_append:
-            change_files = ChangeFiles.of(self._open_table, state, owner, job.new_metadata)
-            replaced = replace_region(builder, self._open_table, state, job, files, owner, change_files)
-        builder.add(*[file.to_add() for file in files])
-        builder.change_data(*[file.to_cdc() for committable in committables for file in committable.changes])
-        metrics = replaced.metrics(files)
-        if change_files is not None:
-            metrics = replace(metrics, change_files=change_files.finish(builder))
-        asked = Isolation(job.isolation) if job.isolation else None
-        proposal = builder.build(
-            txn_id=ambient.uuid4(),
-            now_ms=ambient.now_ms(),
-            isolation=self._open_table.isolation(state, asked) if state else asked or Isolation.WRITE_SERIALIZABLE,
-            operation="WRITE",
-            parameters=write_parameters(job),
-            metrics=replaced.operation_metrics(job.intent, metrics),
-            user_metadata=job.user_metadata,
-            fingerprint=job.fingerprint,
-            keeps_row_ids=job.intent.kind != "change_rows",  # tasks do not say which rows they took over
-        )
-        result = self._open_table.commit(proposal, state, metrics, unsent=owner)
-        if replaced.dead_fractions:
-            from txlog.commands.row_change.dead_rows import warn_of_dead_rows
-
-            warn_of_dead_rows(self._open_table, result.version, replaced.dead_fractions)
+        plan = WriteExecution(self._open_table, job, committables, owner)
+        if job.is_reexecuted and state is not None:
+            result = self._open_table.commit_plan(plan, state, unsent=owner, is_empty_too=True)
+        else:
+            proposal = plan.execute(state)
+            result = self._open_table.commit(proposal, state, plan.metrics, unsent=owner)
+        plan.warn_of_dead_rows(result.version)
         return result
-
-    def _replace_named(
-        self, builder: ProposalBuilder, replaced: Replaced, state: TableState, committables: Sequence[Committable]
-    ) -> None:
-        """Take out, or mark rows of, the files that tasks name."""
-        live = self._open_table.log.files(state)
-        named = [each for committable in committables for each in committable.replaced]
-        found = {canonical_path(add.path): add for add in live_files(live, [each.path for each in named])}
-        for each in named:
-            file = found.get(canonical_path(each.path))
-            if file is None or file.key[1] != each.vector_id:
-                detail = f"or a later one changed {each.path}, which this write replaces"
-                self._conflict("ConcurrentDeleteDeleteError", state, detail)
-            if each.deletion_vector is None:
-                replaced.remove_whole(file)
-                builder.remove(file)
-            else:
-                builder.replace_vector(file, each.deletion_vector)

@@ -16,12 +16,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from txlog.commands.assignments import Assignments
+from txlog.commands.merge_history import merge_metrics
 from txlog.commands.merge_source import MergeSource, read_merge_source
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import check_adds_columns, with_new_columns
+from txlog.commands.upsert.known_keys import KnownKeys, KnownPart
 from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
@@ -32,9 +34,11 @@ from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
+from txlog.read.key_cache import Places
 from txlog.result import WriteMetrics, WriteResult
 from txlog.skipping.key_pruning import KeyPruner, key_range
 from txlog.util import ambient
+from txlog.writer.committable import PendingFile
 from txlog.writer.input import open_data
 
 if TYPE_CHECKING:
@@ -122,7 +126,9 @@ def bound_merge(
         source = read_merge_source(
             data, merge.condition, state, now, merge.source_alias, merge.target_alias, table=open_table.uri
         )
-        return MergeRows(source, merge, clauses, state, now)
+        cache = open_table.key_cache
+        known = KnownKeys(cache, source.index, state) if cache.size_bytes_max and len(source.indexed) else None
+        return MergeRows(source, merge, clauses, state, now, known)
 
 
 class MergeRows:
@@ -138,6 +144,7 @@ class MergeRows:
         clauses: Sequence[Clause],
         state: TableState,
         now: datetime.datetime,
+        known: KnownKeys | None = None,
     ) -> None:
         self._source = source
         self.num_source_rows: int = source.rows.num_rows
@@ -155,7 +162,12 @@ class MergeRows:
         paths = [key.path for key in source.keys]
         self._pruner = KeyPruner(paths, source.index.columns, state.schema, state.partition_columns)
         self._range = key_range(paths, source.index.columns, state.schema)
-        self._fields = self._looked_at()
+        conditions = self._conditions_on_target()
+        looked_at = conditions | {path[0] for path in paths}
+        self._fields = tuple(field for field in state.schema.fields if field.name in looked_at)
+        self._known = None if self._of["not matched by source"] else known
+        self._keys_decide = not conditions
+        self._places: dict[str, Places] = {}
 
     def _bound(self, number: int, clause: Clause, merge: MergeOptions, now: datetime.datetime) -> _Bound:
         context: Context = {
@@ -198,15 +210,12 @@ class MergeRows:
             )
         return {name: f"{alias}.`{name.replace('`', '``')}`" for name in self._schema.names}
 
-    def _looked_at(self) -> Any:
-        """The columns that decide which clause applies to a row of the table."""
-        names = {key.path[0] for key in self._source.keys}
+    def _conditions_on_target(self) -> set[str]:
+        """The columns of the table that decide, beside the key, which clause applies to a row of it."""
         conditions = [self._source.target_term]
         conditions += [b.predicate for when in ("matched", "not matched by source") for b in self._of[when]]
-        for condition in conditions:
-            if condition is not None:
-                names |= {path[0] for side, path in columns_of(condition) if side == "target"}
-        return tuple(field for field in self._schema.fields if field.name in names)
+        found = [columns_of(condition) for condition in conditions if condition is not None]
+        return {path[0] for columns in found for side, path in columns if side == "target"}
 
     # --- for history ----------------------------------------------------------------------------------------
 
@@ -231,20 +240,7 @@ class MergeRows:
         )
 
     def metrics(self, done: WriteMetrics) -> dict[str, str]:
-        counts = {
-            "numSourceRows": self._source.rows.num_rows,
-            "numTargetRowsInserted": done.rows_inserted,
-            "numTargetRowsUpdated": done.rows_updated,
-            "numTargetRowsDeleted": done.rows_deleted,
-            "numTargetRowsCopied": done.rows_copied,
-            "numOutputRows": done.rows + done.rows_copied,
-            "numTargetFilesAdded": done.files,
-            "numTargetFilesRemoved": done.files_removed,
-            "numTargetDeletionVectorsAdded": done.vectors,
-            "numTargetChangeFilesAdded": done.change_files,
-            "numTargetBytesAdded": done.bytes,
-        }
-        return {name: str(count) for name, count in counts.items()}
+        return merge_metrics(self.num_source_rows, done)
 
     # --- look-up --------------------------------------------------------------------------------------------
 
@@ -259,21 +255,56 @@ class MergeRows:
         return False
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        import numpy as np
 
-        is_narrow = not self._of["not matched by source"] and self._pruner.of_one_file.holds_others(
-            add.partition_values, add.stats
+        places = self._places.get(add.path)
+        if places is not None:
+            batches: Iterator[tuple[NDArray[Any], pa.RecordBatch]] = rows.at(add, places.positions, self._fields)
+            return _joined([self._hits(positions, batch) for positions, batch in batches])
+        parts: list[KnownPart] | None = [] if self._known is not None and self._known.is_wanted(add) else None
+        is_narrow = (
+            parts is None
+            and not self._of["not matched by source"]
+            and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
         )
-        reader = rows.reader(self._fields, self._range if is_narrow else None)
-        found = [self._hits(positions, batch) for positions, batch in reader.batches(add, with_dead_rows=True)]
-        empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int8))
-        columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
-        return Hits(*(np.concatenate(each) for each in columns))
+        found = []
+        batches = rows.reader(self._fields, self._range if is_narrow else None).batches(add, with_dead_rows=True)
+        for positions, batch in batches:
+            found.append(self._hits(positions, batch))
+            if parts is not None and self._known is not None:
+                parts.append(self._known.part_of(self._source.keys_of(batch), positions))
+        if parts is not None and self._known is not None:
+            self._known.offer(add, parts)
+        return _joined(found)
 
-    def _hits(self, positions: NDArray[np.int64], batch: pa.RecordBatch) -> Hits:
+    def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
+        """Where more than keys decides, the rows with a key of the source are only noted: `look_up` reads those."""
         import numpy as np
 
-        source_rows = self._source.rows_of(batch)
+        if self._known is None:
+            return {}
+        places = self._known.recall(files, are_all_live=are_all_live)
+        self._places = {} if self._keys_decide else {path: at for path, at in places.items() if len(at.positions)}
+        return {
+            path: self._decided(at.positions.astype(np.int64), self._source.indexed[at.keys], None)
+            for path, at in places.items()
+            if path not in self._places
+        }
+
+    def keep(self) -> None:
+        if self._known is not None:
+            self._known.keep()
+
+    def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
+        """Nothing: a clause may give an inserted row another key than the source's. The next merge looks."""
+
+    def _hits(self, positions: NDArray[Any], batch: pa.RecordBatch) -> Hits:
+        return self._decided(positions, self._source.rows_of(batch), batch)
+
+    def _decided(self, positions: NDArray[Any], source_rows: NDArray[np.int64], batch: pa.RecordBatch | None) -> Hits:
+        """The rows at ``positions`` that a row of the source joins or a clause changes. ``batch`` has their `_fields`;
+        None where keys alone decide."""
+        import numpy as np
+
         clauses = np.full(len(positions), _NONE, dtype=np.int8)
         self._decide(self._of["matched"], clauses, np.flatnonzero(source_rows >= 0), batch, source_rows)
         self._decide(self._of["not matched by source"], clauses, np.flatnonzero(source_rows < 0), batch, None)
@@ -285,7 +316,7 @@ class MergeRows:
         of: Sequence[_Bound],
         clauses: NDArray[np.int8],
         left: NDArray[np.int64],
-        batch: pa.RecordBatch,
+        batch: pa.RecordBatch | None,
         source_rows: NDArray[np.int64] | None,
     ) -> None:
         """The first clause that applies to each of the rows at ``left``."""
@@ -296,7 +327,8 @@ class MergeRows:
                 clauses[left] = bound.number
                 return
             source = None if source_rows is None else self._source.take(source_rows[left])
-            applies = _is_true(bound.predicate.evaluate(batch.take(pa.array(left)), source))
+            target = None if batch is None else batch.take(pa.array(left))
+            applies = _is_true(bound.predicate.evaluate(target, source))
             clauses[left[applies]] = bound.number
             left = left[~applies]
 
@@ -380,6 +412,14 @@ class MergeRows:
             updated += int(np.isin(clauses, updates).sum())
             deleted += int(((clauses != _NONE) & ~np.isin(clauses, updates)).sum())
         return int(is_written.sum()), updated, deleted
+
+
+def _joined(found: Sequence[Hits]) -> Hits:
+    import numpy as np
+
+    empty = Hits(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, bool), np.empty(0, np.int8))
+    columns = zip(*((h.positions, h.source_rows, h.is_replaced, h.clauses) for h in [empty, *found]), strict=True)
+    return Hits(*(np.concatenate(each) for each in columns))
 
 
 def _check_sides(clause: Clause, bound: _Bound) -> None:

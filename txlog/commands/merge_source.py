@@ -47,12 +47,15 @@ class MergeSource:
     indexed: NDArray[np.int64]
     target_term: Predicate | None
 
+    def keys_of(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """The key columns of rows of the table, in the types in which they are compared."""
+        return [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
+
     def rows_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
         """The row of the source that each row of the table joins; -1 for none. Of several the last."""
         import numpy as np
 
-        columns = [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
-        found = self.index.source_rows(columns)
+        found = self.index.source_rows(self.keys_of(batch))
         if self.target_term is not None:
             holds = pc.fill_null(self.target_term.evaluate(batch), False).to_numpy(zero_copy_only=False)
             found = np.where(holds, found, -1)

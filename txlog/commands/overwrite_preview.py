@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from txlog.commands.replaced_files import Replaced, replacement_of_rows
+from txlog.commands.replaced_files import Replaced, RowsReplacement
 from txlog.commands.write_options import WriteOptions
 from txlog.commands.write_planning import plan_write
 from txlog.commit.open_table import OpenTable
@@ -63,9 +63,10 @@ def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -
         replaced.remove_whole(*add_files_of(open_table.log.files(state)))
         would = replaced.metrics(())
     else:
-        change, files = replacement_of_rows(open_table, state, predicate, UnsentFiles(open_table.store.files))
+        unsent = UnsentFiles(open_table.store.files)
+        rows_replaced = RowsReplacement(open_table, state, predicate, unsent, options.row_mode)
         with TxlogError.located(open_table.uri, state.version):
-            would = change.would_do(state, files)
+            would = rows_replaced.change.would_do(state, rows_replaced.candidates(state))
     return OverwritePreview(
         state.version,
         rows,

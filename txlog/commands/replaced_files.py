@@ -33,14 +33,14 @@ from txlog.writer.write_intent import WriteIntent
 from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
-    from txlog.commands.row_change.change import RowChange
     from txlog.commands.row_change.change_files import ChangeFiles
+    from txlog.writer.write_intent import RowMode
 
 __all__ = [
+    "RegionReplacement",
     "Replaced",
+    "RowsReplacement",
     "decided_by_partitions",
-    "replace_region",
-    "replacement_of_rows",
     "write_parameters",
 ]
 
@@ -111,75 +111,111 @@ def write_parameters(job: WriteJob) -> dict[str, str]:
     )
 
 
-def replace_region(
-    builder: ProposalBuilder,
-    open_table: OpenTable,
-    state: TableState,
-    job: WriteJob,
-    files: Sequence[PendingFile],
-    unsent: UnsentFiles,
-    change_files: ChangeFiles | None,
-) -> Replaced:
-    """Take out of the table what an overwrite by ``files`` replaces, and declare what the overwrite depends on.
+class RegionReplacement:
+    """Takes what an overwrite by new files replaces out of a version of the table, and again out of a newer one.
 
     ``unsent`` owns what is written for it; ``change_files`` is told what happens to rows, where the table's change data
-    feed is on. The caller adds ``files`` after this. Raises as `replacement_of_rows`;
-    ``ConflictError`` where others changed what is replaced after the version that ``files`` were made from; and
-    ``NotFoundError``, ``CorruptLogError``, ``StorageError`` where a file that has to be read cannot be.
+    feed is on.
     """
-    predicate = job.plan.rows_where
-    if predicate is not None:
-        change, live = replacement_of_rows(open_table, state, predicate, unsent, change_files)
-        live = builder.live(without_unseen(open_table, state, job, live))
-        with TxlogError.located(open_table.uri, state.version):
+
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        job: WriteJob,
+        unsent: UnsentFiles,
+        change_files: ChangeFiles | None,
+    ) -> None:
+        self._open_table = open_table
+        self._job = job
+        predicate = job.plan.rows_where
+        self._rows = (
+            None
+            if predicate is None
+            else RowsReplacement(open_table, state, predicate, unsent, job.row_mode, change_files)
+        )
+
+    def remaining_work_s(self, state: TableState) -> float:
+        """About how many seconds `replace` would take on ``state``."""
+        return 0.0 if self._rows is None else self._rows.change.remaining_work_s(state)
+
+    def replace(self, builder: ProposalBuilder, state: TableState, files: Sequence[PendingFile]) -> Replaced:
+        """Take out of ``state`` what ``files`` replace, and declare what the overwrite depends on.
+
+        The caller adds ``files`` after this.
+
+        Raises:
+            ConflictError: Others changed what is replaced after the version that ``files`` were made from.
+            NotFoundError: A file that has to be read is gone.
+            CorruptLogError: A file that has to be read is damaged.
+            StorageError: The store failed.
+        """
+        if self._rows is not None:
+            return self._replace_rows(self._rows, builder, state)
+        open_table, job = self._open_table, self._job
+        replaced = Replaced()
+        live = open_table.log.files(state)
+        if job.intent.kind == "overwrite_partitions" and state.partition_columns:
+            fields = physical_fields(state.schema, state.partition_columns)
+            keys = {partition_key(file.partition_values, fields) for file in files}
+            live = builder.live(without_unseen(open_table, state, job, live, keys))
+            replaced.remove_whole(*files_in_partitions(live, state, keys))
+            builder.read_partitions(keys)
+        else:
+            live = builder.live(without_unseen(open_table, state, job, live))
+            replaced.remove_whole(*add_files_of(live))
+            builder.read_table()
+        builder.remove(*replaced.removed)
+        return replaced
+
+    def _replace_rows(self, rows: RowsReplacement, builder: ProposalBuilder, state: TableState) -> Replaced:
+        change = rows.change
+        # What is kept for the next execution is by live file, so an overwrite that may run again looks at all of them.
+        live = self._open_table.log.files(state) if self._job.is_reexecuted else rows.candidates(state)
+        live = builder.live(without_unseen(self._open_table, state, self._job, live))
+        with TxlogError.located(self._open_table.uri, state.version):
             done = change.apply(state, builder, live)
         change.declare_reads(builder, live)
         return Replaced(
             change.removed, change.new_files, done.rows_deleted, done.rows_copied, done.vectors, change.dead_fractions
         )
-    replaced = Replaced()
-    live = open_table.log.files(state)
-    if job.intent.kind == "overwrite_partitions" and state.partition_columns:
-        fields = physical_fields(state.schema, state.partition_columns)
-        keys = {partition_key(file.partition_values, fields) for file in files}
-        live = builder.live(without_unseen(open_table, state, job, live, keys))
-        replaced.remove_whole(*files_in_partitions(live, state, keys))
-        builder.read_partitions(keys)
-    else:
-        replaced.remove_whole(*add_files_of(builder.live(live)))
-        builder.read_table()
-    builder.remove(*replaced.removed)
-    return replaced
 
 
-def replacement_of_rows(
-    open_table: OpenTable,
-    state: TableState,
-    predicate: Predicate,
-    unsent: UnsentFiles,
-    change_files: ChangeFiles | None = None,
-) -> tuple[RowChange, pa.Table]:
-    """The change that takes the rows of ``predicate`` (bound to the table's schema) out, and the files to apply it to.
+class RowsReplacement:
+    """The ``change`` that takes the rows of ``predicate``, bound to the table's schema, out of the table.
 
-    These are the live files that may hold such rows.
+    ``mode`` is as for a delete.
     """
-    from txlog.commands.delete import Condition, DeleteRows
-    from txlog.commands.row_change.change import RowChange
-    from txlog.commands.row_change.options import RowOptions, uses_vectors
-    from txlog.util import ambient
 
-    options = RowOptions(on_conflict="fail")
-    condition = Condition(predicate, state, ambient.now())
-    change = RowChange(
-        open_table,
-        state,
-        DeleteRows(condition),
-        options,
-        unsent,
-        with_vectors=uses_vectors(state, options),
-        change_files=change_files,
-    )
-    return change, open_table.log.matching_files(state, condition.necessary)
+    def __init__(
+        self,
+        open_table: OpenTable,
+        state: TableState,
+        predicate: Predicate,
+        unsent: UnsentFiles,
+        mode: RowMode | None = None,
+        change_files: ChangeFiles | None = None,
+    ) -> None:
+        from txlog.commands.delete import Condition, DeleteRows
+        from txlog.commands.row_change.change import RowChange
+        from txlog.commands.row_change.options import RowOptions, uses_vectors
+        from txlog.util import ambient
+
+        self._log = open_table.log
+        self._condition = Condition(predicate, state, ambient.now())
+        self.change = RowChange(
+            open_table,
+            state,
+            DeleteRows(self._condition),
+            RowOptions(mode, on_conflict="fail"),
+            unsent,
+            with_vectors=uses_vectors(state, mode),
+            change_files=change_files,
+        )
+
+    def candidates(self, state: TableState) -> pa.Table:
+        """The live files of ``state`` that may hold such rows."""
+        return self._log.matching_files(state, self._condition.necessary)
 
 
 # --- by partition values ----------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from txlog.commit.outcome import raise_conflict
+from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -43,9 +44,11 @@ from txlog.writer.merge_engines.engine import MergeEngine
 
 __all__ = [
     "Definition",
+    "check_added_columns",
     "check_agrees",
     "commit_definition",
     "new_table",
+    "require_definition",
     "with_columns",
     "with_properties",
     "with_schema",
@@ -120,6 +123,26 @@ def with_columns(state: TableState, new: Struct) -> Definition | None:
     protocol = upgraded_for(state.protocol, merged, metadata.configuration)
     _check(protocol or state.protocol, metadata, merged)
     return Definition(metadata, protocol)
+
+
+def check_added_columns(state: TableState, new: Struct) -> None:
+    """Raises ``InvalidInputError`` for a column of ``new`` that the table lacks and that may not be null."""
+    required = [name for name, field in _added(state.schema, new) if not field.nullable]
+    if required:
+        names = ", ".join(required)
+        raise InvalidInputError(
+            f"cannot add {names} as NOT NULL: rows that the table has would be null there. Add it without NOT NULL"
+        )
+
+
+def _added(there: Struct, new: Struct, prefix: str = "") -> Iterator[tuple[str, Field]]:
+    """The columns and members of structs that ``there`` lacks, with their paths."""
+    for field in new.fields:
+        found = there.find(field.name)
+        if found is None:
+            yield f"{prefix}{field.name}", field
+        elif isinstance(found.type, Struct) and isinstance(field.type, Struct):
+            yield from _added(found.type, field.type, f"{prefix}{field.name}.")
 
 
 def with_new_columns(
@@ -217,6 +240,13 @@ def commit_definition(
         user_metadata=user_metadata,
     )
     return open_table.commit(proposal, state)
+
+
+def require_definition(open_table: OpenTable, state: TableState, made_for: Metadata) -> None:
+    """For a change that sets another definition. Raises ``MetadataChangedError`` where ``state`` lacks the old one."""
+    if state.metadata != made_for:
+        detail = "or an earlier commit changed the table's schema, partitioning or properties"
+        raise_conflict((ConflictReason("MetadataChangedError", state.version, "unknown", detail),), open_table.uri)
 
 
 def _differences(there: Struct, asked: Struct, prefix: str = "") -> Iterator[str]:

@@ -16,6 +16,7 @@ from txlog.commands.partitions import files_in_partitions
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import READ_AGAIN, raise_conflict
 from txlog.errors import ConflictError, ConflictReason, NotFoundError
+from txlog.expressions.predicates import Constant
 from txlog.log.proposal import Isolation
 from txlog.log.state import TableState
 from txlog.protocol.paths import canonical_path
@@ -31,7 +32,9 @@ def without_unseen(
     files: pa.Table,
     partitions: Collection[tuple[str | None, ...]] | None = None,
 ) -> pa.Table:
-    """Those of the live ``files`` that the caller of ``job`` had read. ``partitions`` None: the rows of its predicate.
+    """Those of the live ``files`` that the caller of ``job`` had read.
+
+    ``partitions`` None: the rows of its predicate, or all rows where it has none.
 
     Raises ``ConflictError`` where one of ``job.unseen_versions`` changed what is replaced, or was cleaned up.
     """
@@ -44,8 +47,8 @@ def without_unseen(
 
     predicate = None
     if partitions is None:
-        assert job.plan.rows_where is not None
-        predicate = without_nan_doubts(job.plan.rows_where, state.schema)
+        replaced = Constant(True) if job.plan.rows_where is None else job.plan.rows_where
+        predicate = without_nan_doubts(replaced, state.schema)
     try:
         commits = [open_table.log.read_commit(version) for version in versions]
         then = open_table.log.state_at(job.rows_of_version)

@@ -1,14 +1,15 @@
 """What a caller may ask of a write: `WriteOptions`. A new option of `append` or `overwrite` begins here.
 
 In: the arguments of the caller. Out: values of Python's own types, checked against each other. ``write_planning``
-decides what they mean for one table; options of deletes, updates and upserts are in ``row_change.options``.
+decides what they mean for one table; options of deletes, updates and upserts are in ``row_change.options``, which
+shares the checks below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import Predicate
@@ -16,14 +17,25 @@ from txlog.log.proposal import check_text
 from txlog.util.arguments import described, whole_number
 from txlog.writer.write_intent import RowMode
 
-__all__ = ["SchemaMode", "WriteOptions", "check_app_id", "check_identity", "check_mode", "check_options"]
+__all__ = [
+    "OnConflict",
+    "SchemaMode",
+    "WriteOptions",
+    "check_app_id",
+    "check_choice",
+    "check_identity",
+    "check_mode",
+    "check_options",
+]
 
 SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
 """Whether data must fit the table's columns ("strict"), may add columns ("merge"), or replaces them all ("overwrite",
 for an overwrite of the whole table)."""
 
+OnConflict: TypeAlias = Literal["rerun", "fail"]
+"""After a lost race: execute the change again on the newest version, or judge by Delta's rules what was read."""
+
 _MODES = ("append", "overwrite", "overwrite_partitions")
-_SCHEMA_MODES = get_args(SchemaMode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +46,10 @@ class WriteOptions:
     partitions of the data's rows). ``app_id`` with ``checkpoint_id`` makes the write exactly once; ``fingerprint``
     detects different work under the same id. ``partition_by`` and ``properties`` define a table that does not exist
     yet, if ``create`` allows it. For an existing table, ``partition_by`` must agree with it, and ``must_create``
-    refuses it. ``read_version`` is the version from which the rows of a selective overwrite were made; None means the
-    version that the handle last read. ``keys`` are the key columns of the mode "upsert", which only a sink has, and
-    ``row_mode`` is how the rows that it takes out go.
+    refuses it. ``read_version`` is the version from which the rows of an overwrite were made; None means, for a part of
+    the table, the version that the handle last read. ``row_mode`` says how rows go that share a file with rows that
+    stay, and ``on_conflict`` what an overwrite does after a lost race. ``keys`` are the key columns of the mode
+    "upsert", which only a sink has.
     """
 
     mode: str = "append"
@@ -57,12 +70,18 @@ class WriteOptions:
     read_version: int | None = None
     keys: tuple[str, ...] = ()
     row_mode: RowMode | None = None
+    on_conflict: OnConflict = "fail"
 
     def __post_init__(self) -> None:
         """Accept whole numbers of any library, and keep them as Python's own, since the log holds and compares them."""
         for field_name, name, at_least in _WHOLE_NUMBERS:
             if (value := getattr(self, field_name)) is not None:
                 object.__setattr__(self, field_name, whole_number(name, value, at_least=at_least))
+
+    @property
+    def is_reexecuted(self) -> bool:
+        """Whether commits that change files make the overwrite run again: never where it is tied to a version."""
+        return self.mode != "append" and self.on_conflict == "rerun" and self.read_version is None
 
 
 _WHOLE_NUMBERS = (
@@ -80,19 +99,20 @@ def check_options(options: WriteOptions) -> None:
         raise InvalidInputError(
             f'where says which rows an overwrite replaces: use mode="overwrite", not {options.mode}'
         )
-    if not isinstance(options.schema_mode, str) or options.schema_mode not in _SCHEMA_MODES:
-        raise InvalidInputError(
-            f"schema_mode must be one of {', '.join(_SCHEMA_MODES)}, is {described(options.schema_mode)}"
-        )
+    check_choice("schema_mode", options.schema_mode, SchemaMode)
     if options.schema_mode == "overwrite" and (options.mode != "overwrite" or options.where is not None):
         raise InvalidInputError(
             'schema_mode="overwrite" replaces the columns of the whole table, and so needs an overwrite of every row,'
             ' without where; "merge" adds columns'
         )
-    if options.read_version is not None and options.where is None and options.mode != "overwrite_partitions":
+    if options.read_version is not None and options.schema_mode == "overwrite":
         raise InvalidInputError(
-            "read_version is for an overwrite of a part of the table: give where, or use overwrite_partitions"
+            'read_version keeps rows that were appended after it, and schema_mode="overwrite" takes the columns of all'
+            " rows away: leave one of them out"
         )
+    if options.row_mode is not None:
+        check_choice("mode", options.row_mode, RowMode)
+    check_choice("on_conflict", options.on_conflict, OnConflict)
     check_identity(options.app_id, options.checkpoint_id)
     check_text("user_metadata", options.user_metadata)
     check_text("fingerprint", options.fingerprint)
@@ -106,6 +126,12 @@ def check_mode(mode: str, modes: tuple[str, ...] = _MODES) -> None:
     """Raises ``InvalidInputError`` for what is not one of the ``modes`` of a write."""
     if not isinstance(mode, str) or mode not in modes:
         raise InvalidInputError(f"mode must be one of {', '.join(modes)}, is {described(mode)}")
+
+
+def check_choice(name: str, value: Any, choices: Any) -> None:
+    """Raises ``InvalidInputError`` for what is not one of the ``choices``, a ``Literal``."""
+    if not isinstance(value, str) or value not in get_args(choices):
+        raise InvalidInputError(f"{name} must be one of {', '.join(get_args(choices))}, is {described(value)}")
 
 
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:

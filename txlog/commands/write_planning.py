@@ -11,6 +11,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from txlog.commands.row_change.options import uses_vectors
 from txlog.commands.table_definition import Definition, new_table, with_columns, with_schema
 from txlog.commands.write_options import WriteOptions, check_options
 from txlog.commit.open_table import OpenTable
@@ -57,6 +58,8 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
         _check_removable(state, options)
         _check_merge_engine(state, options)
         _check_partitioning(open_table, state, options)
+        if options.mode != "append":
+            uses_vectors(state, options.row_mode)
         definition = _new_definition(state, data_schema, options)
         plan = _plan_for_data(open_table, options, state, data_schema) if definition is None else None
         job = _job(open_table, options, state, definition, plan)
@@ -141,19 +144,22 @@ def _job(
         rows_of_version=rows_of_version,
         unseen_versions=unseen_versions,
         row_mode=options.row_mode,
+        is_reexecuted=options.is_reexecuted,
     )
 
 
 def _unseen(
     open_table: OpenTable, state: TableState | None, options: WriteOptions
 ) -> tuple[int | None, tuple[int, ...]]:
-    """The version that the rows of a selective overwrite were made from, and the versions of others since then."""
-    if state is None or (options.where is None and options.mode != "overwrite_partitions"):
+    """The version that the rows of an overwrite were made from, and the versions of others since then."""
+    if state is None or options.mode == "append" or options.is_reexecuted:
         return None, ()
     if options.read_version is not None:
         if options.read_version > state.version:
             raise InvalidInputError(f"read_version is {options.read_version}, the newest version is {state.version}")
         return options.read_version, tuple(range(options.read_version + 1, state.version + 1))
+    if options.where is None and options.mode != "overwrite_partitions":
+        return None, ()
     last_read = open_table.last_read
     version = last_read.version_of(state.metadata.id)
     if version is None:

@@ -189,11 +189,13 @@ class OpenTable:
             call(self._hooks.on_commit, self.uri, result)
         return result
 
-    def commit_plan(self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None) -> WriteResult:
+    def commit_plan(
+        self, plan: Plan, state: TableState, *, unsent: UnsentFiles | None = None, is_empty_too: bool = False
+    ) -> WriteResult:
         """Execute ``plan`` on ``state`` and commit it, executed again as often as others change files first.
 
-        A plan that finds nothing to do at once commits nothing. Raises what ``Plan.execute`` and `commit` raise.
-        ``unsent`` is notified before the first put: after that no file of the plan may be deleted.
+        A plan that finds nothing to do at once commits nothing, unless ``is_empty_too``. ``unsent`` is notified before
+        the first put: after that no file of the plan may be deleted. Raises what ``Plan.execute`` and `commit` raise.
         """
         try:
             proposal = plan.execute(state)
@@ -203,7 +205,7 @@ class OpenTable:
             if newest.version == state.version or is_other:
                 raise
             state, proposal = newest, plan.execute(newest)
-        if not proposal.actions:  # it found nothing to do, so no commit could make it wrong or right
+        if not proposal.actions and not is_empty_too:  # nothing to do, so no commit could make it wrong or right
             return WriteResult(state.version, "committed", 0, "")
         return self.commit(proposal, state, plan=plan, unsent=unsent)
 

@@ -74,6 +74,11 @@ class DeltaLog:
 
     # --- states ------------------------------------------------------------------------------------------
 
+    @property
+    def known_state(self) -> TableState | None:
+        """The newest version known, without a look at the store; None if none is."""
+        return self._state
+
     def newest_state(self, *, refresh: bool = True) -> TableState:
         """The newest version, files apart; with ``refresh=False`` the newest one known, loaded only if none is.
 

@@ -110,9 +110,9 @@ ELSEWHERE = {
         "z_order": "table.optimize(cluster_by=columns)",
     },
     "RewriteResult": {
-        "execute_compaction": "table.optimize() alone: it has run, and this is its result",
-        "execute_z_order_by": "table.optimize(where, cluster_by=columns); a table.optimize() has run now",
-        "where": "table.optimize(where); a table.optimize() of the whole table has run now",
+        "execute_compaction": "table.optimize() alone: this is its result",
+        "execute_z_order_by": "table.optimize(where, cluster_by=columns); this is the result of a table.optimize()",
+        "where": "table.optimize(where); this is the result of a table.optimize() of the whole table",
     },
     "MergeBuilder": {
         "commit": ".execute()",

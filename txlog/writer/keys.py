@@ -122,6 +122,11 @@ class KeyIndex:
         self._row_of_code[codes] = np.arange(len(codes))  # of several rows the last
         self._flags = self._flags_of_range()
 
+    @property
+    def last_row_of_keys(self) -> NDArray[np.int64]:
+        """The last row that has each key."""
+        return self._row_of_code
+
     def last_rows(self, order: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
         """Which rows stay if of several with one key the last does: by arrival, or in the order given."""
         import numpy as np

@@ -24,9 +24,10 @@ class WriteJob:
     creates the table; ``base_metadata`` and ``base_protocol`` are those of that version. ``new_metadata`` and
     ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
     ("strict", "merge", "overwrite") allows. With ``must_create``, a table that exists by then is an error.
-    ``rows_of_version`` is the version from which the caller made the rows of a selective overwrite, if known, and
-    ``unseen_versions`` are the versions of others after it, up to ``read_version``. ``row_mode`` says how the rows go
-    that an "upsert" takes out; None: as the table says.
+    ``rows_of_version`` is the version from which the caller made the rows of an overwrite, if known, and
+    ``unseen_versions`` are the versions of others after it, up to ``read_version``. ``row_mode`` says how rows go from
+    files with others; None leaves it to the table. An overwrite that ``is_reexecuted`` replaces after a lost race what
+    the newest version has.
     """
 
     job_id: str
@@ -47,6 +48,7 @@ class WriteJob:
     rows_of_version: int | None = None
     unseen_versions: tuple[int, ...] = ()
     row_mode: RowMode | None = None
+    is_reexecuted: bool = False
 
     @property
     def creates_table(self) -> bool:

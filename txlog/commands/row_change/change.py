@@ -31,11 +31,9 @@ from txlog.commands.row_change.operation import (
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.positions import are_among
 from txlog.commands.row_change.rewrite import FileRewriter
-from txlog.commands.table_definition import Definition
+from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
-from txlog.commit.outcome import raise_conflict
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.errors import ConflictReason
 from txlog.log.files import add_files_of, live_rows
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
@@ -132,7 +130,7 @@ class RowChange:
         if options.app_id is not None and options.checkpoint_id is not None:
             builder.set_transaction(options.app_id, options.checkpoint_id)
         files = self._files_of(state)
-        self._follow(state, builder)
+        self._define(state, builder)
         if self._change_files is not None:
             self._change_files.begin()
         self._metrics = self.apply(state, builder, files)
@@ -157,20 +155,17 @@ class RowChange:
             keeps_row_ids=not isinstance(self._operation, BringsFiles),  # its rows were written without the ids
         )
 
-    def _follow(self, state: TableState, builder: ProposalBuilder) -> None:
-        """Write by this version's properties; a change that brings a definition with it knows those it was made on."""
+    def _define(self, state: TableState, builder: ProposalBuilder) -> None:
+        """A change that brings a definition with it is for the one it was made on."""
         if self._definition is not None:
-            if state.metadata != self._planned_on:
-                detail = "or an earlier commit changed the table's schema, partitioning or properties"
-                reason = ConflictReason("MetadataChangedError", state.version, "unknown", detail)
-                raise_conflict((reason,), self._open_table.uri)
+            require_definition(self._open_table, state, self._planned_on)
             builder.define(self._definition.metadata, self._definition.protocol)
-        elif state.metadata is not self._bound_to:
-            self._rewriter.bind(state)
-            self._bound_to = state.metadata
 
     def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:
         """Put the change of these live files into ``builder``; what it does."""
+        if self._definition is None and state.metadata is not self._bound_to:
+            self._rewriter.bind(state)
+            self._bound_to = state.metadata
         if self._operation.writes_every_source_row:
             self._rewriter.begin_source(self._operation.num_source_rows)
         try:

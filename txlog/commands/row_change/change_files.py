@@ -4,6 +4,9 @@ In: the final classification of the rows that an attempt changes, and all file a
 ``_change_data/`` and their ``cdc`` actions. A version has none where its added and removed files alone tell the same:
 rows that were appended, and files that went as a whole. It has all its changes in them where a deletion vector changes,
 a copy holds rows that stay, or a row is updated. PROTOCOL.md, "Add CDC File", "Change Data Files".
+
+A transaction may change rows that it wrote or copied itself. What each operation did to its rows then says nothing of
+the version any more, so the net change is found from the files instead: a row that changed is a delete and an insert.
 """
 
 from __future__ import annotations
@@ -20,7 +23,6 @@ from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import RowOperation, Touched
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.errors import UnsupportedFeatureError
 from txlog.log.changes import ChangedRows, rows_between
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
@@ -104,6 +106,7 @@ class ChangeFiles:
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
         self._collected: list[RowChanges] = []
+        self._is_net = False  # an operation changed rows that one before it wrote or copied
         self._written: tuple[bytes, tuple[ChangeFile, ...]] | None = None
         self.seconds = 0.0
         """What writing them took last."""
@@ -120,21 +123,17 @@ class ChangeFiles:
     def begin(self) -> None:
         """Forget what an attempt before did to rows."""
         self._collected = []
+        self._is_net = False
 
     def collect(self, changes: RowChanges, builder: ProposalBuilder) -> None:
-        """Before ``changes`` are put into ``builder``.
-
-        Raises:
-            UnsupportedFeatureError: The same transaction wrote the rows that change.
-        """
-        if any(builder.is_new(each.add) for each in changes.touched):
-            raise self._changed_twice()
+        """Before ``changes`` are put into ``builder``."""
+        self._is_net |= any(builder.is_new(each.add) for each in changes.touched)
         self._collected.append(changes)
 
     def finish(self, builder: ProposalBuilder) -> int:
         """After everything else: put the change files of all that ``builder`` does into it; how many there are.
 
-        Raises as `collect`, and what writing files and reading those that changed raises.
+        Raises what writing files and reading those that changed raises.
         """
         if not any(changes.need_files for changes in self._collected):
             return 0
@@ -151,7 +150,7 @@ class ChangeFiles:
         signature = self._signature(others)
         if self._written is None or self._written[0] != signature:
             started_s = ambient.monotonic_s()
-            self._written = signature, self._write(others)
+            self._written = signature, self._write(self._net_rows(others) if self._is_net else self._rows(others))
             self.seconds = ambient.monotonic_s() - started_s
         return self._written[1]
 
@@ -168,13 +167,15 @@ class ChangeFiles:
     # --- what else the proposal does ------------------------------------------------------------------------
 
     def _others(self, builder: ProposalBuilder) -> list[ChangedRows]:
-        """The rows that come and go with files, apart from those that the collected changes tell of."""
+        """The rows that come and go with files, apart from those that the collected changes tell of; all, if those
+        tell of rows that were changed again."""
         adds = {canonical_path(add.path): add for add in builder.adds}
         removes = {canonical_path(remove.path): remove for remove in builder.removes}
         told_new, told_vectors, told_gone = self._told()
-        for path in told_new:
-            if path not in adds or adds.pop(path).deletion_vector is not None:
-                raise self._changed_twice()
+        self._is_net |= any(path not in adds or adds[path].deletion_vector is not None for path in told_new)
+        if self._is_net:
+            told_new, told_vectors, told_gone = set(), {}, set()
+        adds = {path: add for path, add in adds.items() if path not in told_new}
         found: list[ChangedRows] = []
         for path in [*removes, *(path for path in adds if path not in removes)]:
             remove = removes.get(path)
@@ -197,16 +198,6 @@ class ChangeFiles:
             gone.update(path for each in changes.touched if (path := canonical_path(each.add.path)) not in marked)
         return new, vectors, gone
 
-    def _changed_twice(self) -> UnsupportedFeatureError:
-        return UnsupportedFeatureError(
-            "the transaction changes rows that it wrote or copied itself, and the table's change data feed is on"
-            " (delta.enableChangeDataFeed), which tells of each row once: make it two transactions. With"
-            " delta.enableDeletionVectors no rows are copied",
-            features=("changeDataFeed",),
-            table=self._store.uri,
-            version=self._state.version,
-        )
-
     # --- rows -----------------------------------------------------------------------------------------------
 
     def _signature(self, others: Sequence[ChangedRows]) -> bytes:
@@ -218,12 +209,23 @@ class ChangeFiles:
             digest.update(b"-" if changes.is_written is None else changes.is_written.tobytes())
         return digest.digest()
 
-    def _write(self, others: Sequence[ChangedRows]) -> tuple[ChangeFile, ...]:
-        told = (batch for changes in self._collected for batch in self._rows_of(changes))
-        rest = self._reader.batches(VersionChanges(self._state.version, 0, tuple(others)))
+    def _rows(self, others: Sequence[ChangedRows]) -> Iterator[pa.RecordBatch]:
+        for changes in self._collected:
+            yield from self._rows_of(changes)
+        yield from self._rows_of_files(others)
+
+    def _net_rows(self, files: Sequence[ChangedRows]) -> Iterator[pa.RecordBatch]:
+        from txlog.commands.row_change.net_changes import net_changes
+
+        return net_changes(lambda: self._rows_of_files(files))
+
+    def _rows_of_files(self, files: Sequence[ChangedRows]) -> Iterator[pa.RecordBatch]:
+        return self._reader.batches(VersionChanges(self._state.version, 0, tuple(files)))
+
+    def _write(self, rows: Iterator[pa.RecordBatch]) -> tuple[ChangeFile, ...]:
         task = TaskIdentity(self._job_id, next(self._task_ids))
         with self.writer(task) as writer:
-            writer.write(DataStream(self._schema, itertools.chain(told, rest)))
+            writer.write(DataStream(self._schema, rows))
             return self.sealed(task, writer)
 
     def _rows_of(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import TypeAlias
 
-from txlog.commands.write_options import check_identity
+from txlog.commands.write_options import OnConflict, check_choice, check_identity
 from txlog.errors import InvalidInputError
 from txlog.log.proposal import check_text
 from txlog.log.state import TableState
@@ -17,9 +17,6 @@ from txlog.util.arguments import described, whole_number
 from txlog.writer.write_intent import RowMode
 
 __all__ = ["OnConflict", "OnFiles", "RowMode", "RowOptions", "check_changeable", "uses_vectors"]
-
-OnConflict: TypeAlias = Literal["rerun", "fail"]
-"""After a lost race: execute the change again on the newest version, or judge by Delta's rules what was read."""
 
 OnFiles: TypeAlias = Callable[[int, int], None]
 """Called with the files looked into so far, and all that will be."""
@@ -39,11 +36,9 @@ class RowOptions:
     on_progress: OnFiles | None = None
 
     def __post_init__(self) -> None:
-        if self.mode is not None and self.mode not in get_args(RowMode):
-            raise InvalidInputError(f"mode must be one of {', '.join(get_args(RowMode))}, is {described(self.mode)}")
-        if self.on_conflict not in get_args(OnConflict):
-            choices = ", ".join(get_args(OnConflict))
-            raise InvalidInputError(f"on_conflict must be one of {choices}, is {described(self.on_conflict)}")
+        if self.mode is not None:
+            check_choice("mode", self.mode, RowMode)
+        check_choice("on_conflict", self.on_conflict, OnConflict)
         for name in ("read_version", "checkpoint_id"):
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, whole_number(name, value))
@@ -73,16 +68,16 @@ def check_changeable(state: TableState, what: str) -> None:
         )
 
 
-def uses_vectors(state: TableState, options: RowOptions) -> bool:
+def uses_vectors(state: TableState, mode: RowMode | None) -> bool:
     """Whether rows go by deletion vectors: where the table enables them, unless copies are asked for.
 
     Raises ``InvalidInputError`` where vectors are asked for and the table does not enable them.
     """
     features = state.protocol.writer_features or ()
     is_enabled = state.properties.enable_deletion_vectors and "deletionVectors" in features
-    if options.mode == "merge-on-read" and not is_enabled:
+    if mode == "merge-on-read" and not is_enabled:
         raise InvalidInputError(
             'mode="merge-on-read" needs a table with deletion vectors, which not every reader knows: enable them by'
             ' table.set_properties({"delta.enableDeletionVectors": "true"}), or leave mode out'
         )
-    return is_enabled and options.mode != "copy-on-write"
+    return is_enabled and mode != "copy-on-write"

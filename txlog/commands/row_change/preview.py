@@ -75,7 +75,7 @@ def _preview(open_table: OpenTable, what: str, operation_for: Callable[[TableSta
     state = state_to_change(open_table, options, what)
     with TxlogError.located(open_table.uri, state.version):
         operation = operation_for(state)
-        with_vectors = uses_vectors(state, options)
+        with_vectors = uses_vectors(state, options.mode)
     unsent = UnsentFiles(open_table.store.files)
     would = RowChange(open_table, state, operation, options, unsent, with_vectors=with_vectors).would_do(state)
     return RowPreview(

@@ -80,7 +80,7 @@ def run_prepared(
     """The same for an operation that is bound already: to ``state``, as ``definition`` defines it where that is given,
     which the change then brings with it. ``unsent`` owns files besides. Raises as `run_row_change`."""
     with TxlogError.located(open_table.uri, state.version):
-        with_vectors = uses_vectors(state, options)
+        with_vectors = uses_vectors(state, options.mode)
     with contextlib.ExitStack() as stack:
         if unsent is None:
             unsent = stack.enter_context(UnsentFiles(open_table.store.files))
@@ -121,6 +121,7 @@ def apply_in_transaction(
     unsent: UnsentFiles,
     what: str,
     operation: RowOperation,
+    options: RowOptions,
     change_files: ChangeFiles | None,
 ) -> WriteMetrics:
     """Put the change into a transaction that ``builder`` collects, whose own files count as being in the table.
@@ -128,11 +129,9 @@ def apply_in_transaction(
     It is judged by Delta's rules with the rest of the transaction, and not executed again. ``change_files`` are the
     transaction's, where its table has a change data feed.
     """
-    options = RowOptions(on_conflict="fail")
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, what)
-    with TxlogError.located(open_table.uri, state.version):
-        with_vectors = uses_vectors(state, options)
+        with_vectors = uses_vectors(state, options.mode)
     change = RowChange(
         open_table, state, operation, options, unsent, with_vectors=with_vectors, change_files=change_files
     )

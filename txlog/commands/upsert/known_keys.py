@@ -1,7 +1,7 @@
-"""What a handle knows of the keys of data files: used by an upsert instead of reading them, and added to by it.
+"""What a handle knows of the keys of data files: used by upserts and merges instead of reading them, and added to.
 
 In: the keys of a source, and files of the table. Out: the rows of known files that have one of the keys. What an upsert
-reads of a file, or writes itself, is known to the ones after it.
+or a merge reads of a file, or an upsert writes itself, is known to those after it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ KnownPart = tuple[KeyValues, "NDArray[np.int64]"]
 
 
 class KnownKeys:
-    """The keys of one source beside those of a table's files. `is_wanted`, `part_of` and `offer` are thread-safe."""
+    """The keys of one source beside those of a table's files. `is_wanted`, `part_of` and `offer` are thread-safe.
+
+    Of several rows of the source with one key the last counts, as in `KeyIndex.source_rows`.
+    """
 
     def __init__(self, cache: KeyCache, index: KeyIndex, state: TableState) -> None:
         types = [type_to_arrow(key.type) for key in index.keys]
@@ -42,11 +45,14 @@ class KnownKeys:
         identity = (state.metadata.id, paths, tuple(type_name(key.type) for key in index.keys))
         self._cached = cache.of(identity, types)
         self._is_partitioned = bool(state.partition_columns)
-        self._wanted = self._cached.numbers.of(index.columns)[0]
+        self._row_of_key = None if index.num_keys == len(index.code_of_row) else index.last_row_of_keys
+        rows = None if self._row_of_key is None else pa.array(self._row_of_key)
+        columns = index.columns if rows is None else [column.take(rows) for column in index.columns]
+        self._wanted = self._cached.numbers.of(columns)[0]
         self._offered: list[FileKeys] = []
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Places]:
-        """The rows with keys of the source in each of ``files`` that is known, by path.
+        """The rows with keys of the source in each of ``files`` that is known, by path, with rows of the index as keys.
 
         ``are_all_live``: these are all live files of the newest version, so that others need not be known any more.
         """
@@ -55,6 +61,8 @@ class KnownKeys:
         found = self._cached.find(self._wanted, ids)
         if are_all_live:
             self._cached.drop_others(ids)
+        if self._row_of_key is not None:
+            found = {file: Places(at.positions, self._row_of_key[at.keys]) for file, at in found.items()}
         return {path: places for (path, _), places in found.items()}
 
     def is_wanted(self, add: AddFile) -> bool:
@@ -87,8 +95,10 @@ class KnownKeys:
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[Any]) -> None:
         """Make known the file of the rows of the source that were written, where it is certain which row is where: in
         a table without partitions, one file has them in the order of the source. Of several files each has row groups
-        from here and there. Does nothing before files are known."""
+        from here and there. Does nothing before files are known. Each row of the source has a key of its own."""
         import numpy as np
+
+        assert self._row_of_key is None
 
         rows = np.flatnonzero(is_written)
         if self._is_partitioned or self._cached.is_empty or [file.num_rows for file in files] != [len(rows)]:

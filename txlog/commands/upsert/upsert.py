@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
+from txlog.commands.merge_history import merge_metrics
 from txlog.commands.row_change.file_rows import FileReader, FileRows
 from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
@@ -239,20 +240,7 @@ class UpsertRows:
         )
 
     def metrics(self, done: WriteMetrics) -> dict[str, str]:
-        counts = {
-            "numSourceRows": self._source.num_given,
-            "numTargetRowsInserted": done.rows_inserted,
-            "numTargetRowsUpdated": done.rows_updated,
-            "numTargetRowsDeleted": done.rows_deleted,
-            "numTargetRowsCopied": done.rows_copied,
-            "numOutputRows": done.rows + done.rows_copied,
-            "numTargetFilesAdded": done.files,
-            "numTargetFilesRemoved": done.files_removed,
-            "numTargetDeletionVectorsAdded": done.vectors,
-            "numTargetChangeFilesAdded": done.change_files,
-            "numTargetBytesAdded": done.bytes,
-        }
-        return {name: str(count) for name, count in counts.items()}
+        return merge_metrics(self._source.num_given, done)
 
     # --- look-up --------------------------------------------------------------------------------------------
 

@@ -288,7 +288,7 @@ def run_change(
     open_table = site.open_table
     state = state_to_change(open_table, options, spec.what)
     with TxlogError.located(open_table.uri, state.version):
-        with_vectors = uses_vectors(state, options)
+        with_vectors = uses_vectors(state, options.mode)
     found = replayed(open_table, state, options)
     if found is not None:
         return found

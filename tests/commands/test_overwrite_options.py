@@ -1,0 +1,273 @@
+"""What every change of rows takes, overwrites and transactions among them: how rows go, and what a lost race does."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.table import Table
+from txlog.transaction import Transaction
+from txlog.verify.verify import verify_table
+
+SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
+VECTORS = {"delta.enableDeletionVectors": "true"}
+FEED = {"delta.enableChangeDataFeed": "true"}
+Row: TypeAlias = tuple[int, str]
+START: list[Row] = [(1, "mon"), (2, "mon"), (3, "tue"), (4, "wed")]
+NEW: Row = (9, "mon")
+
+Overwrite: TypeAlias = Callable[..., Any]
+OVERWRITES: dict[str, Overwrite] = {
+    "where": lambda table, data, **options: table.overwrite(data, "day = 'mon'", **options),
+    "partitions": lambda table, data, **options: table.overwrite_partitions(data, **options),
+    "all": lambda table, data, **options: table.overwrite(data, **options),
+}
+by_region = pytest.mark.parametrize("region", OVERWRITES)
+by_mode = pytest.mark.parametrize("properties", [VECTORS, {}, FEED, VECTORS | FEED], ids=["dv", "copy", "feed", "both"])
+
+
+def rows_of(*rows: Row) -> pa.Table:
+    return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], SCHEMA)
+
+
+def made(path: Path, partition_by: list[str], properties: dict[str, str]) -> Table:
+    table = Table.create(path / "t", SCHEMA, partition_by, properties)
+    table.append(rows_of(*START))
+    return table
+
+
+def found(table: Table, version: int | None = None) -> list[Row]:
+    return sorted((row["id"], row["day"]) for row in Table.open(table.uri).snapshot(version).to_arrow().to_pylist())
+
+
+def beside(table: Table, *rivals: Callable[[Table], Any]) -> pa.RecordBatchReader:
+    """The new row; other writers commit after the overwrite was planned, before it commits."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for rival in rivals:
+            rival(Table.open(table.uri))
+        yield from rows_of(NEW).to_batches()
+
+    return pa.RecordBatchReader.from_batches(SCHEMA, batches())
+
+
+def folded(table: Table) -> list[Row]:
+    """The rows that the change feed makes, of all versions."""
+    rows: list[Row] = []
+    for change in table.changes(0).read_all().to_pylist():
+        row = (change["id"], change["day"])
+        if change["_change_type"] in ("insert", "update_postimage"):
+            rows.append(row)
+        else:
+            rows.remove(row)
+    return sorted(rows)
+
+
+# --- on_conflict ------------------------------------------------------------------------------------------------------
+
+RIVALS: dict[str, tuple[Callable[[Table], Any], list[Row]]] = {
+    "appends": (lambda t: t.append(rows_of((7, "mon"), (8, "tue"))), [*START, (7, "mon"), (8, "tue")]),
+    "deletes": (lambda t: t.delete("id in (1, 3)"), [(2, "mon"), (4, "wed")]),
+    "updates": (lambda t: t.update({"id": "id + 10"}), [(11, "mon"), (12, "mon"), (13, "tue"), (14, "wed")]),
+    "moves": (lambda t: t.update({"day": "'mon'"}, "id = 4"), [(1, "mon"), (2, "mon"), (3, "tue"), (4, "mon")]),
+    "upserts": (lambda t: t.upsert(rows_of((2, "mon"), (5, "wed")), ["id"]), [*START, (5, "wed")]),
+    "overwrites": (lambda t: t.overwrite(rows_of((6, "tue"))), [(6, "tue")]),
+    "rewrites": (lambda t: t.optimize(), START),
+    "sets a property": (lambda t: t.set_properties({"delta.checkpointInterval": "7"}), START),
+}
+
+
+@by_mode
+@by_region
+@pytest.mark.parametrize("rival", RIVALS)
+def test_an_overwrite_that_is_executed_again_is_as_if_it_had_run_last(
+    tmp_path: Path, region: str, rival: str, properties: dict[str, str]
+) -> None:
+    table = made(tmp_path, ["day"] if region == "partitions" else [], properties)
+    change, left = RIVALS[rival]
+    result = OVERWRITES[region](table, beside(table, change), on_conflict="rerun")
+    stays = [] if region == "all" else [row for row in left if row[1] != "mon"]
+    assert found(table) == sorted([*stays, NEW])
+    assert result.metrics.rows == 1
+    assert verify_table(table._open_table.store).is_sound
+    if "delta.enableChangeDataFeed" in properties:
+        assert folded(table) == found(table)
+
+
+@by_region
+def test_only_one_that_asks_for_it_is_executed_again(tmp_path: Path, region: str) -> None:
+    table = made(tmp_path, ["day"], {})
+    delete, overwrite = RIVALS["deletes"][0], OVERWRITES[region]
+    with pytest.raises(txlog.ConflictError):
+        overwrite(table, beside(table, delete))
+    delete_more: Callable[[Table], Any] = lambda t: t.delete("day = 'mon'")  # noqa: E731
+    result = overwrite(table, beside(table, delete_more), on_conflict="rerun")
+    assert result.metrics.reexecutions == 1
+
+
+@pytest.mark.parametrize("region", ["where", "partitions"])
+def test_one_that_is_executed_again_replaces_what_its_handle_has_not_seen(tmp_path: Path, region: str) -> None:
+    table = made(tmp_path, ["day"], {})
+    table.snapshot()
+    Table.open(table.uri).update({"id": "id + 10"}, "day = 'mon'")
+    with pytest.raises(txlog.ConflictError):
+        OVERWRITES[region](table, rows_of(NEW))
+    OVERWRITES[region](table, rows_of(NEW), on_conflict="rerun")
+    assert [row for row in found(table) if row[1] == "mon"] == [NEW]
+
+
+@by_region
+def test_a_named_version_ties_it_also_where_it_may_run_again(tmp_path: Path, region: str) -> None:
+    table = made(tmp_path, ["day"], {})
+    RIVALS["updates"][0](Table.open(table.uri))
+    before = found(table)
+    with pytest.raises(txlog.ConflictError, match="read the table again"):
+        OVERWRITES[region](table, rows_of(NEW), on_conflict="rerun", read_version=1)
+    assert found(table) == before
+
+
+@by_region
+def test_a_definition_that_others_changed_ends_it(tmp_path: Path, region: str) -> None:
+    table = made(tmp_path, ["day"], {})
+    add: Callable[[Table], Any] = lambda t: t.add_columns("n int")  # noqa: E731
+    with pytest.raises(txlog.MetadataChangedError):
+        OVERWRITES[region](table, beside(table, add), on_conflict="rerun")
+    assert found(table) == sorted(START)
+
+
+def test_new_columns_come_with_it_unless_others_changed_the_definition(tmp_path: Path) -> None:
+    table = made(tmp_path, [], {})
+    more = pa.table({"id": [9], "day": ["mon"], "n": [5]})
+
+    def beside_rival(rival: Callable[[Table], Any]) -> pa.RecordBatchReader:
+        def batches() -> Iterator[pa.RecordBatch]:
+            rival(Table.open(table.uri))
+            yield from more.to_batches()
+
+        return pa.RecordBatchReader.from_batches(more.schema, batches())
+
+    beside_a_property = beside_rival(RIVALS["sets a property"][0])
+    with pytest.raises(txlog.MetadataChangedError):
+        table.overwrite(beside_a_property, "day = 'mon'", schema_mode="merge", on_conflict="rerun")
+    beside_an_append = beside_rival(RIVALS["appends"][0])
+    table.overwrite(beside_an_append, "day = 'mon'", schema_mode="merge", on_conflict="rerun")
+    assert sorted(table.to_arrow().to_pylist(), key=lambda row: row["id"]) == [
+        {"id": 3, "day": "tue", "n": None},
+        {"id": 4, "day": "wed", "n": None},
+        {"id": 8, "day": "tue", "n": None},
+        {"id": 9, "day": "mon", "n": 5},
+    ]
+
+
+@by_region
+def test_it_happens_once_for_an_application(tmp_path: Path, region: str) -> None:
+    table = made(tmp_path, ["day"], {})
+    once = {"on_conflict": "rerun", "app_id": "loader", "checkpoint_id": 1}
+    result = OVERWRITES[region](table, beside(table, RIVALS["appends"][0]), **once)
+    assert (result.outcome, result.version) == ("committed", 3)
+    again = OVERWRITES[region](Table.open(table.uri), rows_of(NEW), **once)
+    assert (again.outcome, again.version) == ("already_committed", 3)
+
+
+def test_an_overwrite_without_rows_of_nothing_makes_a_version_either_way(tmp_path: Path) -> None:
+    table = made(tmp_path, [], {})
+    assert table.overwrite(rows_of(), "day = 'sun'").version == 2
+    assert table.overwrite(rows_of(), "day = 'sun'", on_conflict="rerun").version == 3
+
+
+# --- read_version of every row ----------------------------------------------------------------------------------------
+
+
+def test_an_overwrite_of_every_row_may_name_the_version_that_its_rows_were_made_from(tmp_path: Path) -> None:
+    table = made(tmp_path, [], {})
+    table.append(rows_of((5, "thu")))
+    table.overwrite(rows_of(NEW), read_version=1)
+    assert found(table) == [(5, "thu"), NEW], "rows that were appended later stay"
+    table.delete("id = 5")
+    with pytest.raises(txlog.ConflictError, match="read the table again"):
+        table.overwrite(rows_of((6, "mon")), read_version=3)
+    assert found(table) == [NEW]
+    with pytest.raises(txlog.InvalidInputError, match="leave one of them out"):
+        table.overwrite(pa.table({"x": [1]}), schema_mode="overwrite", read_version=4)
+
+
+# --- mode -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("in_transaction", [False, True])
+@pytest.mark.parametrize(
+    ("mode", "vectors", "copied"), [(None, 1, 0), ("merge-on-read", 1, 0), ("copy-on-write", 0, 2)]
+)
+def test_the_rows_of_a_predicate_go_as_the_mode_says(
+    tmp_path: Path, mode: Any, vectors: int, copied: int, in_transaction: bool
+) -> None:
+    table = made(tmp_path, [], VECTORS)
+    if in_transaction:
+        with table.transaction() as txn:
+            txn.overwrite(rows_of(NEW), "day = 'mon'", mode=mode)
+        result = txn.result
+    else:
+        result = table.overwrite(rows_of(NEW), "day = 'mon'", mode=mode)
+    vector_files = [*Path(table.uri).glob("*.bin")]
+    assert (len(vector_files), result.metrics.rows_copied, result.metrics.rows_deleted) == (vectors, copied, 2)
+    assert found(table) == [(3, "tue"), (4, "wed"), NEW]
+
+
+CHANGES: dict[str, Callable[[Any, Any], Any]] = {
+    "delete": lambda txn, how: txn.delete("id = 1", **how),
+    "update": lambda txn, how: txn.update({"day": "'x'"}, "id = 1", **how),
+    "upsert": lambda txn, how: txn.upsert(rows_of((1, "x")), ["id"], **how),
+    "merge": lambda txn, how: txn.merge(rows_of((1, "x")), ["id"], **how).when_matched_update_all().execute(),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
+def test_a_change_in_a_transaction_takes_a_mode_and_tells_its_progress(tmp_path: Path, change: str, mode: str) -> None:
+    table = made(tmp_path, [], VECTORS)
+    told: list[tuple[int, int]] = []
+    with table.transaction() as txn:
+        CHANGES[change](txn, {"mode": mode, "on_progress": lambda done, of: told.append((done, of))})
+    assert len([*Path(table.uri).glob("*.bin")]) == (mode == "merge-on-read")
+    assert told == [(1, 1)]
+    assert found(table) == sorted([*START[1:], *([] if change == "delete" else [(1, "x")])])
+
+
+@by_region
+def test_a_mode_that_the_table_lacks_or_nobody_knows_is_refused_before_a_row_is_read(
+    tmp_path: Path, region: str
+) -> None:
+    table = made(tmp_path, ["day"], {})
+
+    def unread() -> Iterator[pa.RecordBatch]:
+        raise AssertionError("a row was read")
+        yield
+
+    overwrite, data = OVERWRITES[region], pa.RecordBatchReader.from_batches(SCHEMA, unread())
+    with pytest.raises(txlog.InvalidInputError, match="enable them by"):
+        overwrite(table, data, mode="merge-on-read")
+    with pytest.raises(txlog.InvalidInputError, match="mode must be one of merge-on-read, copy-on-write, is 'fast'"):
+        overwrite(table, data, mode="fast")
+    with pytest.raises(txlog.InvalidInputError, match="on_conflict must be one of rerun, fail, is 'retry'"):
+        overwrite(table, data, on_conflict="retry")
+
+
+# --- all of them ------------------------------------------------------------------------------------------------------
+
+COMMON = {"app_id", "checkpoint_id", "read_version", "mode", "on_conflict", "user_metadata", "on_progress"}
+
+
+@pytest.mark.parametrize("name", ["delete", "update", "upsert", "merge", "overwrite", "overwrite_partitions"])
+def test_every_change_of_a_table_takes_the_same_options(name: str) -> None:
+    assert inspect.signature(getattr(Table, name)).parameters.keys() >= COMMON
+
+
+@pytest.mark.parametrize("name", ["delete", "update", "upsert", "merge"])
+def test_every_change_in_a_transaction_takes_those_that_are_not_the_transactions(name: str) -> None:
+    assert inspect.signature(getattr(Transaction, name)).parameters.keys() >= {"mode", "on_progress"}

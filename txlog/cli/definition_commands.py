@@ -1,0 +1,52 @@
+"""The command of `txlog` that sets and unsets properties of a table."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+import txlog
+from txlog.cli.console import Output
+from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.write_commands import UserMetadata
+
+__all__ = ["set_properties"]
+
+
+def set_properties(
+    uri: Uri,
+    properties: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[KEY=VALUE]...", help="what to set: delta.appendOnly=true", show_default=False),
+    ] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="KEY", help="a property to remove; may be repeated")
+    ] = None,
+    user_metadata: UserMetadata = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Set properties of a table, and remove others.
+
+    What is set and what is removed are a version each. `txlog show` lists the properties of a table.
+    """
+    to_set = pairs(properties, "txlog set")
+    if not to_set and not unset:
+        raise typer.BadParameter("give KEY=VALUE, such as delta.appendOnly=true, or --unset KEY")
+    both = sorted({*to_set} & {*(unset or ())})
+    if both:
+        raise typer.BadParameter(f"{', '.join(both)} cannot be both set and unset")
+    out = Output(as_json)
+    with out.reporting():
+        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+        if to_set:
+            table.set_properties(to_set, user_metadata=user_metadata)
+        if unset:
+            table.unset_properties(unset, user_metadata=user_metadata)
+        snapshot = table.snapshot()
+        found = dict(sorted(snapshot.properties.items()))
+        lines = [f"{table.uri} is at version {snapshot.version}, with", *(f"  {key}={found[key]}" for key in found)]
+        shown = "\n".join(lines) if found else f"{table.uri} is at version {snapshot.version}, without properties"
+        out.result({"table": table.uri, "version": snapshot.version, "properties": found}, Text(shown))

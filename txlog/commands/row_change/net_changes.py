@@ -1,0 +1,56 @@
+"""The net change of a version: what is left of deleted and inserted rows when equal ones cancel out.
+
+In: every row that a version's removed files had and every row that its added files have, each with its change type.
+Out: those of them without a counterpart. A row that a copy took over is in both, and a row that a transaction wrote and
+then changed is in neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+
+from txlog.protocol.change_data import INSERT
+
+__all__ = ["net_changes"]
+
+_DIGEST_BYTES = 16
+
+
+def net_changes(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
+    """The rows of the batches that ``read`` gives, without pairs of an insert and a delete of equal rows.
+
+    ``read`` is called twice and gives the same rows both times; the last column is the change type, insert or delete.
+    Of rows only a digest of 16 bytes is held. Rows with the same values are the same, NaN and nulls included.
+    """
+    surplus: Counter[bytes] = Counter()
+    for batch in read():
+        for digest, sign in _rows(batch):
+            surplus[digest] += sign
+    left = {digest: count for digest, count in surplus.items() if count}
+    for batch in read():
+        kept = []
+        for at, (digest, sign) in enumerate(_rows(batch)):
+            if left.get(digest, 0) * sign > 0:
+                left[digest] -= sign
+                kept.append(at)
+        if kept:
+            yield batch.take(pa.array(kept))
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[bytes, int]]:
+    """A digest of each row's values, and 1 for an insert, -1 for a delete."""
+    *columns, kinds = [_plain(column).to_pylist() for column in batch.columns]
+    for kind, *values in zip(kinds, *columns, strict=True):
+        text = repr(values).encode("utf-8", "surrogatepass")
+        yield hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest(), 1 if kind == INSERT else -1
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """Days and moments as numbers: Python's own types know none after the year 9999."""
+    if pa.types.is_date32(column.type):
+        return column.cast(pa.int32())
+    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column

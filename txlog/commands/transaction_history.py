@@ -1,0 +1,49 @@
+"""What history says of a transaction: ``operationParameters`` and ``operationMetrics`` with Spark's names.
+
+In: what the operations of a transaction did together. Out: the two members of ``commitInfo``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from txlog.log.proposal import operation_parameters
+from txlog.protocol.actions import RemoveFile
+from txlog.result import WriteMetrics
+
+__all__ = ["history_metrics", "history_parameters"]
+
+
+def history_parameters(
+    operation: str, regions: Sequence[str], *, is_overwrite: bool, overwrites_partitions: bool
+) -> dict[str, str]:
+    """Of a DELETE a list of predicates, of a WRITE its mode and the predicate of the ``regions`` that it replaced.
+
+    ``is_overwrite`` says whether files were removed.
+    """
+    if operation == "DELETE":
+        return operation_parameters(predicate=[*regions] or None)
+    if operation != "WRITE":
+        return {}
+    either = regions if len(regions) < 2 else [f"({each})" for each in regions]
+    return operation_parameters(
+        mode="Overwrite" if is_overwrite or regions or overwrites_partitions else "Append",
+        predicate=" OR ".join(either) or None,
+        isDynamicPartitionOverwrite=True if overwrites_partitions else None,
+    )
+
+
+def history_metrics(operation: str, metrics: WriteMetrics, removes: Sequence[RemoveFile]) -> dict[str, str]:
+    """The number of removed rows is there only if every removed file counts its rows."""
+    removed_bytes = str(sum(remove.size or 0 for remove in removes))
+    if operation != "DELETE":
+        found = metrics.operation_metrics() | {"numOutputRows": str(metrics.rows + metrics.rows_copied)}
+        return found | ({"numRemovedBytes": removed_bytes} if removes else {})
+    return {
+        "numRemovedFiles": str(metrics.files_removed),
+        "numRemovedBytes": removed_bytes,
+        "numDeletedRows": str(metrics.rows_deleted),
+        "numCopiedRows": str(metrics.rows_copied),
+        "numAddedFiles": str(metrics.files),
+        "numAddedBytes": str(metrics.bytes),
+    }

@@ -1,0 +1,140 @@
+"""`WriteExecution`: the files of one checkpoint as a proposal on one version, and again on a newer one.
+
+In: a `WriteJob`, the committables of its tasks, and a version of the table (None: the write creates it). Out: a
+`Proposal` that adds the files, takes out what they replace there, and says what the write depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NoReturn
+
+from txlog.commands.replaced_files import RegionReplacement, Replaced, write_parameters
+from txlog.commands.row_change.change_files import ChangeFiles
+from txlog.commands.row_change.dead_rows import warn_of_dead_rows
+from txlog.commands.table_definition import require_definition
+from txlog.commit.open_table import OpenTable
+from txlog.commit.outcome import raise_conflict
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import ConflictError, ConflictReason
+from txlog.log.files import live_files
+from txlog.log.proposal import Isolation, Proposal
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.log.state import TableState
+from txlog.protocol.paths import canonical_path
+from txlog.result import WriteMetrics
+from txlog.util import ambient
+from txlog.writer.committable import Committable
+from txlog.writer.write_job import WriteJob
+
+__all__ = ["WriteExecution", "tell_conflict_since"]
+
+_CLOSE_S = 0.005  # what every execution costs
+
+
+class WriteExecution:
+    """A `Plan`. ``owner`` deletes the files that are made here, such as copies of rows, where nothing is sent."""
+
+    def __init__(
+        self, open_table: OpenTable, job: WriteJob, committables: Sequence[Committable], owner: UnsentFiles
+    ) -> None:
+        self._open_table = open_table
+        self._job = job
+        self._committables = committables
+        self._files = [file for committable in committables for file in committable.files]
+        self._owner = owner
+        self._txn_id = ambient.uuid4()
+        self._change_files: ChangeFiles | None = None
+        self._region: RegionReplacement | None = None
+        self._replaced = Replaced()
+        self._metrics = WriteMetrics()
+
+    @property
+    def metrics(self) -> WriteMetrics:
+        return self._metrics
+
+    def remaining_work_s(self, state: TableState) -> float:
+        region_s = 0.0 if self._region is None else self._region.remaining_work_s(state)
+        return _CLOSE_S + region_s + (0.0 if self._change_files is None else self._change_files.seconds)
+
+    def warn_of_dead_rows(self, version: int | None) -> None:
+        """Once it is committed: of files most of whose rows are dead now."""
+        if self._replaced.dead_fractions:
+            warn_of_dead_rows(self._open_table, version, self._replaced.dead_fractions)
+
+    def execute(self, state: TableState | None) -> Proposal:
+        job = self._job
+        builder = ProposalBuilder(state)
+        if state is not None and job.is_reexecuted and job.new_metadata is not None and job.base_metadata is not None:
+            require_definition(self._open_table, state, job.base_metadata)
+        builder.define(job.new_metadata, job.new_protocol)
+        if job.app_id is not None and job.checkpoint_id is not None:
+            builder.set_transaction(job.app_id, job.checkpoint_id)
+        if self._change_files is not None:
+            self._change_files.begin()
+        self._replaced = self._replace(builder, state)
+        builder.add(*[file.to_add() for file in self._files])
+        builder.change_data(*[file.to_cdc() for each in self._committables for file in each.changes])
+        self._metrics = self._replaced.metrics(self._files)
+        if self._change_files is not None:
+            self._metrics = replace(self._metrics, change_files=self._change_files.finish(builder))
+        is_reexecutable = state is not None and job.is_reexecuted
+        if is_reexecutable:
+            builder.read_table()
+        return builder.build(
+            txn_id=self._txn_id,
+            now_ms=ambient.now_ms(),
+            isolation=Isolation.SERIALIZABLE if is_reexecutable else self._isolation(state),
+            operation="WRITE",
+            parameters=write_parameters(job),
+            metrics=self._replaced.operation_metrics(job.intent, self._metrics),
+            user_metadata=job.user_metadata,
+            fingerprint=job.fingerprint,
+            is_reexecutable=is_reexecutable,
+            keeps_row_ids=job.intent.kind != "change_rows",  # tasks do not say which rows they took over
+        )
+
+    def _isolation(self, state: TableState | None) -> Isolation:
+        asked = Isolation(self._job.isolation) if self._job.isolation else None
+        return self._open_table.isolation(state, asked) if state else asked or Isolation.WRITE_SERIALIZABLE
+
+    def _replace(self, builder: ProposalBuilder, state: TableState | None) -> Replaced:
+        job = self._job
+        if state is None or job.intent.is_append:
+            return Replaced()
+        if job.intent.kind == "change_rows":
+            builder.read_table()
+            return self._replace_named(builder, state)
+        if self._region is None:
+            self._change_files = ChangeFiles.of(self._open_table, state, self._owner, job.new_metadata)
+            self._region = RegionReplacement(self._open_table, state, job, self._owner, self._change_files)
+        return self._region.replace(builder, state, self._files)
+
+    def _replace_named(self, builder: ProposalBuilder, state: TableState) -> Replaced:
+        """Take out, or mark rows of, the files that tasks name."""
+        replaced = Replaced()
+        live = self._open_table.log.files(state)
+        named = [each for committable in self._committables for each in committable.replaced]
+        found = {canonical_path(add.path): add for add in live_files(live, [each.path for each in named])}
+        for each in named:
+            file = found.get(canonical_path(each.path))
+            if file is None or file.key[1] != each.vector_id:
+                detail = f"or a later one changed {each.path}, which this write replaces"
+                tell_conflict_since(self._open_table, "ConcurrentDeleteDeleteError", state, detail)
+            if each.deletion_vector is None:
+                replaced.remove_whole(file)
+                builder.remove(file)
+            else:
+                builder.replace_vector(file, each.deletion_vector)
+        return replaced
+
+
+def tell_conflict_since(open_table: OpenTable, rule: str, state: TableState, detail: str) -> NoReturn:
+    """Raise the conflict of ``rule`` with some commit up to ``state``, after the hooks were called."""
+    reason = ConflictReason(rule, state.version, "or an earlier commit", detail)
+    try:
+        raise_conflict((reason,), open_table.uri)
+    except ConflictError as error:
+        open_table.tell_conflict(error)
+        raise
