@@ -91,7 +91,10 @@ def test_two_of_one_version_are_equal_and_one_key(table: Table, tmp_path: Path) 
     assert table.snapshot(2) == again
     assert len({table.snapshot(2), again, table.snapshot(3)}) == 2
     assert table.snapshot(2) != "v2"
-    assert repr(again) == f"Snapshot({tmp_path / 't'}, version=2, 3 columns, partitioned by day)"
+    assert (
+        repr(again)
+        == f"Snapshot({tmp_path / 't'}, version=2, 3 columns: id bigint, day string, x double, partitioned by day)"
+    )
 
 
 def test_its_properties_are_a_copy(table: Table) -> None:
