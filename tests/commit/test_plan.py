@@ -259,8 +259,10 @@ class Queue:
     """Knows whether its turn is held."""
 
     is_held: bool = False
+    asked_since_s: list[float | None] = field(default_factory=list)
 
-    def take(self) -> Turn:
+    def take(self, since_s: float | None = None) -> Turn:
+        self.asked_since_s.append(since_s)
         self.is_held = True
         queue = self
 
@@ -303,6 +305,24 @@ def test_a_plan_that_others_overtake_each_time_it_is_executed_gets_to_work_insid
         "the first execution, then three for which 50, 100 and 200 ms are too little"
     )
     assert result.metrics.reexecutions == 4
+
+
+def test_each_turn_is_asked_for_with_the_age_of_the_commit_not_of_the_attempt(
+    table: OpenTable, open_handle: Any, scripted_log: Any, clock: Any
+) -> None:
+    queue = Queue()
+    object.__setattr__(table.store, "commit_queue", queue)
+
+    def overtake() -> None:
+        clock.elapsed_s += 3
+        append(open_handle())
+
+    plan = RemoveEverything(table)
+    scripted_log.script["put_if_absent"] = [step for _ in range(2) for step in (lose_to(overtake), None)]
+    assert table.commit_plan(plan, table.writable_state()).metrics.lost_races == 2
+    first, *later = queue.asked_since_s
+    assert len(later) == 2
+    assert later == [first, first]
 
 
 def test_a_plan_that_claims_to_have_read_nothing_is_refused(table: OpenTable) -> None:

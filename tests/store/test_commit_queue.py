@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -157,6 +158,127 @@ def test_many_threads_that_wait_behind_a_stopped_process_all_go_ahead(stopped_pe
     with ThreadPoolExecutor(16) as pool:
         assert not any(pool.map(wait, range(64)))
     assert descriptors() == before
+
+
+# --- who goes first ---------------------------------------------------------------------------------------------------
+
+
+class VirtualTime(ambient.Ambient):
+    """One clock for several threads: it moves to the next moment at which one of them wakes once all of them sleep."""
+
+    def __init__(self, threads: int, seed: int) -> None:
+        self._now_s = 1_000.0
+        self._random = random.Random(seed)
+        self._running = threads
+        self._sleepers: list[float] = []
+        self._changed = threading.Condition()
+
+    def monotonic_s(self) -> float:
+        return self._now_s
+
+    def uniform(self, low: float, high: float) -> float:
+        with self._changed:
+            return self._random.uniform(low, high)
+
+    def sleep(self, seconds: float) -> None:
+        with self._changed:
+            until_s = self._now_s + seconds
+            self._sleepers.append(until_s)
+            self._leave()
+            self._changed.wait_for(lambda: self._running == 0 and min(self._sleepers) == until_s, 60)
+            self._now_s, self._running = until_s, 1
+            self._sleepers.remove(until_s)
+
+    def wait_for_sleepers(self, count: int) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: len(self._sleepers) == count, 60)
+
+    def end(self) -> None:
+        with self._changed:
+            self._leave()
+
+    def _leave(self) -> None:
+        self._running -= 1
+        self._changed.notify_all()
+
+
+def order_of_turns(directory: Path, ages_s: list[float], turn_s: float, seed: int) -> list[int]:
+    """Who gets a turn after whom, by place in ``ages_s``, where all begin to wait during another's turn."""
+    clock, order, queue = VirtualTime(len(ages_s) + 1, seed), [], LocalCommitQueue(str(directory))
+    held = queue.take()
+
+    def work(place: int) -> None:
+        with ambient.use(clock):
+            turn = LocalCommitQueue(str(directory)).take(clock.monotonic_s() - ages_s[place])
+            order.append(place)
+            clock.sleep(turn_s * (1 + place / 1_000))
+            turn.end()
+            clock.end()
+
+    threads = [threading.Thread(target=work, args=(place,)) for place in range(len(ages_s))]
+    for number, thread in enumerate(threads, start=1):
+        thread.start()
+        clock.wait_for_sleepers(number)
+    with ambient.use(clock):
+        clock.sleep(turn_s)
+    held.end()
+    clock.end()
+    for thread in threads:
+        thread.join()
+    return order
+
+
+def test_of_waiting_writers_those_that_wait_longest_go_first_mostly(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ages_s, turn_s = [0.0, 0.4, 2.5], 0.05
+    monkeypatch.setattr(commit_queue, "_TURN_S", turn_s)
+    orders = [order_of_turns(tmp_path, ages_s, turn_s, seed) for seed in range(60)]
+    assert all(sorted(order) == [0, 1, 2] for order in orders)
+    mean = [sum(order.index(place) for order in orders) / len(orders) for place in range(3)]
+    assert mean == sorted(mean, reverse=True), "the older, the earlier"
+    assert sum(order[0] == 2 for order in orders) > 30, "by chance it would be 20"
+    assert sum(order[-1] == 2 for order in orders) < 10
+
+
+def test_the_older_a_commit_the_more_often_it_looks_but_never_all_the_time(tmp_path: Path) -> None:
+    held = LocalCommitQueue(str(tmp_path)).take()
+    pauses_s = []
+    for age_s in (0.0, 0.02, 100.0):
+        commit_queue._passed_by_until_s.clear()
+        slept: list[float] = []
+        with ambient.use(Scripted(lambda slept=slept: slept.append(clock.slept_s))) as clock:
+            LocalCommitQueue(str(tmp_path)).take(clock.monotonic_s() - age_s).end()
+        pauses_s.append(slept[0])
+    held.end()
+    assert pauses_s == sorted(pauses_s, reverse=True)
+    assert pauses_s[0] > 2 * pauses_s[2]
+    assert 0.000_25 <= pauses_s[-1] <= 0.000_5
+
+
+def test_a_writer_waits_while_commits_land_and_not_for_ever(tmp_path: Path) -> None:
+    """Going ahead without a turn, it would lose races to those that have one."""
+    held = LocalCommitQueue(str(tmp_path)).take()
+    landed = [0]
+
+    def land() -> None:
+        if clock.slept_s >= landed[0] and landed[0] < 7:
+            (tmp_path / f"{landed[0]}.json").touch()
+            os.utime(tmp_path, ns=(landed[0], landed[0]))
+            landed[0] += 1
+
+    with ambient.use(clock := Scripted(land)):
+        LocalCommitQueue(str(tmp_path)).take().end()
+    assert clock.slept_s == pytest.approx(6 + 2, abs=0.03), "two seconds after the last one landed"
+
+    commit_queue._passed_by_until_s.clear()
+    with ambient.use(clock := Scripted(lambda: os.utime(tmp_path, ns=(round(clock.slept_s * 1e9),) * 2))):
+        LocalCommitQueue(str(tmp_path)).take().end()
+        assert clock.slept_s == pytest.approx(10, abs=0.03)
+        clock.slept_s += 10
+        LocalCommitQueue(str(tmp_path)).take().end()
+        assert clock.slept_s == pytest.approx(22, abs=0.05), "the turn may be held by a stopped process"
+    held.end()
 
 
 class Interrupts:

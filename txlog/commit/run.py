@@ -91,12 +91,12 @@ class CommitRun:
         self.sent: int | None = None  # the last version for which we sent a put
         self.sent_at = ambient.instant()
         self.uncertain = False  # that put may have landed, or may still land
-        self.attempts = 0
-        self.lost_races = 0
+        self.attempts = self.lost_races = 0
         self.waited_s = 0.0
         self.lost_to: dict[str, int] = {}
         self.winner_operation = "unknown"  # of the foreign commit that was read back last
         self.pacing = committer.retry.pacing(self.store.round_trip_s)
+        self.began_s = ambient.monotonic_s()
         self.turn = Turn()
 
     @property
@@ -185,7 +185,7 @@ class CommitRun:
     def _take_turn(self) -> None:
         """Wait in this machine's commit queue, if it has one. Only writers elsewhere can then win a race."""
         started_s = ambient.monotonic_s()
-        self.turn = self.log.store.commit_queue.take()
+        self.turn = self.log.store.commit_queue.take(self.began_s)
         self.waited_s += ambient.monotonic_s() - started_s
 
     def _catch_up(self) -> CommitOutcome | None:
