@@ -141,7 +141,9 @@ def _sorted_values(column: pa.Array) -> SortedValues | None:
     if pa.types.is_date(kind):
         column = column.cast(pa.int32())
     if pa.types.is_integer(column.type) or pa.types.is_timestamp(kind):
-        return np.unique(column.cast(pa.int64()).to_numpy(zero_copy_only=False))
+        numbers = np.sort(column.cast(pa.int64()).to_numpy(zero_copy_only=False))  # np.unique hashes, and then sorts
+        found: SortedValues = numbers[np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]]
+        return found
     if not (pa.types.is_string(kind) or pa.types.is_decimal(kind)):
         return None
     distinct = pc.unique(column)
