@@ -112,7 +112,10 @@ class KeyIndex:
         self.columns = tuple(columns)
         self._distinct = [pc.unique(column) for column in columns]
         self._levels: list[NDArray[np.int64]] = []
-        codes = _codes(columns[0], self._distinct[0])
+        if len(self._distinct[0]) == len(columns[0]):  # in order of the rows
+            codes = np.arange(len(columns[0]))
+        else:
+            codes = _codes(columns[0], self._distinct[0])
         for column, distinct in zip(columns[1:], self._distinct[1:], strict=True):
             level, codes = np.unique(codes * len(distinct) + _codes(column, distinct), return_inverse=True)
             self._levels.append(level)
