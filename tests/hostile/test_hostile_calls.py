@@ -194,7 +194,8 @@ def test_whatever_a_task_sends_is_refused_or_can_be_read_once_it_is_committed(tm
     table = txlog.Table.create(str(tmp_path / "t"), rows.schema, ("day",))
     with txlog.Sink(table, "app").task(checkpoint_id=1) as task:
         task.write(rows)
-    sent = json.loads(task.committable.to_bytes().partition(b"\n")[2])
+    head, _, text = task.committable.to_bytes().partition(b"\n")
+    kind_and_format, sent = head.rpartition(b" ")[0], json.loads(text)
     log = tmp_path / "t" / "_delta_log"
     before = set(log.iterdir())
     rng, refused = random.Random(4), 0
@@ -204,7 +205,7 @@ def test_whatever_a_task_sends_is_refused_or_can_be_read_once_it_is_committed(tm
         body = hostile_log._edited(json.loads(json.dumps(sent)), place, value).encode("utf-8", "surrogatepass")
         checksum = hashlib.sha256(body).hexdigest().encode()
         try:
-            committable = txlog.Committable.from_bytes(b"txlog-committable 2 " + checksum + b"\n" + body)
+            committable = txlog.Committable.from_bytes(kind_and_format + b" " + checksum + b"\n" + body)
             txlog.Sink(txlog.Table.open(table.uri), "app").commit(1, [committable])
         except txlog.TxlogError:
             refused += 1

@@ -277,3 +277,29 @@ def test_a_twin_that_was_asleep_changes_nothing() -> None:
     txlog.Table(OpenTable(store)).delete("id = 9")
     assert twin.commit(1).outcome == "already_committed"
     assert rows_in(txlog.Table(OpenTable(store))) == {key: row for key, row in AFTER.items() if key != 9}
+
+
+@pytest.mark.parametrize("operation", ["stat", "open"])
+def test_a_twin_that_deletes_the_keys_after_its_commit_is_found(operation: str) -> None:
+    """The other coordinator is at it at the same time: it ends the checkpoint just before this one reads the keys."""
+    store = a_table(TABLES[0])
+    asleep = False
+
+    def wake_the_twin(call: StoreCall) -> None:
+        nonlocal asleep
+        if asleep and call.operation == operation and "keys-" in call.name:
+            asleep = False
+            life(store, attempt=1)
+
+    files = FaultyFileStore(store.files, wake_the_twin)
+    table = txlog.Table(OpenTable(TableStore(store.uri, store.log, files, store.staging)))
+    sink = txlog.Sink(table, "app", mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
+    one_task = [change for task in GIVEN for change in task]
+    with sink.task(1) as task:
+        task.write(batch_of(one_task))
+    sink.stage(task.committable)
+    sink.prepare(1, [0])
+    asleep = True
+    assert sink.commit(1).outcome == "already_committed"
+    assert not asleep
+    assert rows_in(txlog.Table(OpenTable(store))) == AFTER

@@ -183,13 +183,16 @@ class CheckpointCommits:
 
     def _commit_job(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
         try:
-            self.committer.validate(job, committables, since_ms)
-            self.committer.require_readable(job, committables)
+            return self._commit_files(job, committables, since_ms)
         except NotFoundError:  # another committer may have committed it, and deleted its files of keys
             replayed = self.committer.replay_of(job)
             if replayed is None:
                 raise
             return replayed
+
+    def _commit_files(self, job: WriteJob, committables: Sequence[Committable], since_ms: int) -> WriteResult:
+        self.committer.validate(job, committables, since_ms)
+        self.committer.require_readable(job, committables)
         paths = _paths(committables)
         is_empty = all(each.is_empty for each in committables)
         self._empty_in_a_row = self._empty_in_a_row + 1 if is_empty else 0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, NotFoundError
 from txlog.protocol.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
 from txlog.store.base import FileStore
 from txlog.writer.changelog.collapse import Changes
@@ -75,15 +75,20 @@ def read_keys(files: FileStore, file: KeyFile, keys: Sequence[KeyColumn], table:
     """
     import pyarrow.parquet as pq
 
+    names = [f"key_{at}" for at in range(len(keys))]
+    types = [(name, type_to_arrow(key.type)) for name, key in zip(names, keys, strict=True)]
     try:
         with contextlib.closing(files.open(file.path)) as source:
             found = pq.read_table(source)
-    except pa.ArrowException as error:
+        for name, kind in (*types, (_IS_DELETE, pa.bool_())):
+            found = found.set_column(found.column_names.index(name), name, found.column(name).cast(kind))
+    except FileNotFoundError as error:
+        raise NotFoundError("a staged file of keys is gone", table=table, path=file.path) from error
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise _not_what_was_staged(file, f"cannot be read: {error}", table) from error
-    names = [f"key_{at}" for at in range(len(keys))]
     if found.column_names[: len(keys) + 1] != [*names, _IS_DELETE] or found.num_rows != file.num_keys:
         raise _not_what_was_staged(file, f"has {found.num_rows} rows of {', '.join(found.column_names)}", table)
-    columns = tuple(found.column(name).cast(type_to_arrow(key.type)) for name, key in zip(names, keys, strict=True))
+    columns = tuple(found.column(name) for name in names)
     are_deletes = found.column(_IS_DELETE).to_numpy()
     if any(column.null_count for column in columns):
         raise _not_what_was_staged(file, "has keys that are null", table)
