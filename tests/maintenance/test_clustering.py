@@ -137,3 +137,18 @@ def test_columns_that_nothing_can_be_clustered_by_are_refused(
     with pytest.raises(InvalidInputError, match=message):
         table.optimize(cluster_by=columns)
     assert table.version == 0
+
+
+def test_columns_whose_names_have_dots_and_commas_are_named_as_they_are_or_in_backticks(make_table: MakeTable) -> None:
+    rows = pa.table({"a.b": range(100), "c,d": range(100), "e": [{"f": n} for n in range(100)]})
+    table = make_table(schema=rows.schema, properties={"delta.columnMapping.mode": "name"})
+    table.append(rows)
+    for given in (["a.b", "c,d", "e.f"], "`a.b`, `c,d`, e.f", ["`a.b`", "`c,d`", "e.f"]):
+        would = table.optimize(cluster_by=given, dry_run=True)
+        assert would.files_removed == 1
+    table.optimize(cluster_by="a.b")
+    assert json.loads(table.history(1)[0]["operationParameters"]["zOrderBy"]) == ["`a.b`"]
+    with pytest.raises(InvalidInputError, match=r"there is no column e\.g"):
+        table.optimize(cluster_by="e.g")
+    with pytest.raises(InvalidInputError, match="with backticks around a name"):
+        table.optimize(cluster_by="a b.,c")

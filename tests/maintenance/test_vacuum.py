@@ -300,6 +300,53 @@ def test_a_retention_that_was_lengthened_keeps_what_its_checkpoints_forgot(time:
 # --- what is told and recorded --------------------------------------------------------------------------------------
 
 
+def test_a_retention_that_was_shorter_for_a_while_keeps_what_its_checkpoints_forgot(time: Clock) -> None:
+    """It was long when the retention began, and is long now."""
+    table, _ = in_memory(delta_deletedFileRetentionDuration="interval 240 hours")
+    table.append(rows(1, 2))
+    time.pass_hours(300)
+    table.append(rows(3))
+    version = table.overwrite(rows(4)).version
+    time.pass_hours(30)
+    table.set_properties({"delta.deletedFileRetentionDuration": "interval 1 hours"})
+    table.create_checkpoint()
+    table.set_properties({"delta.deletedFileRetentionDuration": "interval 240 hours"})
+    table.append(rows(5))
+    table.create_checkpoint()
+    time.pass_hours(100)
+    assert table.vacuum().paths == ()
+    assert version is not None
+    assert sorted(table.snapshot(version - 1).to_arrow()["id"].to_pylist()) == [1, 2, 3]
+
+
+def test_a_file_that_a_crash_left_in_progress_goes_once_it_is_older_than_the_retention(tmp_path: Path) -> None:
+    table = make(tmp_path)
+    table.append(rows(1))
+    left = tmp_path / "t" / "day=a" / ".part-1.parquet.inprogress"
+    left.write_bytes(b"half a file")
+    (tmp_path / "t" / "day=a" / ".other").write_bytes(b"not ours")
+    assert table.vacuum().paths == ()
+    age(tmp_path / "t" / "day=a")
+    assert table.vacuum().paths == ("day=a/.part-1.parquet.inprogress",)
+    assert not left.exists()
+    assert table.to_arrow().num_rows == 1
+
+
+def test_a_lite_vacuum_lists_where_a_version_lost_its_name_since(time: Clock) -> None:
+    table, _ = in_memory(delta_deletedFileRetentionDuration="interval 24 hours")
+    table.append(rows(1))
+    table.tag("first")
+    table.overwrite(rows(2))
+    time.pass_hours(30)
+    table.append(rows(3))
+    assert table.vacuum().paths == ()
+    assert table.vacuum(lite=True).mode == "lite"
+    table.untag("first")
+    done = table.vacuum(lite=True)
+    assert (done.mode, len(done.paths)) == ("full", 1)
+    assert table.vacuum(lite=True).mode == "lite"
+
+
 def test_a_dry_run_names_what_the_vacuum_then_deletes_and_commits_nothing(tmp_path: Path) -> None:
     table = make(tmp_path)
     table.append(rows(1))

@@ -13,6 +13,7 @@ import pytest
 from mutants_of_changes import CHANGE_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
+from mutants_of_upkeep import UPKEEP_MUTANTS
 
 from txlog import transaction
 from txlog.commands.global_committer import GlobalCommitter
@@ -397,6 +398,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     SURROUNDINGS
     | ROW_MUTANTS
     | CHANGE_MUTANTS
+    | UPKEEP_MUTANTS
     | {
         mutant.__name__: (mutant, scenario)
         for mutant, scenario in (

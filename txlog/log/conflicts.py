@@ -9,7 +9,7 @@ A proposal that a plan made is not judged by its files: where a winner changed f
 
 The rules, in order, are those of Delta's ConflictChecker, stricter in one point: any winning protocol or
 metadata change conflicts, without its list of changes that are allowed through. A plan goes on over metadata changes
-that leave the rules of writing alone.
+that leave the rules of writing alone. One rule is txlog's own: a vacuum that begins conflicts with a restore.
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ def _conflicts(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) ->
     yield from _protocol_and_metadata(proposal, winner)
     yield from _domains(proposal, winner)
     yield from _transactions(proposal, winner)
+    yield from _vacuums(proposal, winner)
     if not proposal.needs_winning_files:
         return
     assert not winner.files_skipped, f"v{winner.version} was parsed without the files that this proposal depends on"
@@ -167,6 +168,13 @@ def _transaction_detail(proposal: Proposal, winner: Commit, theirs: SetTransacti
         return f"committed a different checkpoint under the same id: {mismatch}"
     moved = f"moved application {theirs.app_id!r} to checkpoint {theirs.version}"
     return f"{moved}, which this transaction read" if mine is None else f"{moved}, this transaction is its {mine}"
+
+
+def _vacuums(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
+    """A vacuum that began before a restore may not know what comes back: the restore has to look at its files again."""
+    if winner.operation == "VACUUM START" and proposal.read_set.whole_table and not proposal.adds_are_new:
+        detail = f"began a vacuum, which may delete files that this {proposal.operation} brings back"
+        yield _reason(winner, "ConcurrentDeleteReadError", detail)
 
 
 def _added_files(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) -> Iterator[ConflictReason]:

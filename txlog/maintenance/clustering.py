@@ -23,10 +23,12 @@ import pyarrow as pa
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.errors import InvalidInputError
 from txlog.expressions.predicates import resolve
+from txlog.expressions.tree import path_text
 from txlog.maintenance.bins import Bin
 from txlog.maintenance.hilbert import Ranks, bits_for, can_rank, hilbert_distance
+from txlog.protocol.properties import column_paths
 from txlog.protocol.schema import Struct, type_to_arrow
-from txlog.util.arguments import names_in
+from txlog.util.arguments import described, names_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,12 +50,13 @@ class ClusterColumns:
     @classmethod
     def of(cls, given: Any, schema: Struct, partition_columns: tuple[str, ...]) -> ClusterColumns:
         """Raises ``InvalidInputError`` for a column that is absent, is a partition column or has no order."""
-        names = names_in("cluster_by", given)
-        if not 0 < len(names) <= _COLUMNS_MAX:
-            raise InvalidInputError(f"cluster_by takes 1 to {_COLUMNS_MAX} columns, not {len(names)}")
+        asked = _paths(given, schema)
+        if not 0 < len(asked) <= _COLUMNS_MAX:
+            raise InvalidInputError(f"cluster_by takes 1 to {_COLUMNS_MAX} columns, not {len(asked)}")
         paths = []
-        for name in names:
-            path, data_type = resolve(tuple(name.split(".")), schema)
+        for each in asked:
+            path, data_type = resolve(each, schema)
+            name = path_text(path)
             if path[0] in partition_columns:
                 raise InvalidInputError(
                     f"cluster_by names {name}, a partition column, of which a file has one value: leave it out"
@@ -62,12 +65,13 @@ class ClusterColumns:
                 raise InvalidInputError(f"cluster_by names {name}, whose type {data_type} has no order")
             paths.append(path)
         if len(set(paths)) < len(paths):
-            raise InvalidInputError(f"cluster_by names a column twice: {', '.join(names)}")
+            raise InvalidInputError(f"cluster_by names a column twice: {', '.join(map(path_text, asked))}")
         return cls(tuple(paths))
 
     @property
     def names(self) -> list[str]:
-        return [".".join(path) for path in self.paths]
+        """As SQL writes them: a name with a dot in it stands in backticks."""
+        return [path_text(path) for path in self.paths]
 
     def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """The columns of a batch; a member of a null struct is null."""
@@ -78,6 +82,25 @@ class ClusterColumns:
                 array = pa.compute.struct_field(array, name)
             found.append(array)
         return found
+
+
+def _paths(given: Any, schema: Struct) -> list[tuple[str, ...]]:
+    """The columns that are named, a member of a struct as ``a.b``. A column with such a name itself goes first."""
+    names = [given] if isinstance(given, str) else names_in("cluster_by", given)
+    found: list[tuple[str, ...]] = []
+    for name in names:
+        if schema.find(name) is not None:
+            found.append((name,))
+            continue
+        try:
+            parsed = column_paths(name)
+        except ValueError:
+            raise InvalidInputError(
+                f"cluster_by names columns, such as 'a, b.c', with backticks around a name with other characters than"
+                f" letters, digits and '_', not {described(given)}"
+            ) from None
+        found += [(joined,) if schema.find(joined := ".".join(path)) is not None else path for path in parsed]
+    return found
 
 
 @dataclass(slots=True)

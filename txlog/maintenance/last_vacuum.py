@@ -2,7 +2,8 @@
 
 In: a table's log. Out: a version, or None where nobody knows. A vacuum by the log alone (LITE) starts after it. Spark
 writes the same file, with a version after a LITE vacuum and without one after a FULL one; txlog writes the version
-after both. It is a hint: without it, a vacuum lists the files.
+after both. It is a hint: without it, a vacuum lists the files. It also lists them where a version lost its name since:
+files that only the name kept were removed long before.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import orjson
 from txlog.errors import NotFoundError
 from txlog.store.base import LogStore
 
-__all__ = ["LAST_VACUUM", "read_last_vacuum", "write_last_vacuum"]
+__all__ = ["LAST_VACUUM", "list_at_next_vacuum", "read_last_vacuum", "write_last_vacuum"]
 
 LAST_VACUUM = "_last_vacuum_info"
 _VERSION = "latestCommitVersionOutsideOfRetentionWindow"
+_LIST_NEXT = "txlog.listNext"  # unknown to other engines, which know no named versions either
 
 
 def read_last_vacuum(log: LogStore) -> int | None:
@@ -24,10 +26,19 @@ def read_last_vacuum(log: LogStore) -> int | None:
         found = orjson.loads(log.read(LAST_VACUUM))
     except (NotFoundError, ValueError):
         return None
-    version = found.get(_VERSION) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or found.get(_LIST_NEXT) is True:
+        return None
+    version = found.get(_VERSION)
     return version if type(version) is int and version >= 0 else None
 
 
 def write_last_vacuum(log: LogStore, version: int) -> None:
     """Record that the files removed up to ``version`` are deleted. Raises StorageError."""
     log.put(LAST_VACUUM, orjson.dumps({_VERSION: version}) + b"\n")
+
+
+def list_at_next_vacuum(log: LogStore) -> None:
+    """Let the next vacuum list the files, although the log could tell what was removed. Raises StorageError."""
+    version = read_last_vacuum(log)
+    if version is not None:
+        log.put(LAST_VACUUM, orjson.dumps({_VERSION: version, _LIST_NEXT: True}) + b"\n")

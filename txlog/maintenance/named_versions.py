@@ -8,22 +8,32 @@ which no clean-up of the log and no vacuum looks:
 
 The checkpoint is written first, so a name always has one; what a crash leaves between the two is a checkpoint that
 nothing names. A vacuum of txlog keeps the files of every named version (`NeededFiles`). One that is under way reads the
-names again before each batch, and a new name looks at its files again after it was written.
+names again before each batch, and a new name looks at vacuums under way and at its files after it was written.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from typing import Any
 
 from txlog.commit.open_table import OpenTable
-from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, StorageError, UnsupportedFeatureError
+from txlog.errors import (
+    CorruptLogError,
+    InvalidInputError,
+    NotFoundError,
+    StorageError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.log_files.checkpoint_writer import CheckpointWriter
 from txlog.log_files.delta_log import DeltaLog
+from txlog.maintenance.last_vacuum import list_at_next_vacuum
+from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
 from txlog.maintenance.version_files import EXPIRED, difference, expired_files, gone_paths, paths_of
+from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import v2_checkpoint_name
 from txlog.protocol.wire import read_size, read_text
 from txlog.snapshot import Snapshot
@@ -107,10 +117,12 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
     except InvalidInputError:  # another caller took the name first
         store.delete(named.checkpoint_name)
         return tag(open_table, name, state.version)
-    gone = gone_paths(open_table.store, paths)
-    if gone:
+    try:
+        _check_no_vacuum(open_table, state.version, added)
+        _check_whole(open_table, state.version, gone_paths(open_table.store, paths))
+    except TxlogError:
         untag(open_table, name)
-    _check_whole(open_table, state.version, gone)
+        raise
     return named
 
 
@@ -122,6 +134,7 @@ def untag(open_table: OpenTable, name: str) -> None:
         raise _no_such_name(open_table, name)
     store.delete(name + _SUFFIX)
     store.delete(named.checkpoint_name)
+    list_at_next_vacuum(open_table.store.log)
 
 
 def named_versions(store: TableStore) -> list[NamedVersion]:
@@ -246,6 +259,20 @@ def _check_whole(open_table: OpenTable, version: int, gone: set[str]) -> None:
             table=open_table.uri,
             version=version,
             path=min(gone),
+        )
+
+
+def _check_no_vacuum(open_table: OpenTable, version: int, added: Sequence[AddFile]) -> None:
+    """Once the name is there: a vacuum that began before may be at a batch that it began without knowing it."""
+    newest = open_table.log.newest_state()
+    endangered = endangered_by_vacuum(open_table.log, newest, added, version)
+    if endangered is not None:
+        raise InvalidInputError(
+            f"version {version} cannot be kept yet: a vacuum began in version {endangered.version} and has not ended,"
+            f" and may be deleting its files, such as {endangered.files[0].path}. Name it when the history shows"
+            " VACUUM END",
+            table=open_table.uri,
+            version=version,
         )
 
 

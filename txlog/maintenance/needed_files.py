@@ -14,6 +14,8 @@ PROTOCOL.md, "Add File and Remove File", "Change Data Files".
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 
 from txlog.arrow.arrays import array_of
@@ -30,6 +32,8 @@ from txlog.sink.staging import Staging
 from txlog.store.retry import RetryPolicy
 
 __all__ = ["NeededFiles"]
+
+_CHECKPOINTS_READ_MAX = 100
 
 
 class NeededFiles:
@@ -112,7 +116,22 @@ class NeededFiles:
             before = self._log.state_at(self._first_commit() if current is None else current)
         except NotFoundError:
             return True
-        return before.properties.deleted_file_retention_ms < asked_ms
+        if before.properties.deleted_file_retention_ms < asked_ms:
+            return True
+        return any(retention_ms < asked_ms for retention_ms in self._retentions_since(before.version))
+
+    def _retentions_since(self, version: int) -> Iterator[int]:
+        """The table's retention at each checkpoint after ``version``: it may have been shorter for a while.
+
+        Of very many checkpoints some, evenly spread: each costs a read.
+        """
+        listing = read_listing(self._log.store.log.list_from(version_prefix(version + 1)))
+        versions = sorted({each.version for each in listing.checkpoints if each.version > version})
+        for at in versions[:: len(versions) // _CHECKPOINTS_READ_MAX + 1]:
+            try:
+                yield self._log.state_at(at).properties.deleted_file_retention_ms
+            except NotFoundError:  # cleaned up meanwhile
+                continue
 
     def _first_commit(self) -> int:
         return min(read_listing(self._log.store.log.list_from(version_prefix(0))).commits, default=self.state.version)

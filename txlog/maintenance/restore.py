@@ -4,9 +4,10 @@ In: an open table and `RestoreOptions`. Out: a `RestoreResult`. Files that only 
 those that only the newest one has are removed, by path and deletion vector; definition and clustering are those of the
 older version (`restored_definition`). Nothing is read or written but the log.
 
-A file that comes back must still be there, and stay. A vacuum that began earlier may be about to delete it. So restore
-refuses a file that was removed longer ago than the retention less an hour: a vacuum with that retention takes such a
-file only if it begins an hour later, and then sees the restore. After the commit the files are looked at again.
+A file that comes back must still be there, and stay. Restore refuses a file that was removed longer ago than the
+retention less an hour, which a vacuum of any engine may take, and one that a vacuum under way may have planned to
+delete. A vacuum that begins between this look and the commit is a conflict; one that begins later sees the restore.
+After the commit the files are looked at again: other engines' vacuums do not look at what was committed meanwhile.
 PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
 """
 
@@ -23,6 +24,7 @@ from txlog.log.proposal import Isolation, Proposal, operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.maintenance.restored_definition import merged_definition, restored_domains
+from txlog.maintenance.vacuums_under_way import endangered_by_vacuum
 from txlog.maintenance.version_files import (
     EXPIRED,
     Difference,
@@ -171,6 +173,17 @@ class _Restore:
                 table=self._log.uri,
                 version=self._state.version,
                 path=expired[0].path,
+            )
+        endangered = endangered_by_vacuum(self._log, self._state, added, self._target.version)
+        if endangered is not None:
+            raise InvalidInputError(
+                f"a vacuum began in version {endangered.version} and has not ended: it may be deleting"
+                f" {len(endangered.files):,} files of version {self._target.version}, such as"
+                f" {endangered.files[0].path}. Run the restore again when the history shows VACUUM END. If the vacuum"
+                " crashed, pass allow_expired_files=True",
+                table=self._log.uri,
+                version=self._state.version,
+                path=endangered.files[0].path,
             )
 
     def _check_again(self, paths: Sequence[str], gone_before: set[str], version: int) -> None:

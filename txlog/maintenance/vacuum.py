@@ -4,7 +4,8 @@ In: an open table and `VacuumOptions`. Out: a `VacuumResult`. A file goes if it 
 among the `NeededFiles`. What is done, in order:
 
 1. Plan: what must stay is loaded, the files are listed (or an inventory or the log names them), the rest is doomed.
-2. VACUUM START is committed. Its own time tells whether this machine's clock can be believed.
+2. VACUUM START is committed, also where nothing is to be deleted, as Spark does: history tells that it ran. Its own
+   time tells whether this machine's clock can be believed, and restores heed it (`vacuums_under_way`).
 3. For each thousand files, what was committed or staged since is looked up first: a file that a restore, a recovery or
    ``add_files`` brought back stays. Restores look at their files again after they committed, so one of the two sees
    the other.
@@ -32,6 +33,7 @@ from txlog.log.state import TableState
 from txlog.maintenance.last_vacuum import read_last_vacuum, write_last_vacuum
 from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.vacuum_candidates import CANDIDATES, Folders, in_inventory, in_listing, removed_by
+from txlog.maintenance.vacuums_under_way import END, START
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.log_names import commit_name
 from txlog.protocol.properties import TableProperties
@@ -197,7 +199,7 @@ class _Vacuum:
             defaultRetentionMillis=properties.deleted_file_retention_ms,
         )
         metrics = {"numFilesToDelete": doomed.num_rows, "sizeOfDataToDelete": _total(doomed["size_bytes"])}
-        version = self._commit("VACUUM START", parameters, metrics)
+        version = self._commit(START, parameters, metrics)
         try:
             self._check_clock(version)
         except TxlogError:
@@ -218,7 +220,7 @@ class _Vacuum:
 
     def _end(self, status: str, deleted: int) -> int:
         metrics = {"numDeletedFiles": deleted, "numVacuumedDirectories": len(self._folders)}
-        return self._commit("VACUUM END", operation_parameters(status=status), metrics)
+        return self._commit(END, operation_parameters(status=status), metrics)
 
     def _commit(self, operation: str, parameters: dict[str, str], metrics: dict[str, int]) -> int:
         state: TableState = self._log.newest_state()

@@ -17,7 +17,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.actions import AddCDCFile, RemoveFile
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.deletion_vector import vector_path
-from txlog.protocol.paths import DataPath, is_hidden, path_below, resolve_data_path
+from txlog.protocol.paths import DataPath, is_hidden, is_in_progress, path_below, resolve_data_path
 from txlog.store.base import FileStore, ObjectMeta
 from txlog.util.arguments import described
 
@@ -117,7 +117,7 @@ def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterato
 
 
 def without_hidden(candidates: pa.RecordBatch, partition_columns: Sequence[str]) -> pa.RecordBatch:
-    """What a vacuum may look at: see `protocol.paths.is_hidden`."""
+    """What a vacuum may look at: see `protocol.paths.is_hidden`. Files in progress that a crash left are among it."""
     import numpy as np
     import pyarrow.compute as pc
 
@@ -126,7 +126,8 @@ def without_hidden(candidates: pa.RecordBatch, partition_columns: Sequence[str])
         return candidates
     keep = np.ones(len(suspects), bool)
     for row in np.flatnonzero(suspects).tolist():
-        keep[row] = not is_hidden(candidates["path"][row].as_py(), partition_columns)
+        path = candidates["path"][row].as_py()
+        keep[row] = not is_hidden(path, partition_columns) or is_in_progress(path, partition_columns)
     return candidates.filter(from_flags(keep))
 
 

@@ -25,7 +25,16 @@ from txlog.protocol.paths import DataPath, canonical_path, canonical_paths, path
 from txlog.store.base import TableStore
 from txlog.util import ambient
 
-__all__ = ["EXPIRED", "Difference", "OnFiles", "difference", "expired_files", "gone_paths", "paths_of"]
+__all__ = [
+    "EXPIRED",
+    "Difference",
+    "OnFiles",
+    "difference",
+    "expired_files",
+    "gone_paths",
+    "paths_of",
+    "removed_before",
+]
 
 OnFiles = Callable[[int, int], None]
 """Called with the number of files looked up so far and in all."""
@@ -102,10 +111,14 @@ def expired_files(log: DeltaLog, state: TableState, added: Sequence[AddFile]) ->
 
     A vacuum with the table's retention that does not know yet that they are needed began an hour later at the most.
     """
+    retention_ms = state.properties.deleted_file_retention_ms
+    return removed_before(log, state, added, ambient.now_ms() - retention_ms + min(_HOUR_MS, retention_ms // 2))
+
+
+def removed_before(log: DeltaLog, state: TableState, added: Sequence[AddFile], since_ms: int) -> list[AddFile]:
+    """Those of ``added`` that were removed before the moment, as far as ``state`` tells, and are not live again."""
     if not added:
         return []
-    retention_ms = state.properties.deleted_file_retention_ms
-    since_ms = ambient.now_ms() - retention_ms + min(_HOUR_MS, retention_ms // 2)
     tombstones = log.files_and_tombstones(state, with_stats=False)[1]
     removed_ms = _removed_ms(tombstones, [_key_of(add) for add in added])
     # Without a tombstone it was removed before all that have one.

@@ -18,11 +18,13 @@ from txlog.errors import ASK_VERIFY, CorruptLogError
 
 __all__ = [
     "HIVE_NULL",
+    "IN_PROGRESS",
     "DataPath",
     "canonical_path",
     "canonical_paths",
     "encode_path",
     "is_hidden",
+    "is_in_progress",
     "partition_directory",
     "path_below",
     "resolve_data_path",
@@ -30,6 +32,9 @@ __all__ = [
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a null (or empty) partition value."""
+
+IN_PROGRESS = ".inprogress"
+"""Ends the hidden name under which txlog writes a data file on a local disk."""
 
 _NAME_BYTES_MAX = 200
 """One directory name: file systems allow 255 bytes, and some add a suffix."""
@@ -66,6 +71,12 @@ def is_hidden(path: str, partition_columns: Iterable[str] = ()) -> bool:
         or (segment[:1] in ("_", ".") and not segment.startswith(("_change_data", "_delta_index", *columns)))
         for segment in path.split("/")
     )
+
+
+def is_in_progress(path: str, partition_columns: Iterable[str] = ()) -> bool:
+    """Whether a path is the hidden name under which txlog writes a data file: an old one was left by a crash."""
+    folder, _, name = path.rpartition("/")
+    return name[:1] == "." and name.endswith(IN_PROGRESS) and not (folder and is_hidden(folder, partition_columns))
 
 
 # --- writing --------------------------------------------------------------------------------------------------

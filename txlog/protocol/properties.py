@@ -39,6 +39,7 @@ __all__ = [
     "KNOWN_KEYS",
     "SHORT_LOG_RETENTION",
     "TableProperties",
+    "column_paths",
     "parse_interval_ms",
     "stored",
     "validate",
@@ -212,7 +213,7 @@ def _size_bytes(text: str) -> int:
     return size
 
 
-def _column_paths(text: str) -> tuple[ColumnPath, ...]:
+def column_paths(text: str) -> tuple[ColumnPath, ...]:
     """``a, b.c, `x.y`.z`` -> (("a",), ("b", "c"), ("x.y", "z")). Backticks quote; two of them stand for one."""
     if not text.strip():
         return ()
@@ -275,7 +276,7 @@ _FORMS: dict[str, _Form] = {
     "delta.columnMapping.mode": _choice("none", "name", "id"),
     "delta.compatibility.symlinkFormatManifest.enabled": _BOOLEAN,
     "delta.dataSkippingNumIndexedCols": _integer(-1, INT32_MAX),
-    "delta.dataSkippingStatsColumns": _Form(_column_paths, "column names separated by commas, as in 'a, b.c'"),
+    "delta.dataSkippingStatsColumns": _Form(column_paths, "column names separated by commas, as in 'a, b.c'"),
     "delta.dataSkippingStringPrefixLength": _integer(1, INT32_MAX),
     "delta.deletedFileRetentionDuration": _INTERVAL_FORM,
     "delta.enableChangeDataFeed": _BOOLEAN,

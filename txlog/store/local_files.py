@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import NotFoundError, StorageError, TableNotFoundError
+from txlog.protocol.paths import IN_PROGRESS
 from txlog.store import disk
 from txlog.store.base import ObjectMeta, SkipFolder
 from txlog.util.logs import logger
@@ -48,7 +49,7 @@ class LocalFileStore:
 
         target = _checked(self._root, path, follow=False)
         directory, name = os.path.split(target)
-        temporary = f"{directory}/.{name}.inprogress"
+        temporary = f"{directory}/.{name}{IN_PROGRESS}"
         descriptor: int | None = None
         try:
             descriptor = self._open_new(directory, temporary)
@@ -63,7 +64,7 @@ class LocalFileStore:
     def write(self, path: str, body: pa.Buffer | bytes) -> ObjectMeta:
         target = _checked(self._root, path, follow=False)
         directory, _, name = target.rpartition("/")
-        hidden, bytes_of_it = f"{directory}/.{name}.inprogress", memoryview(body)
+        hidden, bytes_of_it = f"{directory}/.{name}{IN_PROGRESS}", memoryview(body)
         try:
             try:
                 aside = disk.WrittenAside(target, lambda: hidden, bytes_of_it)

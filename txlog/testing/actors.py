@@ -51,10 +51,12 @@ from txlog.testing.row_programs import (
     optimize_rows,
     overwrite_where,
     purge_rows,
+    restore_rows,
     update_where,
     upsert,
     upsert_once,
     upsert_same_key,
+    vacuum_rows,
 )
 from txlog.testing.run import SERIALIZABLE, Scenario
 from txlog.testing.schedule import Choices
@@ -225,7 +227,24 @@ _OF_ROWS = (
     _of_rows("change-sink-and-recovery", staging_change_sink, recover_changes),
 )
 
-SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS)}
+_LONG_RETENTION = ("delta.deletedFileRetentionDuration", "interval 1000 days")
+_TRIMMED: dict[str, Any] = {"versions": 4, "aged": True, "trimmed": True}
+
+
+def _of_upkeep(name: str, *programs: Program, **options: Any) -> Scenario:
+    """On a table whose newest version removed a file long ago, which no retention of its own lets go."""
+    return _of_rows(name, *programs, **_TRIMMED, properties=(_LONG_RETENTION,), **options)
+
+
+_OF_UPKEEP = (
+    _of_rows("deleter-and-optimizer", delete_where, optimize_rows, versions=5),
+    _of_rows("two-optimizers", optimize_rows, optimize_rows, versions=5),
+    _of_upkeep("restorer-and-vacuum", restore_rows, vacuum_rows),
+    _of_upkeep("restorer-and-appender", restore_rows, append_keys),
+    _of_upkeep("restorer-and-optimizer", restore_rows, optimize_rows),
+)
+
+SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS, *_OF_UPKEEP)}
 """Scenarios small enough to be explored whole."""
 
 _LIGHT: tuple[Program, ...] = (

@@ -31,10 +31,12 @@ __all__ = [
     "optimize_rows",
     "overwrite_where",
     "purge_rows",
+    "restore_rows",
     "update_where",
     "upsert",
     "upsert_once",
     "upsert_same_key",
+    "vacuum_rows",
 ]
 
 
@@ -120,6 +122,25 @@ def purge_rows(session: Session) -> None:
     """Rows that are marked as deleted leave their files."""
     session.clock.attempt += 1
     session.table().purge()
+
+
+def vacuum_rows(session: Session) -> None:
+    """What was removed a day ago goes, although the table's own retention would keep it: an operator insists."""
+    session.clock.attempt += 1
+    session.table(fresh=True).vacuum(24, force=True)
+
+
+def restore_rows(session: Session, *, version: int = 3) -> None:
+    """The table as it was before its newest version removed a file."""
+    table = session.table(fresh=True)
+    rows = session.rows.at[version]
+    with session.attempt() as attempt:
+        attempt.is_blind, attempt.makes, attempt.is_serializable = False, lambda old: rows, True
+        attempt.reads.add(None)
+        done = table.restore(version)
+        session.run.ledger.observe()
+        landed = {at: txn_id for txn_id, at in session.run.ledger.txn_ids.items()}
+        attempt.result = WriteResult(done.version, "committed", 1, landed.get(done.version or 0, ""))
 
 
 def _value(session: Session) -> int:

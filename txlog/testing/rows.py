@@ -98,6 +98,8 @@ class RowHistory:
 
     def rows_of(self, add: Mapping[str, Any]) -> list[Row]:
         """The live rows of a file."""
+        if add["path"] not in self._files.objects:
+            raise InvariantBroken("live files stay", f"{add['path']} was deleted")
         values = _values_in(self._files.objects[add["path"]][0])
         stats = orjson.loads(add["stats"]) if add.get("stats") else {}
         if stats.get("numRecords", len(values)) != len(values):

@@ -84,6 +84,7 @@ class Scenario:
     unseen: int = 0
     properties: tuple[tuple[str, str], ...] = ()
     has_rows: bool = False
+    trimmed: bool = False
 
 
 class Run:
@@ -106,6 +107,7 @@ class Run:
             *(scenario.versions, scenario.store, scenario.unseen, scenario.properties),
             is_aged=scenario.aged,
             has_rows=scenario.has_rows,
+            is_trimmed=scenario.trimmed,
         )
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
@@ -208,6 +210,7 @@ class Run:
                 frozenset(log.durable),
                 frozenset(staging.objects),
                 frozenset(staging.durable),
+                frozenset(self.world.files.objects) if self.scenario.trimmed else None,
                 frozenset((life.history, life.is_dead, life.pending, life.clock.elapsed_ms) for life in self.lives),
                 frozenset((put.name, put.body) for _, put in self._in_flight()),
                 self.faults_left,
@@ -232,6 +235,17 @@ class Run:
             self.tell(f"{life.actor.name}: {call.operation} {_short(call.name)}{f'  ** {fault}' if fault else ''}")
         life.history = hash((life.history, call.operation, call.name, fault, self._answer(call, fault)))
         return fault
+
+    def at_file_call(self, life: Session, call: StoreCall) -> None:
+        """Before a call on a data file that others may delete: where the table has removed one, vacuums act."""
+        if not self.scenario.trimmed or call.operation not in ("stat", "delete"):
+            return
+        life.clock.elapsed_ms += 1
+        self.suspend(life, call)
+        is_there = call.name in self.world.files.objects
+        if self._told:
+            self.tell(f"{life.actor.name}: {call.operation} {call.name}{'' if is_there else ', which is gone'}")
+        life.history = hash((life.history, call.operation, call.name, is_there))
 
     def suspend(self, life: Session, call: StoreCall) -> None:
         """Let others go first, or let it die here."""

@@ -227,8 +227,12 @@ class Session:
             self.greenlet.throw(Crashed("killed"))
 
     def _at_file_call(self, call: StoreCall) -> None:
-        """Data files have one writer each: nothing to interleave, but the dead write none."""
-        if self.is_dead and not self.run.is_over:
+        """Data files have one writer each: the dead write none, and others matter only where vacuums delete some."""
+        if self.run.is_over:
+            return
+        if not self.is_dead and threading.get_ident() == self.run.thread:
+            self.run.at_file_call(self, call)
+        if self.is_dead:
             raise Crashed(f"{call.operation} {call.name}: the process has died")
 
     def _at_log_call(self, call: StoreCall) -> Any:

@@ -180,16 +180,18 @@ def base_world(
     *,
     is_aged: bool = False,
     has_rows: bool = False,
+    is_trimmed: bool = False,
 ) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
     Handles that are open on it have not seen the newest ``unseen`` of them. ``is_aged`` where it was written so long
     ago that no retention keeps what is below its newest checkpoint. Where it ``has_rows``, each file has three, and the
-    table deletion vectors.
+    table deletion vectors. Where it ``is_trimmed``, its newest version has removed the first file.
     """
     if unseen:
-        world = base_world(versions, store, 0, properties, is_aged=is_aged, has_rows=has_rows)
-        known = base_world(versions - unseen, store, 0, properties, is_aged=is_aged, has_rows=has_rows).state
+        like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed}
+        world = base_world(versions, store, 0, properties, **like)
+        known = base_world(versions - unseen, store, 0, properties, **like).state
         return World(world.log, world.files, world.ledger, known)
     log, files = MemoryLogStore(), MemoryFileStore()
     log.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
@@ -210,6 +212,9 @@ def base_world(
             with Table(open_table).transaction() as txn:
                 stats = f'{{"numRecords":{3 if has_rows else 1}}}'
                 txn.add(AddFile(path, {"part": part}, len(body), BASE_MS, True, stats))
+        if is_trimmed:
+            with Table(open_table).transaction() as txn:
+                txn.remove("part=a/base-1.parquet")
         state = open_table.log.newest_state()
     ledger = Ledger(log, files, syncs=store == "local")
     ledger.rows = RowHistory(files) if has_rows else None

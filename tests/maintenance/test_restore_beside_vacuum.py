@@ -1,0 +1,144 @@
+"""A restore, or a new name, beside a vacuum that began before it: never a version whose files are gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+import txlog
+from txlog.commands.table_definition import Definition, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.errors import ConflictError, InvalidInputError
+from txlog.store.base import TableStore
+from txlog.testing.faults import Crashed, FaultyFileStore, FaultyLogStore, StoreCall
+from txlog.testing.memory_store import memory_table_store
+from txlog.util import ambient
+
+HOUR_MS = 3_600_000
+
+
+class Clock(ambient.Ambient):
+    def __init__(self) -> None:
+        self.moment_ms = 1_790_000_000_000
+
+    def now_ms(self) -> int:
+        return self.moment_ms
+
+
+@pytest.fixture(autouse=True)
+def time() -> Iterator[Clock]:
+    clock = Clock()
+    with ambient.use(clock):
+        yield clock
+
+
+@pytest.fixture
+def store(time: Clock) -> TableStore:
+    """Version 1 has a file that version 2 removed two days ago, within the retention of a week."""
+    store = memory_table_store()
+    commit_definition(OpenTable(store), None, Definition(*new_table("id bigint", (), {})), "CREATE TABLE", {})
+    opened(store).append(pa.table({"id": [1]}))
+    opened(store).overwrite(pa.table({"id": [2]}))
+    time.moment_ms += 48 * HOUR_MS
+    return store
+
+
+def opened(store: TableStore) -> txlog.Table:
+    return txlog.Table(OpenTable(store))
+
+
+def vacuum_meeting(store: TableStore, operation: str, meets: Callable[[], object]) -> txlog.Table:
+    """A table whose vacuum meets somebody before its first call of ``operation`` on a data file."""
+    met: list[str] = []
+
+    def decide(call: StoreCall) -> None:
+        if call.operation == operation and not met:
+            met.append(call.name)
+            meets()
+
+    return txlog.Table(OpenTable(replace(store, files=FaultyFileStore(store.files, decide))))
+
+
+def crash() -> None:
+    raise Crashed("the vacuum has died")
+
+
+def ids(table: txlog.Table, version: int | None = None) -> list[int]:
+    found: list[int] = table.snapshot(version).to_arrow()["id"].to_pylist()
+    return found
+
+
+def test_a_restore_is_refused_while_a_vacuum_may_delete_its_files(store: TableStore) -> None:
+    def restore() -> None:
+        with pytest.raises(InvalidInputError, match="a vacuum began in version 3 and has not ended"):
+            opened(store).restore(1)
+
+    vacuum_meeting(store, "delete", restore).vacuum(24, force=True)
+    table = opened(store)
+    assert [each["operation"] for each in table.history(2)] == ["VACUUM END", "VACUUM START"]
+    assert ids(table) == [2]
+
+
+def test_a_restore_loses_to_a_vacuum_that_begins_after_its_look(store: TableStore) -> None:
+    begun: list[str] = []
+
+    def vacuum_begins(call: StoreCall) -> None:
+        if call.operation == "put_if_absent" and not begun:
+            begun.append(call.name)
+            with pytest.raises(Crashed):
+                vacuum_meeting(store, "delete", crash).vacuum(24, force=True)
+
+    table = txlog.Table(OpenTable(replace(store, log=FaultyLogStore(store.log, vacuum_begins))))
+    with pytest.raises(ConflictError, match="began a vacuum, which may delete files that this RESTORE brings back"):
+        table.restore(1)
+    assert table.history(1)[0]["operation"] == "VACUUM START"
+
+
+def test_a_vacuum_that_begins_after_a_restore_keeps_what_came_back(store: TableStore) -> None:
+    """It planned before, with the file among those to delete."""
+
+    def restore_before_the_vacuum_says_that_it_begins(call: StoreCall) -> None:
+        if call.operation == "put_if_absent" and not restored:
+            restored.append(opened(store).restore(1).version)
+
+    restored: list[int | None] = []
+    decide = restore_before_the_vacuum_says_that_it_begins
+    done = txlog.Table(OpenTable(replace(store, log=FaultyLogStore(store.log, decide)))).vacuum(24, force=True)
+    assert done.paths == ()
+    assert ids(opened(store)) == ids(opened(store), restored[0]) == [1]
+
+
+def test_a_vacuum_that_crashed_hinders_only_restores_of_what_it_may_have_meant(store: TableStore, time: Clock) -> None:
+    with pytest.raises(Crashed):
+        vacuum_meeting(store, "delete", crash).vacuum(24, force=True)
+    table = opened(store)
+    with pytest.raises(InvalidInputError, match="If the vacuum crashed, pass allow_expired_files=True"):
+        table.restore(1)
+    table.restore(1, allow_expired_files=True)
+    assert ids(table) == [1]
+    table.overwrite(pa.table({"id": [3]}))
+    table.restore(table.version - 1)
+    assert ids(table) == [1]
+    time.moment_ms += 30 * HOUR_MS
+    table.restore(2)
+    assert ids(table) == [2]
+
+
+def test_a_version_gets_no_name_while_a_vacuum_may_delete_its_files(store: TableStore) -> None:
+    def tag() -> None:
+        with pytest.raises(InvalidInputError, match="version 1 cannot be kept yet: a vacuum began in version 3"):
+            opened(store).tag("first", 1)
+
+    vacuum_meeting(store, "delete", tag).vacuum(24, force=True)
+    assert opened(store).tags() == []
+    named = opened(store).tag("second", 2)
+    assert repr(named) == "NamedVersion('second', version 2, named 2026-09-23 14:13:20Z)"
+
+
+def test_a_vacuum_that_ended_hinders_nobody(store: TableStore) -> None:
+    opened(store).vacuum()
+    opened(store).restore(1)
+    assert ids(opened(store)) == [1]

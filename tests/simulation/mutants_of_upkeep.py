@@ -1,0 +1,93 @@
+"""Bugs of compactions, vacuums and restores that meet each other, each put into txlog's own code on purpose.
+
+In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone; `UPKEEP_MUTANTS` is part of ``mutants.MUTANTS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from txlog.log import conflicts
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.maintenance import compaction, restore
+from txlog.maintenance.needed_files import NeededFiles
+from txlog.maintenance.path_set import PathSet
+from txlog.maintenance.rewrite import Source
+from txlog.maintenance.vacuum import _Vacuum
+
+__all__ = ["UPKEEP_MUTANTS"]
+
+Mutant = Callable[[pytest.MonkeyPatch], None]
+
+
+def deletes_by_what_it_knew_when_it_began(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum does not look at what was committed before each batch."""
+    patch.setattr(NeededFiles, "refresh", lambda self: PathSet("memory://table"))
+
+
+def begins_to_delete_before_it_says_so(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum without VACUUM START: a restore cannot know that it is under way."""
+    patch.setattr(_Vacuum, "_begin", lambda self, doomed: None)
+
+
+def restores_beside_a_vacuum_under_way(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(restore, "endangered_by_vacuum", lambda *_: None)
+
+
+def takes_a_vacuum_that_begins_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A restore does not look again when a vacuum began after its look."""
+    patch.setattr(conflicts, "_vacuums", lambda proposal, winner: iter(()))
+
+
+def restores_without_reading_the_table(patch: pytest.MonkeyPatch) -> None:
+    """What others append meanwhile stays, and the table is none that ever was."""
+    patch.setattr(ProposalBuilder, "read_table", lambda self: None)
+
+
+def compacts_by_the_vectors_that_it_read(patch: pytest.MonkeyPatch) -> None:
+    """Rows that others delete while their file is rewritten come back."""
+
+    def as_read(source: Source, live: Any, reader: Any) -> Any:
+        return np.empty(0, np.uint64)
+
+    patch.setattr(compaction, "rows_to_mark", as_read)
+
+
+def marks_the_row_after_the_one_that_died(patch: pytest.MonkeyPatch) -> None:
+    numbers = Source.numbers
+
+    def one_off(self: Source, positions: Any) -> Any:
+        found = numbers(self, positions)
+        return (found + 1) % max(1, self.first + self.num_live)
+
+    patch.setattr(Source, "numbers", one_off)
+
+
+def keeps_one_of_the_files_that_it_rewrote(patch: pytest.MonkeyPatch) -> None:
+    """The rows of that file are in the table twice."""
+    remove = ProposalBuilder.remove
+
+    def all_but_one(self: Any, *files: Any) -> None:
+        remove(self, *(files[1:] if len(files) > 1 else files))
+
+    patch.setattr(ProposalBuilder, "remove", all_but_one)
+
+
+UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
+    mutant.__name__: (mutant, scenario)
+    for mutant, scenario in (
+        (deletes_by_what_it_knew_when_it_began, "restorer-and-vacuum"),
+        (begins_to_delete_before_it_says_so, "restorer-and-vacuum"),
+        (restores_beside_a_vacuum_under_way, "restorer-and-vacuum"),
+        (takes_a_vacuum_that_begins_for_nothing, "restorer-and-vacuum"),
+        (restores_without_reading_the_table, "restorer-and-appender"),
+        (compacts_by_the_vectors_that_it_read, "deleter-and-optimizer"),
+        (marks_the_row_after_the_one_that_died, "deleter-and-optimizer"),
+        (keeps_one_of_the_files_that_it_rewrote, "deleter-and-optimizer"),
+    )
+}
+"""Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""

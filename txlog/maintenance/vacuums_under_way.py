@@ -1,0 +1,81 @@
+"""Vacuums that have begun and not ended, and which files they may be deleting right now.
+
+In: a table's log at its newest version, and files that were removed and are to stay. Out: those of them that a vacuum
+under way may have planned to delete.
+
+A vacuum commits VACUUM START before its first deletion, and looks at what was committed and named before each batch.
+So whoever brings files back must look here *after* it is bound to come after no further VACUUM START (a restore), or
+after the next batch sees it (a named version): then one of the two always sees the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.log_files.times import CommitSummary
+from txlog.maintenance.version_files import removed_before
+from txlog.protocol.actions import AddFile
+from txlog.protocol.properties import DAY_MS
+from txlog.util import ambient
+
+__all__ = ["END", "START", "Endangered", "endangered_by_vacuum"]
+
+START, END = "VACUUM START", "VACUUM END"
+
+_HOUR_MS = 3_600_000
+_LONGEST_MS = DAY_MS  # a vacuum that began before has crashed
+
+
+@dataclass(frozen=True, slots=True)
+class Endangered:
+    """``files`` may be deleted at any moment by the vacuum that began in ``version``."""
+
+    version: int
+    files: tuple[AddFile, ...]
+
+
+def endangered_by_vacuum(
+    log: DeltaLog, state: TableState, added: Sequence[AddFile], since_version: int
+) -> Endangered | None:
+    """Those of ``added`` that a vacuum under way may delete, although all of them were live in ``since_version``.
+
+    Only vacuums that began after that version, and in the last day, can mean them.
+    """
+    if not added:
+        return None
+    day_ago = log.newest_version_until(ambient.now_ms() - _LONGEST_MS, state)
+    first = max(since_version, -1 if day_ago is None else day_ago) + 1
+    for begun in _under_way(log.history(state.version - first + 1, state) if first <= state.version else []):
+        retention_ms = _retention_ms(begun)
+        cutoff_ms = begun.timestamp_ms - retention_ms + min(_HOUR_MS, retention_ms // 2)
+        files = removed_before(log, state, added, cutoff_ms)
+        if files:
+            return Endangered(begun.version, tuple(files))
+    return None
+
+
+def _under_way(newest_first: Sequence[CommitSummary]) -> list[CommitSummary]:
+    """The vacuums that began and did not end. Which of several ended is not said: the one that deletes least did."""
+    running: list[CommitSummary] = []
+    for commit in reversed(newest_first):
+        operation = commit.commit_info.operation if commit.commit_info else None
+        if operation == START:
+            running.append(commit)
+        elif operation == END and running:
+            running.remove(max(running, key=_retention_ms))
+    return running
+
+
+def _retention_ms(begun: CommitSummary) -> int:
+    """With what retention it runs; 0 where its commit does not tell."""
+    fields: Any = begun.commit_info.fields.get("operationParameters") if begun.commit_info else None
+    parameters = fields if isinstance(fields, Mapping) else {}
+    for key in ("specifiedRetentionMillis", "defaultRetentionMillis"):
+        text = str(parameters.get(key, "")).strip('"')
+        if text.isdecimal():
+            return int(text)
+    return 0
