@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +28,7 @@ from txlog.protocol.actions import AddFile
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.util import ambient
+from txlog.util.parallel import parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.task_committer import write_task
@@ -41,6 +42,9 @@ __all__ = ["BinRewriter", "NewFile", "RewrittenBin", "Source"]
 
 _ONE_FILE_BYTES = 1 << 62
 _MEMORY_BYTES = 96 * MIB  # for each of the bins that are rewritten at once
+_SMALL_BYTES = 2 * MIB  # files that have so much together are read at once
+_FILES_TOGETHER_MAX = 64
+_READS_AT_ONCE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,15 +168,42 @@ class BinRewriter:
         )
 
     def _live_rows(self, each: Bin, sources: list[Source]) -> Iterator[pa.RecordBatch]:
-        """The rows of each file in turn; ``sources`` gets a file when its last row was taken."""
+        """The rows of each file in turn; ``sources`` gets a file when its last row was taken.
+
+        Small files are read some at once, on two threads, and come as one batch: a batch costs every step after it.
+        """
         first = 0
-        for add in each.files:
-            num_live = 0
-            for _, batch in self._rows.live(add):
-                num_live += batch.num_rows
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
-            sources.append(self._source(add, first, num_live))
-            first += num_live
+        for files, found in parallel_map(self._read_small, _together(each.files), threads=_READS_AT_ONCE):
+            counts = [] if found is None else found[0]
+            if found is None:
+                (add,) = files
+                counts.append(0)
+                for batch in self._live_batches(add):
+                    counts[0] += batch.num_rows
+                    yield batch
+            elif found[1] is not None:
+                yield found[1]
+            for add, num_live in zip(files, counts, strict=True):
+                sources.append(self._source(add, first, num_live))
+                first += num_live
+
+    def _read_small(
+        self, files: Sequence[AddFile]
+    ) -> tuple[Sequence[AddFile], tuple[list[int], pa.RecordBatch | None] | None]:
+        """How many live rows each of the files has, and all of them; None for a large file, which is read in pieces."""
+        if files[0].size > _SMALL_BYTES:
+            return files, None
+        counts: list[int] = []
+        batches: list[pa.RecordBatch] = []
+        for add in files:
+            found = list(self._live_batches(add))
+            counts.append(sum(batch.num_rows for batch in found))
+            batches += found
+        return files, (counts, pa.concat_batches(batches) if batches else None)
+
+    def _live_batches(self, add: AddFile) -> Iterator[pa.RecordBatch]:
+        for _, batch in self._rows.live(add):
+            yield pa.RecordBatch.from_arrays(batch.columns, schema=self._schema)
 
     def _source(self, add: AddFile, first: int, num_live: int) -> Source:
         import numpy as np
@@ -186,6 +217,20 @@ class BinRewriter:
             num_rows = self._rows.count(add)
             dead = self._vectors.dead_rows(add.deletion_vector, num_rows)
         return Source(add, num_rows, dead, first, num_live)
+
+
+def _together(files: Sequence[AddFile]) -> Iterator[Sequence[AddFile]]:
+    """Runs of small files that are read at once; a large file is a run of its own."""
+    run: list[AddFile] = []
+    size_bytes = 0
+    for add in files:
+        size_bytes += add.size
+        if run and (size_bytes > _SMALL_BYTES or len(run) >= _FILES_TOGETHER_MAX):
+            yield run
+            run, size_bytes = [], add.size
+        run.append(add)
+    if run:
+        yield run
 
 
 Ordered = tuple[pa.RecordBatch, "NDArray[Any]"]

@@ -237,15 +237,11 @@ class Run:
         return fault
 
     def at_file_call(self, life: Session, call: StoreCall) -> None:
-        """Before a call on a data file that others may delete: where the table has removed one, vacuums act."""
-        if not self.scenario.trimmed or call.operation not in ("stat", "delete"):
-            return
-        life.clock.elapsed_ms += 1
-        self.suspend(life, call)
-        is_there = call.name in self.world.files.objects
-        if self._told:
-            self.tell(f"{life.actor.name}: {call.operation} {call.name}{'' if is_there else ', which is gone'}")
-        life.history = hash((life.history, call.operation, call.name, is_there))
+        """Before a call on a data file: where the table has removed one, others may delete it."""
+        if self.scenario.trimmed and call.operation in ("stat", "delete"):
+            self.suspend(life, call)
+            self.tell(f"{life.actor.name}: {call.operation} {call.name}")
+            life.history = hash((life.history, call.operation, call.name, call.name in self.world.files.objects))
 
     def suspend(self, life: Session, call: StoreCall) -> None:
         """Let others go first, or let it die here."""
