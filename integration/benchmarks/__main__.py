@@ -21,7 +21,7 @@ from benchmarks.measure import ROOT, Bench
 
 BENCHMARKS = (
     *("append", "opening", "writers", "bulk", "upsert", "compaction", "vacuum", "spark_write", "spark_append"),
-    *("stream", "stream_growth", "sustained", "log_scale", "reading", "iceberg"),
+    *("stream", "stream_growth", "sustained", "log_scale", "reading", "iceberg", "week"),
 )
 PAGE = ROOT / "docs" / "benchmarks.md"
 OUTPUT = ROOT / ".benchmarks"

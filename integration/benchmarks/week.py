@@ -1,0 +1,109 @@
+"""A table that takes one upsert a second with `txlog maintain` beside it: do its log and its files stay bounded?
+
+A week is scaled down. The clock of the table is scripted, a second for each upsert, and the retention of removed files
+is half of the run: the second half is the steady state, in which files leave as fast as they come. What is in the
+checkpoint by then grows with the retention, so a week of seconds has as many times more of it. Real are the commits,
+the files and the times taken. Commits stay in the log for at least a day, whatever the scale.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import time
+from pathlib import Path
+
+import pyarrow as pa
+
+import txlog
+from benchmarks.measure import Bench, markdown_table
+from txlog.util import ambient
+
+TITLE = "One upsert a second, with upkeep"
+
+_WEEK_S = 604_800
+_ROUND_EVERY = 60
+_QUARTERS = 4
+
+
+class _Clock(ambient.Ambient):
+    """Now, and a second more for each upsert."""
+
+    def __init__(self) -> None:
+        self._moment_ms = super().now_ms()
+
+    def now_ms(self) -> int:
+        return self._moment_ms
+
+    def pass_second(self) -> None:
+        self._moment_ms += 1000
+
+
+def run(bench: Bench) -> str:
+    upserts, keys = bench.scale((12_000, 1_000_000), (240, 1_000))
+    path = bench.folder("week")
+    clock = _Clock()
+    with ambient.use(clock):
+        table = _table(path, keys, retention_s=upserts // 2)
+        maintainer = txlog.Table.open(path)
+        chance = random.Random(1)
+        lines = []
+        for quarter in range(1, _QUARTERS + 1):
+            took_ms: list[float] = []
+            upkeep_s = 0.0
+            for number in range(upserts // _QUARTERS):
+                clock.pass_second()
+                row = pa.table({"id": [chance.randrange(keys)], "value": [float(number)]})
+                begin_s = time.perf_counter()
+                table.upsert(row, ["id"])
+                took_ms.append((time.perf_counter() - begin_s) * 1e3)
+                if number % _ROUND_EVERY == _ROUND_EVERY - 1:
+                    begin_s = time.perf_counter()
+                    done = maintainer.maintain(vacuum_every_hours=upserts / 10 / 3600)
+                    upkeep_s += time.perf_counter() - begin_s
+                    assert not done.failures, done
+            lines.append(_line(bench, path, quarter, took_ms, upkeep_s))
+        assert table.count() == keys
+    header = [
+        *("quarter of the run", "upsert p50, ms", "upkeep, share of a second", "read all rows, ms"),
+        *("live files", "data files on disk", "removed files in the checkpoint", "its size, kB", "commits in the log"),
+    ]
+    told = (
+        f"{upserts:,} upserts of one row into {keys:,}, removed files kept for {upserts // 2:,} s: a week of seconds"
+        f" has {_WEEK_S / (upserts // 2):.0f} times as many of them in its checkpoints."
+    )
+    return f"{markdown_table(header, lines)}\n\n{told}"
+
+
+def _table(path: Path, keys: int, *, retention_s: int) -> txlog.Table:
+    properties = {
+        "delta.enableDeletionVectors": "true",
+        "delta.deletedFileRetentionDuration": f"interval {retention_s} seconds",
+    }
+    table = txlog.Table.create(path, "id bigint, value double", properties=properties)
+    table.append(pa.table({"id": range(keys), "value": [0.0] * keys}))
+    return table
+
+
+def _line(bench: Bench, path: Path, quarter: int, took_ms: list[float], upkeep_s: float) -> list[str]:
+    fresh = txlog.Table.open(path)
+    begin_s = time.perf_counter()
+    fresh.to_arrow()
+    read_ms = (time.perf_counter() - begin_s) * 1e3
+    log = path / "_delta_log"
+    checkpoint = max(log.glob("*.checkpoint*.parquet"), default=None)
+    state = fresh._open_table.log.newest_state()
+    found = {
+        "upsert_p50_ms": statistics.median(took_ms),
+        "upkeep_share": upkeep_s / len(took_ms),
+        "read_ms": read_ms,
+        "live_files": fresh.snapshot().files().num_rows,
+        "data_files": sum(1 for _ in path.glob("*.parquet")) + sum(1 for _ in path.glob("*.bin")),
+        "tombstones": fresh._open_table.log.files_and_tombstones(state, with_stats=False)[1].num_rows,
+        "checkpoint_kb": checkpoint.stat().st_size / 1e3 if checkpoint else 0.0,
+        "commits": sum(1 for _ in log.glob("*.json")),
+    }
+    bench.record(quarter=quarter, **found)
+    shares = f"{found['upsert_p50_ms']:.1f}", f"{found['upkeep_share']:.3f}", f"{read_ms:.0f}"
+    counts = (f"{found[name]:,.0f}" for name in ("live_files", "data_files", "tombstones", "checkpoint_kb", "commits"))
+    return [str(quarter), *shares, *counts]
