@@ -74,12 +74,23 @@ def test_rows_are_neither_lost_nor_repeated_nor_revived_whatever_the_paths_are(
     assert found.count() == len(expected)
 
 
+@pytest.mark.parametrize("kind", ["equal names in several folders", "folders that look like partitions", "commas"])
+def test_dead_rows_of_many_files_are_found_by_name_or_where_names_repeat_by_path(
+    kind: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("txlog.spark.native_frames._LITERAL_FILES_MAX", 0)
+    table = with_files_at(tmp_path / "t", HOSTILE[kind])
+    found = [row.id for row in txlog.spark.read(spark, table.uri).collect()]
+    assert sorted(found) == sorted(table.snapshot().to_arrow()["id"].to_pylist())
+
+
 def test_a_file_that_no_row_of_the_log_matches_stops_the_query(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pyspark.sql import functions as F
 
-    table = with_files_at(tmp_path / "t", ["a.parquet", "b.parquet"])
+    monkeypatch.setattr("txlog.spark.native_frames._LITERAL_FILES_MAX", 0)
+    table = with_files_at(tmp_path / "t", ["x/a.parquet", "y/a.parquet"])
     other = F.substring_index
     monkeypatch.setattr(F, "substring_index", lambda *given: F.concat(F.lit("x"), other(*given)))
     frame = txlog.spark.read(spark, table.uri)

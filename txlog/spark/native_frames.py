@@ -1,13 +1,15 @@
 """DataFrames of data files that Spark's own Parquet reader reads.
 
 In: a session, groups of files of one table version, and the rows of them that are deleted. Out: DataFrames of the
-selected columns and rows. What differs by file, dead rows and in large groups partition values, is joined by the end of
-the file's path. A file that finds no partner there stops the query: it would give deleted rows back or lose rows.
+selected columns and rows. Few files with dead rows are read one by one, each with its dead rows as a literal. Of more
+files what differs, dead rows and partition values, is joined by the file's name, or where two files share one by the
+end of their paths. A file that finds no partner there stops the query: it would give deleted rows back or lose rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -35,6 +37,10 @@ _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _VECTORS_AT_ONCE = 8
 _WORDS_BYTES_MAX = 64 << 20
 """What Spark broadcasts to each executor; files whose vectors do not fit are left out."""
+_LITERAL_FILES_MAX = 16
+_LITERAL_BYTES_MAX = 2 << 20
+"""Up to here the vectors of a group are part of the plan, which a join per row takes twice as long as. Each file is a
+branch of the plan then."""
 _ANY_ROWS = 1 << 62
 _READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """Whatever the session says: a file less would be rows less."""
@@ -85,20 +91,46 @@ class NativeFrames:
 
     def of(self, group: FileGroup) -> DataFrame:
         """The selected columns and rows of a group's files."""
-        from pyspark.sql import functions as F
-
-        paths = [f"{self._root}/{task.path}" for task in group.tasks]
-        reader = self._spark.read.schema(self._physical_schema()).options(**_READ_OPTIONS)
-        frame = reader.parquet(*paths)
+        if group.has_vectors and self._fits_in_plan(group.tasks):
+            return functools.reduce(lambda frames, frame: frames.union(frame), map(self._of_file, group.tasks))
+        frame = self._stored_rows(group.tasks)
         values: dict[str, Column] = {}
         if group.has_vectors or group.partition_values is None:
             frame, values = self._joined(frame, group)
         if group.partition_values is not None:
-            known = dict(group.partition_values)
-            values = {
-                each.name: value_column(_ordered_value(each, known), each.type, self._types[each.name].dataType)
-                for each in self._constants
-            }
+            values = self._literals(dict(group.partition_values))
+        return self._selected(frame, values)
+
+    def _fits_in_plan(self, tasks: Sequence[ScanTask]) -> bool:
+        size_bytes = sum(self._words[task.path].nbytes for task in tasks)
+        return len(tasks) <= _LITERAL_FILES_MAX and size_bytes <= _LITERAL_BYTES_MAX
+
+    def _of_file(self, task: ScanTask) -> DataFrame:
+        """The live rows of one file."""
+        from pyspark.sql import functions as F
+
+        # Spark computes this once, while it plans: arrays have no literal of their own that is not one of each element.
+        # The word more at the end stands for rows that live, so that there always is one.
+        text = ",".join(map(str, [*self._words[task.path].tolist(), 0]))
+        words = F.split(F.lit(text), ",").cast("array<bigint>")
+        rows = self._stored_rows([task]).where(_is_live(words, F.col("_metadata.row_index")))
+        return self._selected(rows, self._literals(task.partition_values))
+
+    def _stored_rows(self, tasks: Sequence[ScanTask]) -> DataFrame:
+        """The columns of these files, with all rows."""
+        reader = self._spark.read.schema(self._physical_schema()).options(**_READ_OPTIONS)
+        return reader.parquet(*(f"{self._root}/{task.path}" for task in tasks))
+
+    def _literals(self, partition_values: Mapping[str, str | None]) -> dict[str, Column]:
+        return {
+            each.name: value_column(_ordered_value(each, partition_values), each.type, self._types[each.name].dataType)
+            for each in self._constants
+        }
+
+    def _selected(self, frame: DataFrame, values: Mapping[str, Column]) -> DataFrame:
+        """The requested columns of the rows that match; ``values`` are the columns that files do not have."""
+        from pyspark.sql import functions as F
+
         columns = [self._column(each, values).alias(each.name) for each in self._selection.needed()]
         frame = frame.select(*columns)
         if self._selection.predicate is not None:
@@ -116,7 +148,7 @@ class NativeFrames:
         assert isinstance(physical, StructType)
         return physical
 
-    def _column(self, column: Field, values: dict[str, Column]) -> Column:
+    def _column(self, column: Field, values: Mapping[str, Column]) -> Column:
         from pyspark.sql import functions as F
 
         if column.name in values:
@@ -135,16 +167,16 @@ class NativeFrames:
 
         prefix = self._free_prefix()
         key, row, side_key, words = (prefix + name for name in ("key", "row", "file", "words"))
-        path = F.substring_index(F.col("_metadata.file_path"), "/", -group.depth)
-        with_key = frame.withColumns({key: path, row: F.col("_metadata.row_index")})
-        columns: dict[str, pa.Array] = {side_key: pa.array([task.path for task in group.tasks], pa.string())}
+        found_by, ends = _key_of_file(group)
+        with_key = frame.withColumns({key: found_by, row: F.col("_metadata.row_index")})
+        columns: dict[str, pa.Array] = {side_key: pa.array(ends, pa.string())}
         if group.has_vectors:
             columns[words] = pa.array([self._words[task.path] for task in group.tasks], pa.list_(pa.int64()))
         names = {} if group.partition_values is not None else {
             each.name: f"{prefix}{at}" for at, each in enumerate(self._constants)
         }  # fmt: skip
         for each in self._constants if names else ():
-            found = [_ordered_value(each, dict(task.partition_values)) for task in group.tasks]
+            found = [_ordered_value(each, task.partition_values) for task in group.tasks]
             columns[names[each.name]] = pa.array(found, carrier_type(each.type))
         side = self._spark.createDataFrame(pa.table(columns))
         joined = with_key.join(F.broadcast(side), F.col(key) == F.col(side_key), "left")
@@ -167,6 +199,17 @@ class NativeFrames:
         return prefix
 
 
+def _key_of_file(group: FileGroup) -> tuple[Column, list[str]]:
+    """What tells the files of a group apart, as a column and of each file. Spark computes the end of a path for each
+    row, so names serve where no two are the same."""
+    from pyspark.sql import functions as F
+
+    names = [task.path.rpartition("/")[2] for task in group.tasks]
+    if len(set(names)) == len(names):
+        return F.col("_metadata.file_name"), names
+    return F.substring_index(F.col("_metadata.file_path"), "/", -group.depth), [task.path for task in group.tasks]
+
+
 def words_of(dead: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Positions, ascending, as a bitmap: bit ``position % 64`` of word ``position // 64``."""
     import numpy as np
@@ -185,7 +228,7 @@ def _is_live(words: Column, row: Column) -> Column:
     return word.isNull() | (F.getbit(word, row.bitwiseAND(F.lit(63)).cast("int")) == F.lit(0))
 
 
-def _ordered_value(column: Field, partition_values: dict[str, str | None]) -> Any:
+def _ordered_value(column: Field, partition_values: Mapping[str, str | None]) -> Any:
     name = physical_name(column)
     key = next((key for key in partition_values if fold_name(key) == fold_name(name)), name)
     value = decode(partition_values.get(key), column.type)
