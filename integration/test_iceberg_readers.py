@@ -1,0 +1,114 @@
+"""Tables exported as Iceberg, read by PyIceberg, Polars and DuckDB: each version they have is what we read too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pytest
+from iceberg_tables import TABLES, exported, metadata_file, snapshots
+from pyiceberg.table import StaticTable
+from rows import as_rows, in_schema
+
+import txlog
+
+Read = Callable[[txlog.Table, int], pa.Table]
+
+
+@pytest.fixture(scope="module")
+def table_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], txlog.Table]:
+    """Each table is made once; the readers only read it."""
+
+    @cache
+    def made(name: str, format_version: str) -> txlog.Table:
+        return exported(tmp_path_factory.mktemp("iceberg") / "table", name, format_version)
+
+    return made
+
+
+def _by_pyiceberg(table: txlog.Table, snapshot_id: int) -> pa.Table:
+    return StaticTable.from_metadata(str(metadata_file(table))).scan(snapshot_id=snapshot_id).to_arrow()
+
+
+@pytest.fixture(autouse=True)
+def plan_polars_scans_with_pyiceberg(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polars warns that it would like a plugin for it."""
+    monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
+
+
+def _by_polars(table: txlog.Table, snapshot_id: int) -> pa.Table:
+    return pl.scan_iceberg(str(metadata_file(table)), snapshot_id=snapshot_id).collect().to_arrow()
+
+
+def _by_duckdb(table: txlog.Table, snapshot_id: int, condition: str = "true") -> pa.Table:
+    source = f"iceberg_scan('{metadata_file(table)}', snapshot_from_id => {snapshot_id})"
+    return _duckdb().sql(f"select * from {source} where {condition}").to_arrow_table()
+
+
+@cache
+def _duckdb() -> Any:
+    from duckdb_extensions import import_extension
+
+    for name in ("avro", "icu", "iceberg"):
+        import_extension(name)
+    connection = duckdb.connect()
+    for name in ("avro", "icu", "iceberg"):
+        connection.load_extension(name)
+    return connection.execute("set TimeZone = 'UTC'")
+
+
+READERS: dict[str, Read] = {"pyiceberg": _by_pyiceberg, "polars": _by_polars, "duckdb": _by_duckdb}
+
+
+@pytest.mark.parametrize("format_version", ["v2", "v3"])
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("reader", READERS)
+def test_every_version_is_what_we_read(
+    reader: str, name: str, format_version: str, table_of: Callable[[str, str], txlog.Table]
+) -> None:
+    table = table_of(name, format_version)
+    found = list(snapshots(table))
+    assert found[-1].version == table.version
+    assert found[0].version == 0 or name == "a name with another meaning"
+    for each in found:
+        expected = table.snapshot(version=each.version).to_arrow()
+        rows = READERS[reader](table, each.id)
+        assert as_rows(in_schema(rows, expected.schema)) == as_rows(expected), f"v{each.version}"
+
+
+FILTERS = (
+    "byte = 127",
+    "integer < 0",
+    "long = 9223372036854775807",
+    "string = 'changed'",
+    "boolean is null",
+    "double < 0",
+    "decimal_of_64_bits < 0.500",
+    "date < '1900-01-01'",
+    "timestamp_ntz > '2000-01-01T00:00:00'",
+)
+
+
+@pytest.mark.parametrize("format_version", ["v2", "v3"])
+@pytest.mark.parametrize("name", ["every type", "partitions of every type"])
+@pytest.mark.parametrize("reader", ["pyiceberg", "duckdb"])
+def test_a_filter_finds_the_same_rows_by_bounds_and_partitions(
+    reader: str, name: str, format_version: str, table_of: Callable[[str, str], txlog.Table]
+) -> None:
+    table = table_of(name, format_version)
+    for each in list(snapshots(table))[::3]:
+        rows = table.snapshot(version=each.version).to_arrow()
+        for condition in FILTERS:
+            if condition.split()[0] not in rows.column_names:
+                continue
+            expected = _duckdb().from_arrow(rows).filter(condition).to_arrow_table().num_rows
+            if reader == "duckdb":
+                found = _by_duckdb(table, each.id, condition).num_rows
+            else:
+                scan = StaticTable.from_metadata(str(metadata_file(table))).scan(condition, snapshot_id=each.id)
+                found = scan.to_arrow().num_rows
+            assert found == expected, (each.version, condition)
