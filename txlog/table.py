@@ -36,7 +36,7 @@ from txlog.hooks import CommitHooks
 from txlog.log.proposal import operation_parameters
 from txlog.log_files.times import milliseconds
 from txlog.maintenance.auto_compaction import AutoCompaction
-from txlog.protocol.properties import validate
+from txlog.protocol.properties import ICEBERG_CATALOG, validate
 from txlog.protocol.schema_input import from_any
 from txlog.result import (
     LogCleanUp,
@@ -1065,7 +1065,7 @@ class Table(metaclass=Hinted):
 
     # --- the log ------------------------------------------------------------------------------------------------
 
-    def export_iceberg(self, *, rebuild: bool = False) -> IcebergExport:
+    def export_iceberg(self, *, rebuild: bool = False, register: str | None = None) -> IcebergExport:
         """Let Iceberg readers see the newest version: write Iceberg metadata for all versions that have none yet.
 
         The metadata is in ``_iceberg/`` beside the log and names the same data files; no row is copied. Each version
@@ -1076,18 +1076,30 @@ class Table(metaclass=Hinted):
         Args:
             rebuild: Export the newest version in full, as the only snapshot, whatever Iceberg metadata is there: after
                 an Iceberg writer changed it, or to begin with fewer files.
+            register: ``catalog.namespace.table``, an entry to make in an Iceberg catalog, or to move on. The table
+                remembers it (property ``txlog.iceberg.catalog``), and every later export moves it on. The catalog is
+                one that PyIceberg's configuration names; needs the extra ``iceberg``.
 
         Returns:
             The version that Iceberg readers see now, and the location of its metadata file.
 
         Raises:
             IcebergExportError: The table has something that Iceberg readers would not read, or read wrongly; or
-                another Iceberg writer changed the metadata. The message says what and what to do.
-            StorageError: The store does not answer.
+                another Iceberg writer changed the metadata, or the catalog's entry. The message says what to do.
+            InvalidInputError: The catalog is not configured, or the entry's name has another form.
+            StorageError: The store or the catalog does not answer.
         """
-        return self._open_table.post_commit.iceberg.exporter().export(
-            self._open_table.log.newest_state(), rebuild=rebuild
-        )
+        exporter = self._open_table.post_commit.iceberg.exporter()
+        state = self._open_table.log.newest_state()
+        done = exporter.export(state, rebuild=rebuild)
+        if register is None or register == state.properties.iceberg_catalog:
+            return done
+        from txlog.iceberg_files.catalog import move_entry
+
+        with TxlogError.located(self.uri):
+            move_entry(register, done.metadata_location)
+        self.set_properties({ICEBERG_CATALOG: register})
+        return exporter.export(self._open_table.log.newest_state())
 
     def create_checkpoint(self) -> int:
         """Write a Delta checkpoint of the newest version, if it has none, and a checksum file; returns the version."""

@@ -11,6 +11,7 @@ import txlog
 from txlog.cli.console import Output
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.errors import TxlogError
+from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import counted
 
 __all__ = ["iceberg", "iceberg_facts", "iceberg_shown"]
@@ -22,6 +23,13 @@ def iceberg(
         bool,
         typer.Option("--rebuild", help="export the newest version anew, over whatever Iceberg metadata is there"),
     ] = False,
+    register: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CATALOG.NAMESPACE.TABLE",
+            help="make this entry in an Iceberg catalog of PyIceberg's configuration; each export moves it on",
+        ),
+    ] = None,
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
@@ -35,13 +43,14 @@ def iceberg(
     with out.reporting():
         table = txlog.Table.open(uri, storage_options=options)
         with out.waiting("exporting"):
-            done = table.export_iceberg(rebuild=rebuild)
+            done = table.export_iceberg(rebuild=rebuild, register=register)
         facts = {
             "table": table.uri,
             "version": done.version,
             "metadata_location": done.metadata_location,
             "snapshots": done.snapshots,
             "attempts": done.attempts,
+            "catalog_entry": table.snapshot().properties.get(ICEBERG_CATALOG),
         }
         new = f"{counted(done.snapshots, 'new snapshot')}" if done.snapshots else "nothing new"
         out.result(facts, Text(f"Iceberg readers see version {done.version}: {new}\n{done.metadata_location}"))

@@ -36,6 +36,7 @@ __all__ = [
     "CONSTRAINT_PREFIX",
     "FEATURE_PREFIX",
     "ICEBERG",
+    "ICEBERG_CATALOG",
     "KNOWN_KEYS",
     "SHORT_LOG_RETENTION",
     "TableProperties",
@@ -51,6 +52,8 @@ SHORT_LOG_RETENTION = "txlog.allowShortLogRetention"
 """If true, a log retention below a day is intended."""
 ICEBERG = "txlog.iceberg"
 """The format of the Iceberg metadata that txlog keeps beside the log: v2 or v3."""
+ICEBERG_CATALOG = "txlog.iceberg.catalog"
+"""The entry of an Iceberg catalog that follows the table: ``catalog.namespace.table``, as PyIceberg configures it."""
 
 SECOND_MS = 1_000
 DAY_MS = 86_400 * SECOND_MS
@@ -94,6 +97,7 @@ class TableProperties:
     in_commit_timestamp_enablement_timestamp: int | None = None
     column_mapping_mode: str = "none"
     iceberg: str | None = None
+    iceberg_catalog: str | None = None
     unreadable: Mapping[str, str] = field(default_factory=dict, hash=False)
     """Known keys whose value could not be read, with the text found."""
 
@@ -234,6 +238,12 @@ def column_paths(text: str) -> tuple[ColumnPath, ...]:
             return tuple(paths)
 
 
+def _catalog_entry(text: str) -> str:
+    if _CATALOG_ENTRY.fullmatch(text) is None:
+        raise ValueError("not an entry of a catalog")
+    return text
+
+
 def _not_empty(text: str) -> str:
     if not text.strip():
         raise ValueError("empty")
@@ -243,6 +253,7 @@ def _not_empty(text: str) -> str:
 _INTEGER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _SIZE = re.compile(r"(\d{1,19})\s*(?:([kmgt])b?|b)?", re.ASCII)
 _NAME_PART = re.compile(r"\s*(?:`((?:[^`]|``)+)`|([^`.,]*[^`.,\s]))\s*([.,]|$)")
+_CATALOG_ENTRY = re.compile(r"[^.\s]+(?:\.[^.\s]+){2,}")
 _UNIT_US = {
     "week": 7 * DAY_MS * 1_000,
     "day": DAY_MS * 1_000,
@@ -321,6 +332,7 @@ _FUNCTIONS = _choice(*AGGREGATE_FUNCTIONS)
 _OWN = {
     SHORT_LOG_RETENTION: _BOOLEAN,
     ICEBERG: _choice("v2", "v3"),
+    ICEBERG_CATALOG: _Form(_catalog_entry, "catalog.namespace.table"),
     CHANGELOG_PRODUCER: _choice(*CHANGELOG_PRODUCERS),
     ROW_DEDUPLICATE: _BOOLEAN,
     f"{PREFIX}merge-engine": _choice(*MERGE_ENGINES, aggregate="aggregation"),
@@ -364,6 +376,7 @@ _ATTRIBUTES = {
     "in_commit_timestamp_enablement_timestamp": "delta.inCommitTimestampEnablementTimestamp",
     "column_mapping_mode": "delta.columnMapping.mode",
     "iceberg": ICEBERG,
+    "iceberg_catalog": ICEBERG_CATALOG,
 }
 
 

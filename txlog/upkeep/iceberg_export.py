@@ -49,6 +49,10 @@ class IcebergUpkeep:
         if state.properties.iceberg is None:
             return
         exporter = self.exporter()  # imported on this thread, never on the other one
+        if state.properties.iceberg_catalog is not None:
+            from txlog.iceberg_files.catalog import import_client
+
+            import_client()
         with self._lock:
             if self._process_id != os.getpid():  # a fork copies the object, not the thread
                 self._executor, self._running, self._process_id = None, None, os.getpid()

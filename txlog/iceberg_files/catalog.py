@@ -1,0 +1,177 @@
+"""Iceberg catalogs: a table's entry in one, made, and moved on to the newest metadata file. Needs pyiceberg.
+
+In: the name of an entry, ``catalog.namespace.table``, and where the newest metadata file is. Out: an entry that names
+this file. PyIceberg's own configuration (``~/.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``) says where the catalog is.
+An entry is only ever moved forwards, and one that names a file txlog did not write is left as it is.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from typing import Any
+
+from txlog.errors import IcebergExportError, InvalidInputError, StorageError, TxlogError
+from txlog.iceberg.names import metadata_number
+from txlog.protocol.properties import ICEBERG_CATALOG, validate
+
+__all__ = ["import_client", "move_entry"]
+
+_ATTEMPTS = 5
+
+
+def import_client() -> None:
+    """Import what `move_entry` needs, if it is installed: threads of the library import nothing."""
+    with suppress(ImportError):
+        import pyiceberg.catalog
+        import pyiceberg.catalog.rest
+        import pyiceberg.catalog.sql
+        import pyiceberg.io.pyarrow  # noqa: F401
+
+
+def move_entry(entry: str, metadata_location: str) -> bool:
+    """Let the catalog's entry name this metadata file, or leave it if it names a newer one; create it if it is absent.
+
+    Args:
+        entry: ``catalog.namespace.table``; a namespace may have several parts.
+        metadata_location: The URI of a ``vN.metadata.json`` that an export has put.
+
+    Returns:
+        Whether the entry was changed.
+
+    Raises:
+        InvalidInputError: The name is not of this form, pyiceberg is not installed, or the catalog is not configured.
+        IcebergExportError: The entry belongs to another table or was changed by another Iceberg writer.
+        StorageError: The catalog does not answer, or refuses.
+    """
+    opened = _opened(entry)
+    try:
+        with closing(opened.catalog):
+            for _ in range(_ATTEMPTS):
+                moved = _move(opened, metadata_location)
+                if moved is not None:
+                    return moved
+    except TxlogError:
+        raise
+    except Exception as error:  # each kind of catalog has errors of its own: of its client, its server, its database
+        raise StorageError(f"the entry {entry} of the Iceberg catalog stays as it is: {error}") from error
+    raise StorageError(f"the entry {entry} of the Iceberg catalog stays as it is: others changed it all the time")
+
+
+def _move(entry: _Entry, location: str) -> bool | None:
+    """Whether the entry was changed; None where another program changed it at the same time."""
+    current = entry.location()
+    if current is None:
+        return entry.create(location)
+    if entry.number(current, location) >= entry.number(location, location):
+        return False
+    return entry.replace(current, location)
+
+
+class _Entry:
+    """An entry of any kind of catalog, through what PyIceberg offers for all of them."""
+
+    def __init__(self, catalog: Any, name: str, identifier: tuple[str, ...]) -> None:
+        self.catalog = catalog
+        self.name = name
+        self.identifier = identifier
+
+    def number(self, location: str, ours: str) -> int:
+        """N of the ``vN.metadata.json`` at ``location``, which must be beside ``ours``."""
+        folder, _, name = location.rpartition("/")
+        number = metadata_number(name)
+        if number is None or folder != ours.rpartition("/")[0]:
+            raise IcebergExportError(
+                f"the entry {self.name} of the Iceberg catalog names {location}, which txlog did not write for this"
+                " table: another Iceberg writer committed to it, or it is another table, or this one has moved. Drop"
+                " the entry without purging its files, and register the table again"
+            )
+        return number
+
+    def location(self) -> str | None:
+        """The metadata file that the entry names; None where there is no entry."""
+        from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+
+        try:
+            return str(self.catalog.load_table(self.identifier).metadata_location)
+        except (NoSuchTableError, NoSuchNamespaceError):
+            return None
+
+    def create(self, location: str) -> bool | None:
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        namespace = self.identifier[:-1]
+        try:
+            self.catalog.create_namespace_if_not_exists(namespace)
+        except Exception:  # by another program at the same time: a SQL catalog then raises its database's error
+            if not self.catalog.namespace_exists(namespace):
+                raise
+        try:
+            self.catalog.register_table(self.identifier, location)
+        except TableAlreadyExistsError:
+            return None
+        return True
+
+    def replace(self, current: str, location: str) -> bool | None:
+        """Overwrite the entry; drop and create it where the catalog cannot: then readers miss it for a moment."""
+        from pyiceberg.exceptions import TableAlreadyExistsError
+
+        try:
+            self.catalog.register_table(self.identifier, location, overwrite=True)
+        except (NotImplementedError, TableAlreadyExistsError):
+            self.catalog.drop_table(self.identifier)
+            return self.create(location)
+        return True
+
+
+class _SqlEntry(_Entry):
+    """An entry of a SQL catalog, a row of the table that all of Iceberg's SQL and JDBC catalogs share.
+
+    The row is changed by comparing it and setting it at once, and is read without the file that it names.
+    """
+
+    def location(self) -> str | None:
+        from sqlalchemy import text
+
+        query = f"select metadata_location from iceberg_tables where {_THIS_ROW}"
+        with self.catalog.engine.connect() as connection:
+            found = connection.execute(text(query), self._row()).scalar()
+        return None if found is None else str(found)
+
+    def replace(self, current: str, location: str) -> bool | None:
+        from sqlalchemy import text
+
+        change = (
+            "update iceberg_tables set metadata_location = :new, previous_metadata_location = :old"
+            f" where {_THIS_ROW} and metadata_location = :old"
+        )
+        with self.catalog.engine.begin() as connection:
+            result = connection.execute(text(change), {**self._row(), "new": location, "old": current})
+            return True if result.rowcount == 1 else None
+
+    def _row(self) -> dict[str, str]:
+        *namespace, table = self.identifier
+        return {"catalog": self.catalog.name, "namespace": ".".join(namespace), "table": table}
+
+
+_THIS_ROW = "catalog_name = :catalog and table_namespace = :namespace and table_name = :table"
+
+
+def _opened(name: str) -> _Entry:
+    catalog_name, *identifier = validate({ICEBERG_CATALOG: name})[ICEBERG_CATALOG].split(".")
+    try:
+        from pyiceberg.catalog import load_catalog
+    except ImportError as error:
+        raise InvalidInputError(
+            f"{name} is in an Iceberg catalog, and txlog reaches those through pyiceberg, which is not installed:"
+            " pip install 'txlog-delta[iceberg]'"
+        ) from error
+    try:
+        catalog = load_catalog(catalog_name)
+    except Exception as error:
+        raise InvalidInputError(
+            f"{name}: the Iceberg catalog {catalog_name!r} cannot be opened: {error}. PyIceberg's configuration"
+            " (~/.pyiceberg.yaml, or variables PYICEBERG_CATALOG__...) says where a catalog is"
+        ) from error
+    is_sql = any(each.__name__ == "SqlCatalog" for each in type(catalog).__mro__)
+    kind = _SqlEntry if is_sql else _Entry
+    return kind(catalog, name, tuple(identifier))
