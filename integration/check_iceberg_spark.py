@@ -123,7 +123,7 @@ def test_filters_find_the_same_rows_with_bounds_and_partitions(
     name: str, format_version: str, spark: SparkSession, table_of: TableOf
 ) -> None:
     table = table_of(name, format_version)
-    for each in snapshots(table):
+    for each in list(snapshots(table))[::3]:
         expected = spark.createDataFrame(table.snapshot(version=each.version).to_arrow())
         found = read(spark, table, versionAsOf=each.id)
         for condition in FILTERS:
