@@ -185,7 +185,7 @@ KEYS = {
     "verify": "checkpoints commits data_files findings sound table version",
     "probe-store": "problems racers round_trip_s safe table winners",
     "checkpoint": "table version",
-    "iceberg": "attempts metadata_location snapshots table version",
+    "iceberg": "attempts catalog_entry metadata_location snapshots table version",
     "compact-log": "compaction table",
     "clean-up-log": "dry_run files first_version names size_bytes table",
     "vacuum": "dry_run files mode paths retention_hours size_bytes table version",
