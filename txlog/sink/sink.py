@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, get_args
 
+from txlog.commands.upsert.merged_rows import require_merge_engine
 from txlog.commands.write_options import check_app_id, check_identity, check_mode
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
@@ -78,6 +79,8 @@ class Sink:
         sequence_by: The column whose greatest value is the last change of a key, within one checkpoint. None: the
             order of arrival in one task; a key that two tasks of a checkpoint changed is then refused. It is left out
             of the table, unless the table has a column of this name.
+        merge_engine: What becomes of rows of one key, as in `Table.upsert`. The table's properties decide; a sink that
+            asks for something else is refused. None: whatever they say (``txlog.merge-engine``).
         row_mode: How replaced rows go: "merge-on-read", by deletion vectors, or "copy-on-write". None: by vectors where
             the table enables them.
 
@@ -97,6 +100,7 @@ class Sink:
         row_kind: str | None = None,
         row_kinds: Mapping[Any, str] | None = None,
         sequence_by: str | None = None,
+        merge_engine: str | Mapping[str, Any] | None = None,
         row_mode: RowMode | None = None,
     ) -> None:
         if not hasattr(table, "_open_table"):
@@ -110,6 +114,8 @@ class Sink:
             raise InvalidInputError(f"row_mode must be one of {', '.join(get_args(RowMode))}, is {described(row_mode)}")
         self._table = table
         self._open_table = table._open_table
+        if merge_engine is not None:
+            require_merge_engine(self._open_table, self._changelog.keys if self._changelog else (), merge_engine)
         self._app_id = app_id
         self._mode = mode
         self._user_metadata = user_metadata

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["ChangelogSource", "read_changelog"]
+__all__ = ["ChangelogSource", "numbered", "read_changelog"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +67,22 @@ def read_changelog(
     if kinds is not None:
         check_kinds(engine, kinds)
     reader.require_columns(stream.schema, keys, engine, kinds)
-    columns = [key.of(rows) for key in keys]
-    refuse_null_keys(keys, columns, table)
-    codes, named = _numbered(keys, columns, rows)
-    index = KeyIndex(keys, [key.of(named) for key in keys])
-    return ChangelogSource(KeyedRows(rows, codes, kinds), Source(named, index, rows.num_rows))
+    refuse_null_keys(keys, [key.of(rows) for key in keys], table)
+    return numbered(rows, kinds, keys)
 
 
-def _numbered(
-    keys: Sequence[KeyColumn], columns: Sequence[pa.Array], rows: pa.Table
-) -> tuple[NDArray[np.int64], pa.Table]:
-    """The number of each row's key, and one row for each number, of the columns that hold the key."""
+def numbered(rows: pa.Table, kinds: NDArray[np.int8] | None, keys: Sequence[KeyColumn]) -> ChangelogSource:
+    """The rows of a changelog, in the table's types and without null keys, with the numbers of their keys."""
     import numpy as np
 
-    index = KeyIndex(keys, columns)
+    index = KeyIndex(keys, [key.of(rows) for key in keys])
     is_last = index.last_rows()
     number = np.zeros(index.num_keys, dtype=np.int64)
     number[index.code_of_row[is_last]] = np.arange(index.num_keys)
     names = list(dict.fromkeys(key.path[0] for key in keys))
-    return number[index.code_of_row], rows.select(names).filter(pa.array(is_last))
+    named = rows.select(names).filter(pa.array(is_last))
+    source = Source(named, KeyIndex(keys, [key.of(named) for key in keys]), rows.num_rows)
+    return ChangelogSource(KeyedRows(rows, number[index.code_of_row], kinds), source)
 
 
 class _Reader:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["MergedRows", "bound_merged_rows", "merge_engine_of"]
+__all__ = ["MergedRows", "bound_merged_rows", "merge_engine_of", "require_merge_engine"]
 
 
 def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | None:
@@ -60,6 +60,20 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
             f" {', '.join(differing)}: each of its writers must merge alike. Set the properties, or leave it out"
         )
     return found
+
+
+def require_merge_engine(open_table: OpenTable, keys: Sequence[str], given: str | Mapping[str, Any]) -> None:
+    """Raises ``InvalidInputError`` unless the table's properties say what ``given`` says."""
+    state = open_table.log.newest_state(refresh=False)
+    with TxlogError.located(open_table.uri, state.version):
+        if not keys:
+            raise InvalidInputError('merge_engine is about changes of rows: give mode="upsert" or "retract", and keys')
+        asked = {PREFIX + name: value for name, value in _asked(given).items()}
+        if not merge_options(state.metadata.configuration):
+            raise InvalidInputError(
+                f"the table does not say how its rows are merged, which every task reads: table.set_properties({asked})"
+            )
+        merge_engine_of(state, UpsertOptions(keys, merge_engine=asked))
 
 
 def _says_the_same(engine: MergeEngine, options: Mapping[str, str], state: TableState, keys: Sequence[str]) -> bool:
@@ -100,9 +114,7 @@ def bound_merged_rows(
             row_kinds=upsert.row_kinds,
             table=open_table.uri,
         )
-        cache, has_rows = open_table.key_cache, source.changes.rows.num_rows > 0
-        known = KnownKeys(cache, source.keys.index, state) if cache.size_bytes_max and has_rows else None
-        return MergedRows(open_table, state, source, engine, upsert, known)
+        return MergedRows(open_table, state, source, engine, upsert)
 
 
 def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
@@ -126,8 +138,9 @@ class MergedRows(UpsertRows):
         source: ChangelogSource,
         engine: MergeEngine,
         upsert: UpsertOptions,
-        known: KnownKeys | None,
     ) -> None:
+        cache, has_rows = open_table.key_cache, source.changes.rows.num_rows > 0
+        known = KnownKeys(cache, source.keys.index, state) if cache.size_bytes_max and has_rows else None
         is_first = engine.name == "first-row"
         how = UpsertOptions(upsert.keys, when_matched="ignore" if is_first else "update")
         super().__init__(source.keys, how, None, state, known)

@@ -19,6 +19,7 @@ from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.known_keys import KnownKeys
 from txlog.commands.upsert.source import Source
 from txlog.commands.upsert.staged_keys import StagedKeys, gather_keys
+from txlog.commands.upsert.staged_merge import check_staged_rows, staged_merge
 from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
@@ -31,6 +32,7 @@ from txlog.util import ambient
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.input import DataStream
 from txlog.writer.keys import KeyIndex, key_columns
+from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.task_committer import write_task
 from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import TaskIdentity
@@ -44,8 +46,11 @@ __all__ = ["check_staged_keys", "commit_staged_changes"]
 
 def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
     """Refuse what no commit could decide, before it is sealed. Raises as `gather_keys`."""
-    if sum(bool(each.keys) for each in committables) > 1:
-        keys = key_columns(job.intent.keys, job.plan.schema)
+    keys = key_columns(job.intent.keys, job.plan.schema)
+    engine = MergeEngine.stored(job.plan.configuration, job.plan.schema, [key.path[0] for key in keys])
+    if engine is not None:
+        check_staged_rows(open_table, committables, job.plan.schema, keys, engine)
+    elif sum(bool(each.keys) for each in committables) > 1:
         gather_keys(open_table.store.files, committables, keys, open_table.uri)
 
 
@@ -66,6 +71,10 @@ def commit_staged_changes(
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, "an upsert")
         keys = key_columns(job.intent.keys, state.schema)
+        engine = MergeEngine.stored(state.metadata.configuration, state.schema, [key.path[0] for key in keys])
+    if engine is not None:
+        merge = staged_merge(open_table, state, committables, keys, engine)
+        return run_prepared(open_table, state, options, merge)
     staged = gather_keys(open_table.store.files, committables, keys, open_table.uri)
     with UnsentFiles(open_table.store.files) as copies:
         files = _files_of_latest(open_table, state, job, committables, staged, copies)

@@ -8,6 +8,7 @@ version that the commit lands on.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,15 @@ from txlog.store.base import FileStore
 from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.collapse import Changes, sorted_by_key
 from txlog.writer.changelog.key_files import key_plan, key_rows
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_AFTER, UPDATE_BEFORE, RowKinds
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, as_deletes
 from txlog.writer.changelog.spec import ChangelogSpec
+from txlog.writer.changelog.staged_rows import staged_rows, staged_rows_plan
 from txlog.writer.committable import Committable, KeyFile, PendingFile
 from txlog.writer.conform import conformer_for, nullable
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import key_columns
+from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.merge_engines.merge import check_kinds
 from txlog.writer.task_committer import TaskCommitter
 from txlog.writer.task_writer import TaskWriter
 from txlog.writer.write_plan import TaskIdentity, WritePlan
@@ -62,6 +66,10 @@ class ChangelogWriter:
         self._kinds = RowKinds(spec.row_kinds)
         self._buffer = ChangeBuffer(self._keys, spec.merge, plan.memory_budget_bytes, plan.table)
         self._sequence: Field | None = None
+        with TxlogError.located(plan.table):
+            self._engine = _engine_of(plan, spec, [key.path[0] for key in self._keys])
+        self._staged_plan = staged_rows_plan(plan)
+        self._staged: TaskWriter | None = None
         self._committable: Committable | None = None
         self._is_aborted = False
         self.num_rows = 0
@@ -94,6 +102,9 @@ class ChangelogWriter:
         if self._committable is not None:
             return self._committable
         self._check_open()
+        if self._engine is not None:
+            self._committable = self._close_staged()
+            return self._committable
         files, keys = self._files, self._key_plan()
         rows_writer = TaskWriter(files, self._plan, self._task)
         key_writer = TaskWriter(files, keys, self._task, encoders=1)
@@ -118,9 +129,22 @@ class ChangelogWriter:
     def _key_plan(self) -> WritePlan:
         return key_plan(self._plan, self._keys, None if self._sequence is None else self._sequence.type)
 
+    def _close_staged(self) -> Committable:
+        """The rows as they came, in files of changes, and no data files."""
+        try:
+            rows = self._staged.close() if self._staged is not None else ()
+            sealed = TaskCommitter(self._files, self._plan).seal(self._task, ())
+            files = TaskCommitter(self._files, self._staged_plan).seal(self._task, rows).files
+        except BaseException:
+            self.abort()
+            raise
+        return replace(sealed, keys=_key_files(files))
+
     def abort(self) -> None:
         """Forget the task. Never raises. Must not be called after a committer was given the committable."""
         self._is_aborted = True
+        if self._staged is not None:
+            self._staged.abort()
         self._buffer.close()
 
     # --- rows ---------------------------------------------------------------------------------------------------
@@ -135,24 +159,43 @@ class ChangelogWriter:
         try:
             with TxlogError.located(self._plan.table):
                 for batch in (batch for batch in stream.batches if batch.num_rows):
-                    self._buffer.add(self._changes(batch, kind))
+                    if self._engine is None:
+                        self._buffer.add(self._changes(batch, kind))
+                    else:
+                        self._stage(batch, kind, self._engine)
                     self.num_rows += batch.num_rows
         except BaseException:
             self.abort()
             raise
 
-    def _changes(self, batch: pa.RecordBatch, kind: int | None) -> Changes:
+    def _stage(self, batch: pa.RecordBatch, kind: int | None, engine: MergeEngine) -> None:
+        """Write rows that the commit merges, as they came."""
+        batch, kinds = self._with_kinds(batch, kind)
+        if self._spec.mode == "retract" and engine.name == "deduplicate":
+            kinds = as_deletes(kinds)
+        check_kinds(engine, kinds)
+        rows = self._fitted(batch, kinds)
+        self._check_keys(rows)
+        if self._staged is None:
+            self._staged = TaskWriter(self._files, self._staged_plan, self._task, encoders=1)
+        self._staged.write(staged_rows(self._staged_plan, rows, kinds, self.num_rows))
+
+    def _with_kinds(self, batch: pa.RecordBatch, kind: int | None) -> tuple[pa.RecordBatch, NDArray[np.int8]]:
+        """The columns that count, and the kind of each row."""
         import numpy as np
 
         spec = self._spec
         if kind is not None:
-            kinds = np.full(batch.num_rows, kind, dtype=np.int8)
-            batch = batch.select([*dict.fromkeys(self._at(batch, name) for name in self._needed_of_deletes())])
-        elif spec.row_kind is None:
-            kinds = np.full(batch.num_rows, UPDATE_AFTER, dtype=np.int8)
-        else:
-            at = self._at(batch, spec.row_kind)
-            kinds = self._kinds.of(batch.column(at), batch.schema.names[at], self.num_rows)
+            needed = [*dict.fromkeys(self._at(batch, name) for name in self._needed_of_deletes())]
+            return batch.select(needed), np.full(batch.num_rows, kind, dtype=np.int8)
+        if spec.row_kind is None:
+            return batch, np.full(batch.num_rows, UPDATE_AFTER, dtype=np.int8)
+        at = self._at(batch, spec.row_kind)
+        return batch, self._kinds.of(batch.column(at), batch.schema.names[at], self.num_rows)
+
+    def _changes(self, batch: pa.RecordBatch, kind: int | None) -> Changes:
+        spec = self._spec
+        batch, kinds = self._with_kinds(batch, kind)
         rows = self._fitted(batch, kinds)
         sequence = None if spec.sequence_by is None else self._sequence_of(batch, rows, spec.sequence_by)
         changes = Changes(pa.Table.from_batches([rows]), kinds, sequence)
@@ -162,6 +205,9 @@ class ChangelogWriter:
 
     def _needed_of_deletes(self) -> list[str]:
         names = [key.path[0] for key in self._keys]
+        if self._engine is not None:
+            ordering = (*self._engine.sequence, *(name for group in self._engine.groups for name in group.sequence))
+            return [*names, *ordering]
         return names if self._spec.sequence_by is None else [*names, self._spec.sequence_by]
 
     def _at(self, batch: pa.RecordBatch, name: str) -> int:
@@ -181,7 +227,8 @@ class ChangelogWriter:
         there = {fold_name(batch.schema.names[at]) for at in kept}
         absent = [name for name in self._plan.schema.names if fold_name(name) not in there]
         has_new_rows = bool(((kinds != DELETE) & (kinds != UPDATE_BEFORE)).any())
-        if absent and has_new_rows:
+        leaves_absent = self._engine is not None and self._engine.name == "partial-update"
+        if absent and has_new_rows and not leaves_absent:
             raise SchemaMismatchError(
                 f"the changes lack {', '.join(absent)}: a new row replaces the whole old one, and would put nulls"
                 " there. Add the columns; only rows that are deleted may lack them",
@@ -215,14 +262,7 @@ class ChangelogWriter:
         """Refuse keys that are null, and new rows that lack a value that the table requires."""
         import numpy as np
 
-        for key in self._keys:
-            column = key.of(rows)
-            if column.null_count:
-                row = self.num_rows + int(column.is_null().index(True).as_py())
-                raise InvalidInputError(
-                    f"key {key.name} is null in row {row} (counting from 0): a null is no key, since it equals nothing."
-                    " Fill or drop such rows"
-                )
+        self._check_keys(rows)
         for field, column in zip(self._plan.schema.fields, rows.columns, strict=True):
             if field.nullable or not column.null_count:
                 continue
@@ -233,6 +273,31 @@ class ChangelogWriter:
                     " from 0), which is not deleted"
                 )
 
+    def _check_keys(self, rows: pa.RecordBatch) -> None:
+        for key in self._keys:
+            column = key.of(rows)
+            if column.null_count:
+                row = self.num_rows + int(column.is_null().index(True).as_py())
+                raise InvalidInputError(
+                    f"key {key.name} is null in row {row} (counting from 0): a null is no key, since it equals nothing."
+                    " Fill or drop such rows"
+                )
+
 
 def _key_files(files: tuple[PendingFile, ...]) -> tuple[KeyFile, ...]:
     return tuple(KeyFile(file.path, file.size_bytes, file.num_rows, file.modified_ms) for file in files)
+
+
+def _engine_of(plan: WritePlan, spec: ChangelogSpec, keys: Sequence[str]) -> MergeEngine | None:
+    """The merge engine of the table; the commit of a checkpoint does what it says. None where it has none."""
+    found = MergeEngine.stored(plan.configuration, plan.schema, keys)
+    if found is None or spec.sequence_by is None:
+        return found
+    column = plan.schema.find(spec.sequence_by)
+    if column is None or found.sequence != (column.name,):
+        ordered = f"by {', '.join(found.sequence)}" if found.sequence else "by arrival or by sequence groups"
+        raise InvalidInputError(
+            f"the table orders rows of one key {ordered} (merge-engine {found.name}), not by {spec.sequence_by}: leave"
+            " sequence_by out, or set txlog.sequence.field"
+        )
+    return found

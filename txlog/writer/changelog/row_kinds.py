@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["DELETE", "INSERT", "KINDS", "UPDATE_AFTER", "UPDATE_BEFORE", "RowKinds"]
+__all__ = ["DELETE", "INSERT", "KINDS", "UPDATE_AFTER", "UPDATE_BEFORE", "RowKinds", "as_deletes"]
 
 INSERT: Final = 0
 UPDATE_BEFORE: Final = 1
@@ -92,3 +92,10 @@ class RowKinds:
         places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
         found: NDArray[np.int8] = np.array(codes, dtype=np.int8)[places] if codes else np.empty(0, np.int8)
         return found
+
+
+def as_deletes(kinds: NDArray[np.int8]) -> NDArray[np.int8]:
+    """The same with ``-D`` for ``-U``: what a retract stream means by an old version, until the new one comes."""
+    import numpy as np
+
+    return np.where(kinds == UPDATE_BEFORE, np.int8(DELETE), kinds)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from txlog.errors import InvalidInputError
-from txlog.protocol.merge_options import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option
+from txlog.protocol.merge_options import DEFAULT_FUNCTION, FIELDS, MERGE_ENGINES, PREFIX, field_option, merge_options
 from txlog.protocol.schema import Array, DataType, Decimal, Primitive, Struct, fold_name, type_name
 
 __all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
@@ -17,6 +17,7 @@ __all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
 RETRACTABLE = frozenset(("sum", "product", "count", "last_value", "last_non_null_value", "collect"))
 """The functions that can take a value back."""
 
+_COMMUTATIVE = frozenset(("sum", "product", "count", "min", "max", "bool_and", "bool_or"))
 _WHOLE = frozenset(("byte", "short", "integer", "long"))
 _FLOATING = frozenset(("float", "double"))
 _ORDERED = _WHOLE | _FLOATING | {"string", "binary", "date", "timestamp", "timestamp_ntz"}
@@ -91,6 +92,19 @@ class MergeEngine:
         )
         reader.check(found)
         return found
+
+    @classmethod
+    def stored(cls, configuration: Mapping[str, str], schema: Struct, keys: Sequence[str] = ()) -> MergeEngine | None:
+        """The engine that a table's properties describe; None where they say nothing. Raises as `of`."""
+        options = merge_options(configuration)
+        return cls.of(options, schema, keys) if options else None
+
+    @property
+    def knows_order(self) -> bool:
+        """Whether the rows themselves say how they are merged, so that the order in which they come does not matter."""
+        if self.sequence or self.groups:
+            return True
+        return self.name == "aggregation" and all(function.name in _COMMUTATIVE for function in self.functions.values())
 
     @property
     def takes_whole_rows(self) -> bool:

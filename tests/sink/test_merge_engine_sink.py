@@ -1,0 +1,156 @@
+"""A sink into a table with a merge engine: tasks stage changelogs, and each checkpoint's commit merges them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import merge_model
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import txlog
+from txlog.errors import InvalidInputError, SchemaMismatchError
+from txlog.verify.verify import verify_table
+
+SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.int32()), ("n", pa.int64()), ("t", pa.string())])
+CHANGES = pa.schema([*SCHEMA, ("op", pa.string())])
+SUM = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum", "fields.t.aggregate-function": "last_value"}
+COUNT = {"merge-engine": "aggregation", **{f"fields.{name}.aggregate-function": "count" for name in "sn"}}
+Row = dict[str, Any]
+
+
+def row(k: int, s: int | None = None, n: int | None = None, t: str | None = None) -> Row:
+    return {"k": k, "s": s, "n": n, "t": t}
+
+
+def changes(*steps: tuple[str, Row]) -> pa.Table:
+    return pa.Table.from_pylist([{**each, "op": kind} for kind, each in steps], CHANGES)
+
+
+def made(path: Path, options: dict[str, str]) -> txlog.Table:
+    stored = {f"txlog.{name}": value for name, value in options.items()}
+    return txlog.Table.create(str(path), SCHEMA, properties={"delta.enableDeletionVectors": "true", **stored})
+
+
+def found(table: txlog.Table) -> dict[int, Row]:
+    rows = table.snapshot().to_arrow().to_pylist()
+    assert len({each["k"] for each in rows}) == len(rows)
+    return {each["k"]: each for each in rows}
+
+
+def sink_of(table: txlog.Table, **how: Any) -> txlog.Sink:
+    return txlog.Sink(table, "app", **{"mode": "upsert", "keys": ["k"], "row_kind": "op", **how})
+
+
+def staged(sink: txlog.Sink, checkpoint_id: int, *parts: pa.Table) -> None:
+    for task_id, part in enumerate(parts):
+        with sink.task(checkpoint_id, task_id) as task:
+            for batch in part.to_batches(max_chunksize=3):
+                task.write(batch)
+        sink.stage(task.committable)
+    sink.prepare(checkpoint_id, range(len(parts)))
+
+
+ROWS = st.builds(
+    row,
+    st.integers(0, 6),
+    st.one_of(st.none(), st.integers(0, 4)),
+    st.one_of(st.none(), st.integers(-9, 9)),
+    st.one_of(st.none(), st.sampled_from(["a", "b"])),
+)
+ENGINES = [
+    ({"merge-engine": "deduplicate"}, "IUDB"),
+    ({"merge-engine": "deduplicate", "sequence.field": "s"}, "IU"),
+    ({"merge-engine": "first-row", "ignore-delete": "true"}, "IUDB"),
+    ({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}, "IUD"),
+    ({"merge-engine": "partial-update", "fields.s.sequence-group": "n,t"}, "IU"),
+    (SUM, "IUDB"),
+    (COUNT, "IUDB"),
+]
+KINDS = {"I": "+I", "U": "+U", "D": "-D", "B": "-U"}
+
+
+@given(
+    which=st.sampled_from(range(len(ENGINES))),
+    steps=st.lists(st.lists(st.tuples(st.integers(0, 3), ROWS), max_size=8), min_size=1, max_size=3),
+    compacts=st.booleans(),
+)
+def test_checkpoints_of_two_tasks_leave_what_plain_python_leaves(
+    tmp_path_factory: pytest.TempPathFactory, which: int, steps: list[list[tuple[int, Row]]], compacts: bool
+) -> None:
+    options, letters = ENGINES[which]
+    table = made(tmp_path_factory.mktemp("t") / "t", options)
+    sink = sink_of(table)
+    drawn = []
+    for checkpoint_id, part in enumerate(steps):
+        own = [(KINDS[letters[number % len(letters)]], each) for number, each in part]
+        drawn += own
+        rows = changes(*own)
+        tasks = sink.partition_of(rows, 2).to_pylist() if rows.num_rows else []
+        parts = [rows.filter(pa.array([each == task for each in tasks], pa.bool_())) for task in range(2)]
+        staged(sink, checkpoint_id, *parts)
+        if checkpoint_id % 2:
+            sink = sink_of(txlog.Table.open(table.uri))  # the process that staged it is gone
+            sink.recover()
+        else:
+            sink.commit(checkpoint_id)
+        if compacts:
+            table.optimize()
+    assert found(table) == merge_model.apply(options, SCHEMA.names, {}, drawn)
+    assert verify_table(table._open_table.store).is_sound
+
+
+def test_a_checkpoint_is_merged_once_however_often_it_is_committed(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", SUM)
+    sink = sink_of(table)
+    part = changes(("+I", row(1, None, 5)), ("+I", row(1, None, 6)), ("-U", row(2, None, 3)))
+    staged(sink, 0, part)
+    sink.commit(0)
+    again = sink_of(txlog.Table.open(table.uri))
+    assert not again.recover().results
+    with again.task(0, 0, attempt=1) as task:
+        task.write(part)
+    assert again.commit(0, [task.committable]).outcome == "already_committed"
+    assert found(table) == {1: row(1, None, 11), 2: row(2, None, -3)}
+    left = [path for path in (tmp_path / "t").rglob("*") if "keys" in path.name and path.is_file()]
+    assert len(left) <= 1, "only what the replay staged is left, for a vacuum"
+
+
+def test_rows_of_one_key_from_two_tasks_are_merged_where_their_order_does_not_matter(tmp_path: Path) -> None:
+    counted = made(tmp_path / "c", COUNT | {"fields.t.aggregate-function": "max"})
+    sink = sink_of(counted)
+    staged(sink, 0, changes(("+I", row(1, 1, 1, "b"))), changes(("+I", row(1, 1, None, "a"))))
+    sink.commit(0)
+    assert found(counted) == {1: row(1, 2, 1, "b")}
+    summed = sink_of(made(tmp_path / "s", SUM))  # with a last_value
+    with pytest.raises(InvalidInputError, match=r"tasks 0 and 1 both have rows with k=1, and merge-engine aggregation"):
+        staged(summed, 0, changes(("+I", row(1, 1, 1))), changes(("+I", row(2)), ("+I", row(1, 1, 1))))
+
+
+def test_a_sink_takes_kinds_that_the_tables_engine_takes_and_no_others(tmp_path: Path) -> None:
+    sink = sink_of(made(tmp_path / "t", {"merge-engine": "first-row"}))
+    with pytest.raises(InvalidInputError, match="merge-engine first-row cannot take back"), sink.task(0) as task:
+        task.write(changes(("-D", row(1))))
+    partial = sink_of(made(tmp_path / "p", {"merge-engine": "partial-update"}))
+    with partial.task(0) as task:
+        task.write(pa.table({"k": [1], "op": ["+I"], "t": ["a"]}))
+    partial.commit(0, [task.committable])
+    assert found(partial._table) == {1: row(1, None, None, "a")}
+    summed = sink_of(made(tmp_path / "s", SUM))
+    with pytest.raises(SchemaMismatchError, match="the changes lack s, n"), summed.task(0) as task:
+        task.write(pa.table({"k": [1], "op": ["+I"], "t": ["a"]}))
+
+
+def test_a_sink_that_asks_for_another_merge_than_the_table_is_refused(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", SUM)
+    sink_of(table, merge_engine={"merge-engine": "aggregate", "fields.n.aggregate-function": "sum"})
+    with pytest.raises(InvalidInputError, match=r"differ from txlog\.merge-engine = first-row"):
+        sink_of(table, merge_engine="first-row")
+    plain = made(tmp_path / "p", {})
+    with pytest.raises(InvalidInputError, match=r"set_properties\({'txlog.merge-engine': 'first-row'}\)"):
+        sink_of(plain, merge_engine="first-row")
+    with pytest.raises(InvalidInputError, match="orders rows of one key by arrival"):
+        sink_of(table, sequence_by="s").task(0)

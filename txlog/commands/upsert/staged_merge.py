@@ -1,0 +1,110 @@
+"""The commit of a checkpoint of a table with a merge engine: rows that tasks staged are merged with the table's.
+
+In: a job of the intent "upsert" and the committables of its tasks, whose files hold rows of a changelog as they came.
+Out: the source of an upsert with a merge engine. Rows of one key that two tasks staged have an order only where the
+engine does not ask for one, or where a sequence says it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from txlog.arrow.spill import held
+from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
+from txlog.commands.upsert.merged_rows import MergedRows
+from txlog.commands.upsert.source import MEMORY_MAX_BYTES
+from txlog.commands.upsert.upsert import UpsertOptions
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, StorageError
+from txlog.log.state import TableState
+from txlog.protocol.schema import Struct, to_arrow
+from txlog.writer.changelog.staged_rows import read_staged_rows
+from txlog.writer.committable import Committable
+from txlog.writer.conform import nullable
+from txlog.writer.keys import KeyColumn, key_text
+from txlog.writer.merge_engines.engine import MergeEngine
+
+__all__ = ["check_staged_rows", "staged_merge"]
+
+
+def check_staged_rows(
+    open_table: OpenTable,
+    committables: Sequence[Committable],
+    schema: Struct,
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+) -> None:
+    """Refuse what no commit could decide, before it is sealed. Raises as `staged_merge`."""
+    if sum(bool(each.keys) for each in committables) > 1 and not engine.knows_order:
+        _source(open_table, committables, schema, keys, engine)
+
+
+def staged_merge(
+    open_table: OpenTable,
+    state: TableState,
+    committables: Sequence[Committable],
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+) -> MergedRows:
+    """The `RowOperation` of a checkpoint.
+
+    Raises ``InvalidInputError`` where two tasks have rows of one key, and nothing says which of them were later, and
+    where the files are not what the tasks wrote; ``NotFoundError``, ``StorageError``.
+    """
+    source = _source(open_table, committables, state.schema, keys, engine)
+    return MergedRows(open_table, state, source, engine, UpsertOptions([key.name for key in keys]))
+
+
+def _source(
+    open_table: OpenTable,
+    committables: Sequence[Committable],
+    schema: Struct,
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+) -> ChangelogSource:
+    import numpy as np
+
+    in_order = sorted(committables, key=lambda each: each.task_id)
+    parts = (
+        batch
+        for each in in_order
+        for file in each.keys
+        for batch in _of_task(read_staged_rows(open_table.store.files, file, schema, open_table.uri), each.task_id)
+    )
+    wanted = pa.schema([*to_arrow(nullable(schema)), ("kind", pa.int8()), ("place", pa.int64()), ("task", pa.int64())])
+    try:
+        found = held(parts, wanted, memory_max_bytes=MEMORY_MAX_BYTES)
+    except OSError as error:
+        raise StorageError(
+            f"the changes could not be put into a temporary file: {error}", table=open_table.uri
+        ) from error
+    width = len(wanted) - 3
+    tasks, places = found.column(width + 2).to_numpy(), found.column(width + 1).to_numpy()
+    order = np.lexsort((places, tasks))
+    if (order != np.arange(len(order))).any():
+        found, tasks = found.take(pa.array(order)), tasks[order]
+    rows, kinds = found.select(range(width)), found.column(width).to_numpy()
+    source = numbered(rows, kinds, keys)
+    if not engine.knows_order and len(np.unique(tasks)) > 1:
+        first, last = (np.full(source.keys.index.num_keys, -1, np.int64) for _ in range(2))
+        last[source.changes.keys] = tasks
+        first[source.changes.keys[::-1]] = tasks[::-1]
+        if (at := np.flatnonzero(first != last)).size:
+            index = source.keys.index
+            raise InvalidInputError(
+                f"tasks {first[at[0]]} and {last[at[0]]} both have rows with"
+                f" {key_text(keys, index.columns, int(at[0]))}, and merge-engine {engine.name} asks which came later:"
+                " nothing was committed. Send all rows of a key to one task (Sink.partition_of), or set"
+                " txlog.sequence.field",
+                table=open_table.uri,
+            )
+    return source
+
+
+def _of_task(rows: pa.Table, task_id: int) -> list[pa.RecordBatch]:
+    """The rows with the number of their task behind them."""
+    tasks = pa.repeat(pa.scalar(task_id, pa.int64()), rows.num_rows)
+    batches: list[pa.RecordBatch] = rows.append_column("task", tasks).to_batches()
+    return batches
