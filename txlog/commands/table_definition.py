@@ -29,7 +29,7 @@ from txlog.protocol.column_mapping import (
     without_metadata,
 )
 from txlog.protocol.features import check_can_write, protocol_for, upgraded_for
-from txlog.protocol.merge_options import merge_options
+from txlog.protocol.merge_options import CHANGELOG_PRODUCER, ROW_DEDUPLICATE
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.properties import DAY_MS, ICEBERG, SHORT_LOG_RETENTION, TableProperties, stored, validate
 from txlog.protocol.schema import Field, Struct, fold_name, from_arrow, parse_schema, schema_to_json, type_name
@@ -371,8 +371,7 @@ def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
 def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
     """The table as it will be must be one that this release can go on writing."""
     check_can_write(protocol, metadata)
-    if options := merge_options(metadata.configuration):
-        MergeEngine.of(options, schema)
+    _check_merging(metadata.configuration, schema)
     properties = TableProperties.of(metadata.configuration)
     check_statistics_columns(schema, properties, metadata.partition_columns)
     if properties.enable_change_data_feed and (taken := reserved_columns(schema)):
@@ -380,6 +379,30 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
             f"delta.enableChangeDataFeed needs the name {taken[0]}, and the table has a column of that name:"
             " rename the column, or leave the property off"
         )
+
+
+def _check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
+    """How rows of one key are merged, and what the change feed tells of it, must fit the table."""
+    engine = MergeEngine.stored(configuration, schema)
+    producer = configuration.get(CHANGELOG_PRODUCER)
+    has_feed = TableProperties.of(configuration).enable_change_data_feed
+    if producer in ("input", "lookup") and not has_feed:
+        raise InvalidInputError(
+            f"{CHANGELOG_PRODUCER} = {producer} says what the change data feed tells, which is off: set"
+            " delta.enableChangeDataFeed = true too"
+        )
+    if producer == "none" and has_feed:
+        raise InvalidInputError(
+            f"{CHANGELOG_PRODUCER} = none contradicts delta.enableChangeDataFeed = true, by which readers expect every"
+            " change: leave one of them out"
+        )
+    if producer == "input" and engine is None:
+        raise InvalidInputError(
+            f"{CHANGELOG_PRODUCER} = input tells the rows of a changelog as they came: set txlog.merge-engine too, so"
+            " that every upsert takes a changelog"
+        )
+    if configuration.get(ROW_DEDUPLICATE) == "true" and engine is None:
+        raise InvalidInputError(f"{ROW_DEDUPLICATE} is for tables with a merge engine: set txlog.merge-engine too")
 
 
 _LOG_RETENTION = "delta.logRetentionDuration"

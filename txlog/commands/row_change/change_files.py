@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
-from txlog.commands.row_change.operation import RowOperation, Touched
+from txlog.commands.row_change.operation import BringsChanges, RowOperation, Touched
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.changes import ChangedRows, rows_between
@@ -74,8 +74,16 @@ class RowChanges:
     new_files: Sequence[PendingFile]
 
     @property
+    def given(self) -> BringsChanges | None:
+        """The operation, where the feed is to tell what its source says."""
+        operation = self.operation
+        return operation if isinstance(operation, BringsChanges) and operation.brings_changes else None
+
+    @property
     def need_files(self) -> bool:
         """Whether added and removed files alone would not tell the same."""
+        if self.given is not None:
+            return bool(self.touched) or bool(self.new_files)
         return bool(self.touched) and (
             self.operation.replaces_rows or bool(self.marked) or bool(self.new_files) or self.is_written is not None
         )
@@ -230,6 +238,10 @@ class ChangeFiles:
 
     def _rows_of(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
         operation = changes.operation
+        if changes.given is not None:
+            for kind, batch in changes.given.changes():
+                yield self._labelled(batch, kind)
+            return
         updated, updated_source = operation.updated(changes.touched)
         for each, is_updated in zip(changes.touched, updated, strict=True):
             yield from self._rows_of_file(changes, each, is_updated)

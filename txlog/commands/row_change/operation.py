@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["BringsFiles", "DecidesByValues", "Hits", "RemembersFiles", "RowOperation", "Touched"]
+__all__ = ["BringsChanges", "BringsFiles", "DecidesByValues", "Hits", "RemembersFiles", "RowOperation", "Touched"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,17 @@ class RowOperation(Protocol):
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
         """How many rows that inserts, updates and deletes; what goes with whole files is counted apart."""
+
+
+@runtime_checkable
+class BringsChanges(Protocol):
+    """A `RowOperation` whose source may be a changelog that is to be the table's change feed as it is."""
+
+    brings_changes: bool
+    """Whether it is; else the feed tells what happens to the rows of the table."""
+
+    def changes(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The rows as they came, each batch with the feed's word for what happens to them."""
 
 
 @runtime_checkable

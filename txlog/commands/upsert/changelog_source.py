@@ -16,7 +16,7 @@ from txlog.arrow.spill import held
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES, Source, refuse_null_keys
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
-from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
+from txlog.writer.changelog.row_kinds import DELETE, RowKinds
 from txlog.writer.conform import conformer_for, nullable
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex
@@ -121,11 +121,12 @@ class _Reader:
         return batch.select([other for other in range(batch.num_columns) if other != at])
 
     def kinds(self) -> NDArray[np.int8] | None:
-        """The kinds of all rows; None where there is no column of them, or all of them are inserts and updates."""
+        """The kinds of all rows; None where there is no column of them."""
         import numpy as np
 
-        found = np.concatenate(self._found) if self._found else np.empty(0, np.int8)
-        return found if ((found == UPDATE_BEFORE) | (found == DELETE)).any() else None
+        if self._row_kind is None:
+            return None
+        return np.concatenate([np.empty(0, np.int8), *self._found])
 
     def require_columns(
         self, found: pa.Schema, keys: Sequence[KeyColumn], engine: MergeEngine, kinds: NDArray[np.int8] | None
@@ -134,7 +135,7 @@ class _Reader:
         there = {fold_name(name) for name in found.names}
         absent = [name for name in self._schema.names if fold_name(name) not in there]
         of_key = [name for name in absent if any(key.path[0] == name for key in keys)]
-        only_deletes = kinds is not None and bool((kinds == DELETE).all())
+        only_deletes = kinds is not None and bool(len(kinds)) and bool((kinds == DELETE).all())
         if of_key or (absent and engine.name != "partial-update" and not only_deletes):
             raise SchemaMismatchError(
                 f"the source lacks {', '.join(of_key or absent)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -22,17 +23,27 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
 from txlog.log.proposal import operation_parameters
 from txlog.log.state import TableState
-from txlog.protocol.merge_options import PREFIX, merge_options
+from txlog.protocol import change_data
+from txlog.protocol.merge_options import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLICATE, merge_options
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Field, Struct, to_arrow
 from txlog.util.arguments import described
+from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
-from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge, needed_columns
+from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge, needed_columns, without_same
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_WORDS = {
+    INSERT: change_data.INSERT,
+    UPDATE_BEFORE: change_data.UPDATE_PREIMAGE,
+    UPDATE_AFTER: change_data.UPDATE_POSTIMAGE,
+    DELETE: change_data.DELETE,
+}
+"""The change feed's words for row kinds."""
 
 __all__ = ["MergedRows", "bound_merged_rows", "merge_engine_of", "require_merge_engine"]
 
@@ -148,18 +159,23 @@ class MergedRows(UpsertRows):
         self._engine = engine
         self._changes = source.changes
         self._files = FileRows(open_table.store, state)
-        needed = needed_columns(engine, state.schema.names)
+        configuration = state.metadata.configuration
+        self.brings_changes = configuration.get(CHANGELOG_PRODUCER) == "input"
+        self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and not is_first
+        self._reads_old = engine.reads_old_rows or self._leaves_same
+        needed = state.schema.names if self._leaves_same else needed_columns(engine, state.schema.names)
         self._old_fields: tuple[Field, ...] = tuple(field for field in state.schema.fields if field.name in needed)
         self._basis: bytes | None = None
         self._merged: Merged | None = None
-        if not engine.reads_old_rows:
+        if not self._reads_old:
             self._merged = merge(engine, self.num_source_rows, self._changes)
         is_plain = self._merged is not None and bool(self._merged.has_row.all())
         self.writes_every_source_row = is_plain and not is_first and not self.is_empty
 
     def parameters(self) -> dict[str, str]:
         condition = " AND ".join(f"(t.{key.name} = s.{key.name})" for key in self._index.keys)
-        deletes = self._changes.kinds is not None and not self._engine.ignores_deletes
+        kinds = self._changes.kinds
+        deletes = kinds is not None and (kinds == DELETE).any() and not self._engine.ignores_deletes
         matched = [] if self._engine.name == "first-row" else [{"actionType": "update"}]
         return operation_parameters(
             predicate=[condition],
@@ -173,7 +189,7 @@ class MergedRows(UpsertRows):
         if self._engine.name == "first-row":
             return list(touched)
         merged = self._merged
-        if self._engine.reads_old_rows:
+        if self._reads_old:
             merged = self._merge(sorted(touched, key=lambda each: each.add.path))
         assert merged is not None
         goes = merged.has_row | merged.is_dead
@@ -204,7 +220,8 @@ class MergedRows(UpsertRows):
                 batches.append(pa.RecordBatch.from_arrays(rows.columns, names=schema.names))
                 keys.append(hits.source_rows[np.searchsorted(hits.positions, here)])
         old = KeyedRows(pa.Table.from_batches(batches, None if batches else schema), np.concatenate(keys))
-        self._merged = merge(self._engine, self.num_source_rows, self._changes, old)
+        merged = merge(self._engine, self.num_source_rows, self._changes, old)
+        self._merged = without_same(merged, old) if self._leaves_same else merged
         self._basis = digest.digest()
         self.num_decisions += 1
         return self._merged
@@ -214,6 +231,21 @@ class MergedRows(UpsertRows):
         if self._engine.name == "first-row":
             return self._merged.has_row & ~self._matched(touched)
         return self._merged.has_row
+
+    def changes(self) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """As `BringsChanges` says: the rows of the changelog as they came, apart from deletes that are ignored."""
+        import numpy as np
+
+        rows, kinds = self._changes.rows, self._changes.kinds
+        if kinds is None:
+            kinds = np.full(rows.num_rows, INSERT, dtype=np.int8)
+        if self._engine.ignores_deletes:
+            stays = (kinds != UPDATE_BEFORE) & (kinds != DELETE)
+            rows, kinds = rows.filter(pa.array(stays)), kinds[stays]
+        starts = np.flatnonzero(np.append(True, kinds[1:] != kinds[:-1])) if len(kinds) else np.empty(0, np.int64)
+        for start, end in itertools.pairwise([*starts.tolist(), len(kinds)]):
+            for batch in rows.slice(start, end - start).to_batches():
+                yield _WORDS[int(kinds[start])], batch
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         """As for any upsert, apart from the rows that are deleted."""

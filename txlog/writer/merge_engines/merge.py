@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from txlog.errors import InvalidInputError
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeyedRows", "Merged", "check_kinds", "merge", "needed_columns"]
+__all__ = ["KeyedRows", "Merged", "check_kinds", "merge", "needed_columns", "without_same"]
 
 _LAST = FieldFunction("last_value")
 _LAST_NON_NULL = FieldFunction("last_non_null_value")
@@ -150,6 +151,33 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
     merging = _Merging(engine, left, columns, keys, retracts)
     rows = pa.table([merging.column(name) for name in new.rows.schema.names], schema=new.rows.schema)
     return Merged(rows.filter(pa.array(has_row)), has_row, is_changed & ~has_row)
+
+
+def without_same(merged: Merged, old: KeyedRows) -> Merged:
+    """The same, in which keys whose one old row is equal to the new one keep it. ``old`` has all columns.
+
+    Values of nested types count as changed.
+    """
+    import numpy as np
+
+    count = np.bincount(old.keys, minlength=len(merged.has_row))
+    old_row = np.zeros(len(count), dtype=np.int64)
+    old_row[old.keys] = np.arange(len(old.keys))
+    keys = np.flatnonzero(merged.has_row)
+    is_same = count[keys] == 1
+    if not is_same.any():
+        return merged
+    before = old.rows.take(pa.array(old_row[keys]))
+    for name in merged.rows.schema.names:
+        new, was = merged.rows.column(name), before.column(name)
+        if pa.types.is_nested(new.type):
+            is_same &= new.is_null().to_numpy() & was.is_null().to_numpy()
+        else:
+            equal = pc.fill_null(pc.equal(new, was), False).to_numpy()
+            is_same &= equal | (new.is_null().to_numpy() & was.is_null().to_numpy())
+    has_row = merged.has_row.copy()
+    has_row[keys[is_same]] = False
+    return Merged(merged.rows.filter(pa.array(~is_same)), has_row, merged.is_dead)
 
 
 def _wanted(engine: MergeEngine, kinds: NDArray[np.int8], retracts: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
