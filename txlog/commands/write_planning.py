@@ -20,7 +20,6 @@ from txlog.errors import (
     TableExistsError,
     TableNotFoundError,
     TxlogError,
-    UnsupportedFeatureError,
 )
 from txlog.expressions.predicates import bind_predicate
 from txlog.log.state import TableState
@@ -56,7 +55,6 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
     open_table.check_writable(state)
     with TxlogError.located(open_table.uri, state.version):
         _check_removable(state, options)
-        _check_merge_engine(state, options)
         _check_partitioning(open_table, state, options)
         if options.mode != "append":
             uses_vectors(state, options.row_mode)
@@ -214,17 +212,6 @@ def _check_removable(state: TableState, options: WriteOptions) -> None:
     last = None if options.app_id is None else state.transaction_version(options.app_id)
     if last is None or options.checkpoint_id is None or options.checkpoint_id > last:
         check_removable(state)
-
-
-def _check_merge_engine(state: TableState, options: WriteOptions) -> None:
-    """A sink of changes keeps the last change of a key, which not every table wants."""
-    engine = state.metadata.configuration.get("txlog.merge-engine", "deduplicate")
-    if options.mode == "upsert" and engine != "deduplicate":
-        raise UnsupportedFeatureError(
-            f"the table merges rows of one key (txlog.merge-engine is {engine}), and a sink of changes keeps the last"
-            " of them: write to this table by table.upsert, which merges",
-            features=("txlog.merge-engine",),
-        )
 
 
 def check_removable(state: TableState) -> None:
