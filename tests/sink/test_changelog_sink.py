@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import txlog
-from txlog.errors import InvalidInputError, SchemaMismatchError, UnsupportedFeatureError
+from txlog.errors import InvalidInputError, SchemaMismatchError
 from txlog.sink.staging import Staging
 from txlog.verify.verify import verify_table
 
@@ -290,12 +290,6 @@ def test_another_sink_recovers_a_sealed_checkpoint_by_its_own_keys(tmp_path: Pat
     results = txlog.Sink(txlog.Table.open(table.uri), "app").recover().results
     assert [each.outcome for each in results.values()] == ["committed"]
     assert found(table) == [(1, "a", 10), (2, "b", 22)]
-
-
-def test_a_table_that_merges_rows_otherwise_refuses_a_sink_that_keeps_the_last_change(tmp_path: Path) -> None:
-    table = made(tmp_path, {"txlog.merge-engine": "first-row"})
-    with pytest.raises(UnsupportedFeatureError, match=r"txlog\.merge-engine is first-row.* table\.upsert"):
-        sink_of(table).task(1)
 
 
 def test_row_mode_copies_files_of_a_table_with_vectors(tmp_path: Path) -> None:
