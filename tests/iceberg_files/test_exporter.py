@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import iceberg_decoded as decoded
 import pyarrow as pa
@@ -18,6 +19,7 @@ from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Place
 from txlog.iceberg_files.exporter import IcebergExport, IcebergExporter
 from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.protocol.log_names import commit_name
 from txlog.store.base import LogStore, PutOutcome, TableStore
 from txlog.testing.memory_store import MemoryLogStore, memory_table_store
 
@@ -384,3 +386,43 @@ def test_a_vacuum_leaves_the_metadata_alone(tmp_path: Path) -> None:
     table.vacuum(0, force=True)
     table._open_table.post_commit.drain()
     assert set(before) <= {path.name for path in (tmp_path / "t/_iceberg/metadata").iterdir()}
+
+
+def commit_by_hand(table: Table, *actions: dict[str, Any]) -> Table:
+    """Another engine's commit. Returns the table with it."""
+    info = {"commitInfo": {"timestamp": 1, "operation": "ANOTHER", "operationParameters": {}}}
+    body = "".join(f"{json.dumps(action)}\n" for action in (info, *actions))
+    store_of(table).log.put_if_absent(commit_name(table.version + 1), body.encode())
+    return Table(OpenTable(store_of(table)))
+
+
+def actions_of(table: Table, kind: str) -> list[dict[str, Any]]:
+    """The actions of one kind in the newest commit."""
+    lines = store_of(table).log.read(commit_name(table.version)).splitlines()
+    return [action for action in map(json.loads, lines) if kind in action]
+
+
+@pytest.mark.parametrize("format_version", ["v2", "v3"])
+def test_files_that_are_added_again_without_new_rows_are_exported_once(format_version: str) -> None:
+    table = created(**{"txlog.iceberg": format_version})
+    table.append(rows(1, 2))
+    table.append(rows(3))
+    table.export_iceberg()
+    (action,) = actions_of(table, "add")
+    action["add"]["dataChange"] = False
+    table = commit_by_hand(table, action)
+    assert table.export_iceberg().version == 3
+    assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][-1])) == 2
+    table.delete("id = 3")
+    assert table.export_iceberg().version == 4
+    assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][-1])) == 1
+
+
+def test_compacted_files_are_new_files_and_older_snapshots_stay() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    table.append(rows(2))
+    table.optimize()
+    assert table.export_iceberg().snapshots == 2
+    assert versions(store_of(table)) == [1, 2, 3]

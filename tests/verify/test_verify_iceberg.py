@@ -66,3 +66,17 @@ def test_metadata_of_another_writer_is_an_error_that_names_the_repair(table: Tab
     assert finding.severity == "error"
     assert finding.path == f"_iceberg/metadata/v{number + 1}.metadata.json"
     assert "rebuild=True" in finding.message
+
+
+def test_a_file_that_readers_get_twice_is_named(table: Table) -> None:
+    table.append(pa.table({"id": [99], "part": ["c"]}))
+    table.export_iceberg()
+    log = Path(table.uri) / "_delta_log"
+    (add,) = (line for line in (log / commit_name(table.version)).read_text().splitlines() if '"add"' in line)
+    info = json.dumps({"commitInfo": {"timestamp": 1, "operation": "X", "operationParameters": {}}})
+    (log / commit_name(table.version + 1)).write_text(f"{info}\n{add}\n")
+    Table.open(table.uri).export_iceberg()
+    path = json.loads(add)["add"]["path"]
+    messages = [finding.message for finding in findings(table)]
+    assert len(messages) == 1
+    assert f"{path} 2 times, and the log once" in messages[0].replace("%20", " ")

@@ -88,7 +88,7 @@ def export_commits(
 
     Returns:
         What to write; None if the table has to be exported anew with `export_version`, because a column's name or id
-        came to mean another column.
+        came to mean another column, or because a commit adds live files again.
 
     Raises:
         IcebergExportError: The table cannot be exported; the message says why.
@@ -187,6 +187,8 @@ class _Work:
             if type(action) is Metadata and not self.define(action):
                 return False
         changes = file_changes(commit.actions)
+        if changes is not None and self._repeats(changes):
+            return False
         if changes is not None:
             first_row_id = self.document.get("next-row-id")
             summary = self._change(changes, self._moment(commit.version))
@@ -194,6 +196,16 @@ class _Work:
             self._add_snapshot(summary, commit.version, dated.timestamp_ms, first_row_id)
         self._document = with_version(self.document, commit.version, dated.timestamp_ms)
         return True
+
+    def _repeats(self, changes: FileChanges) -> bool:
+        """Whether live files are added again without a remove, as with statistics or row ids computed afterwards.
+
+        Such adds say that no rows change. So do those of compacted files, hence the manifests are looked into.
+        """
+        encoder = self._live.layout.encoder
+        again = [add for add in changes.added if not add.data_change]
+        paths = {encoder.location(add.path): encoder.partition_values(add.partition_values) for add in again}
+        return bool(paths) and self._live.holds(paths)
 
     def _moment(self, version: int) -> Moment:
         return Moment(snapshot_id(version, self._table_id), version)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.file_encoder import FileEncoder, PartitionValues
-from txlog.iceberg.manifest import DELETED, EXISTING, Entry, ManifestWriter, read_entries
+from txlog.iceberg.manifest import DATA, DELETED, EXISTING, Entry, ManifestWriter, read_entries
 from txlog.iceberg.manifest_list import ManifestFile, PartitionSummary
 from txlog.iceberg.names import NewFile
 from txlog.result import counted
@@ -116,6 +116,16 @@ class LiveManifests:
             )
         self.manifests = tuple(kept)
         return removed
+
+    def holds(self, paths: Mapping[str, PartitionValues | None]) -> bool:
+        """Whether one of these data files is live, or may be in a manifest of a partitioning that is not known."""
+        for manifest in self.manifests:
+            if manifest.content != DATA or not self._may_hold(manifest, paths):
+                continue
+            layout = self._layouts.get(manifest.partition_spec_id)
+            if layout is None or any(entry.path in paths for entry in self._entries(manifest, layout)):
+                return True
+        return False
 
     def drop_empty(self) -> None:
         """Forget manifests that only say what an earlier snapshot deleted."""

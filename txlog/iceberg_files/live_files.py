@@ -1,9 +1,13 @@
 """The live files of the newest exported version, as Iceberg readers find them: to compare them with the Delta log's.
 
-In: the metadata folder and what was exported. Out: the location of each data file with its number of dead rows.
+In: the metadata folder and what was exported. Out: the location of each data file with its number of dead rows,
+and how often it is listed.
 """
 
 from __future__ import annotations
+
+from collections import Counter
+from typing import NamedTuple
 
 from txlog.iceberg.definition import define
 from txlog.iceberg.manifest import DATA, read_entries
@@ -11,11 +15,18 @@ from txlog.iceberg.table_metadata import Exported
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.protocol.actions import Metadata
 
-__all__ = ["live_files"]
+__all__ = ["SeenFile", "live_files"]
 
 
-def live_files(folder: MetadataFolder, exported: Exported, metadata: Metadata) -> dict[str, int]:
-    """Data files by their absolute location, with how many rows of each are deleted.
+class SeenFile(NamedTuple):
+    """A data file: how many of its rows are deleted, and how often readers read it, which is once where all is well."""
+
+    dead_rows: int
+    times: int = 1
+
+
+def live_files(folder: MetadataFolder, exported: Exported, metadata: Metadata) -> dict[str, SeenFile]:
+    """Data files by their absolute location, with how many rows of each are deleted and how often each is listed.
 
     Args:
         folder: The metadata folder.
@@ -27,15 +38,15 @@ def live_files(folder: MetadataFolder, exported: Exported, metadata: Metadata) -
         StorageError: The store does not answer.
     """
     definition = define(metadata, exported.format_version, exported.document)
-    dead: dict[str, int] = {}
-    data = set()
+    dead: Counter[str] = Counter()
+    data: Counter[str] = Counter()
     for manifest in exported.manifests:
         if not manifest.live_files:
             continue
         body = folder.read_content(manifest.path)
         for entry in read_entries(body, definition.partition, exported.format_version, manifest.path):
             if manifest.content == DATA:
-                data.add(entry.path)
+                data[entry.path] += 1
             else:
-                dead[entry.path] = dead.get(entry.path, 0) + entry.rows
-    return {path: dead.get(path, 0) for path in data | dead.keys()}
+                dead[entry.path] += entry.rows
+    return {path: SeenFile(dead[path], data[path]) for path in data.keys() | dead.keys()}

@@ -14,7 +14,7 @@ from txlog.iceberg.file_encoder import location_of
 from txlog.iceberg.names import metadata_name
 from txlog.iceberg.table_metadata import Exported
 from txlog.iceberg_files.exporter import place_of
-from txlog.iceberg_files.live_files import live_files
+from txlog.iceberg_files.live_files import SeenFile, live_files
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -65,7 +65,7 @@ def check_iceberg(store: TableStore) -> Iterator[IcebergProblem]:
     root = folder.place.root
     vectors = files.column("deletionVector").to_pylist()
     expected = {
-        location_of(name, root): vector["cardinality"] if vector else 0
+        location_of(name, root): SeenFile(vector["cardinality"] if vector else 0)
         for name, vector in zip(files.column("path").to_pylist(), vectors, strict=True)
     }
     differences = sorted(name for name in seen.keys() | expected.keys() if seen.get(name) != expected.get(name))
@@ -82,9 +82,12 @@ def _lag(exported: Exported, state: TableState, path: str) -> Iterator[IcebergPr
         yield IcebergProblem(message, path, is_warning=True)
 
 
-def _difference(name: str, seen: dict[str, int], expected: dict[str, int]) -> str:
-    if name not in seen:
-        return f"lacks {name}, which the log has"
+def _difference(name: str, seen: dict[str, SeenFile], expected: dict[str, SeenFile]) -> str:
     if name not in expected:
         return f"has {name}, which the log does not have"
-    return f"deletes {counted(seen[name], 'row')} of {name}, and the log {counted(expected[name], 'row')}"
+    if name not in seen or not seen[name].times:
+        return f"lacks {name}, which the log has"
+    if seen[name].times > 1:
+        return f"has {name} {seen[name].times} times, and the log once: readers get its rows as often"
+    deleted = counted(seen[name].dead_rows, "row"), counted(expected[name].dead_rows, "row")
+    return f"deletes {deleted[0]} of {name}, and the log {deleted[1]}"
