@@ -247,6 +247,28 @@ def test_a_table_that_is_partitioned_anew_has_a_new_spec_and_can_go_back() -> No
     assert define(table(*columns, partition_by=("p",)), 2, after(first, second)).spec == first.spec
 
 
+WIDER = [("integer", "long"), ("float", "double"), ("decimal(4,2)", "decimal(12,2)")]
+
+
+@pytest.mark.parametrize("make", [table, mapped_table])
+@pytest.mark.parametrize(("old", "new"), WIDER)
+def test_history_ends_where_a_partition_column_gets_a_wider_type(old: str, new: str, make: Any) -> None:
+    first = define(make(column("a", "long"), column("p", old), partition_by=("p",)), 2, None)
+    wider = make(column("a", "long"), column("p", new), partition_by=("p",))
+    second = define(wider, 2, after(first))
+    assert second.drops_history
+    assert second.spec["spec-id"] == 0
+    assert not define(wider, 2, after(second)).drops_history
+
+
+@pytest.mark.parametrize(("old", "new"), WIDER)
+def test_history_ends_where_a_former_partition_column_gets_a_wider_type(old: str, new: str) -> None:
+    first = define(table(column("p", old), partition_by=("p",)), 2, None)
+    second = define(table(column("p", old)), 2, after(first))
+    assert not second.drops_history
+    assert define(table(column("p", new)), 2, after(first, second)).drops_history
+
+
 def test_the_hidden_columns_of_row_tracking_have_icebergs_ids() -> None:
     keys = {
         "delta.rowTracking.materializedRowIdColumnName": "_row-id",

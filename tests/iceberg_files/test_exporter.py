@@ -426,3 +426,21 @@ def test_compacted_files_are_new_files_and_older_snapshots_stay() -> None:
     table.optimize()
     assert table.export_iceberg().snapshots == 2
     assert versions(store_of(table)) == [1, 2, 3]
+
+
+def test_a_table_whose_partition_column_got_a_wider_type_is_exported_anew(tmp_path: Path) -> None:
+    narrow = pa.schema([("id", pa.int64()), ("part", pa.int32())])
+    table = Table.create(tmp_path / "t", narrow, ["part"], properties={"txlog.iceberg": "v2"})
+    table.append(pa.table({"id": [1, 2, 3], "part": [1, 2, 3]}, schema=narrow))
+    table.export_iceberg()
+    wide = narrow.set(1, pa.field("part", pa.int64()))
+    table.overwrite(pa.table({"id": [4, 5], "part": [4, 5_000_000_000]}, schema=wide), schema_mode="overwrite")
+    table.export_iceberg()
+    table.delete("part = 4")
+    assert table.export_iceberg().version == 3
+    assert versions(store_of(table)) == [2, 3]
+    newest = decoded.document(store_of(table))["snapshots"][-1]
+    partitions = [
+        each["data_file"]["partition"].values() for each in decoded.live_entries(store_of(table), newest).values()
+    ]
+    assert [list(values) for values in partitions] == [[5_000_000_000]]

@@ -7,7 +7,7 @@ snapshots hold such columns. Iceberg spec, "Table Metadata Fields", "Column Proj
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -66,7 +66,8 @@ class Definition:
     last_column_id: int
     last_partition_id: int
     drops_history: bool
-    """A name or id means another column than before: this version is exported in full, and older snapshots go."""
+    """A name or id means another column than before, or a partition column has another type: this version is exported
+    in full, and older snapshots go."""
     files_need_element_ids: bool
     """Files with column ids must have ids inside lists and maps too, or readers show nulls there."""
 
@@ -110,14 +111,16 @@ def _continued(
 ) -> Definition:
     before = before or {}
     old_mapping = orjson.loads(before.get("properties", {}).get(NAME_MAPPING, "[]"))
+    known = _known(before, old_mapping)
     converted = convert(
         schema,
         mapped=is_mapped(schema),
         format_version=format_version,
-        known=_known(before, old_mapping),
+        known=known,
         last_column_id=before.get("last-column-id", 0),
     )
     spec, last_partition_id = _spec(metadata, schema, converted, before)
+    _check_partition_types([spec, *before.get("partition-specs", [])], converted, known)
     return Definition(
         format_version=format_version,
         schema={"type": "struct", "schema-id": _schema_id(converted, before), "fields": converted.fields},
@@ -220,6 +223,15 @@ def _spec(
         field_id = used.get(source, last)
         fields.append({"source-id": source, "field-id": field_id, "name": name, "transform": "identity"})
     return {"spec-id": max((spec["spec-id"] for spec in specs), default=-1) + 1, "fields": fields}, last
+
+
+def _check_partition_types(specs: Sequence[Mapping[str, Any]], converted: IcebergSchema, known: Known) -> None:
+    """Raise NewMeaningError if a column of a spec got another type: manifests hold its values in the old one."""
+    before = {each.field_id: each.kind for each in known.values()}
+    now = dict(_kinds({"fields": converted.fields}))
+    sources = {field["source-id"] for spec in specs for field in spec["fields"]}
+    if any(before[source] != now[source] for source in sources & before.keys() & now.keys()):
+        raise NewMeaningError
 
 
 def _partition_fields(metadata: Metadata, schema: Struct, spec: Mapping[str, Any]) -> Iterator[PartitionField]:
