@@ -444,3 +444,38 @@ def test_a_table_whose_partition_column_got_a_wider_type_is_exported_anew(tmp_pa
         each["data_file"]["partition"].values() for each in decoded.live_entries(store_of(table), newest).values()
     ]
     assert [list(values) for values in partitions] == [[5_000_000_000]]
+
+
+def test_a_version_whose_deletion_vectors_were_vacuumed_does_not_stop_later_exports(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = Table.create(tmp_path / "t", SCHEMA, properties={"delta.enableDeletionVectors": "true"})
+    table.append(rows(*range(100_000)))
+    table.export_iceberg()
+    table.delete("id % 3 = 0", mode="merge-on-read")
+    assert list((tmp_path / "t").glob("**/*.bin")), "the vector is a file of its own"
+    table.purge()
+    table.vacuum(0, force=True)
+    done = table.export_iceberg()
+    assert (done.version, done.snapshots) == (table.version, 1)
+    assert versions(store_of(table)) == [done.version]
+    (warning,) = (each.getMessage() for each in caplog.records if "Iceberg readers get" in each.getMessage())
+    assert f"get v{done.version} without the versions before it" in warning
+    assert "deletion vector" in warning
+    table.append(rows(7))
+    assert table.export_iceberg().snapshots == 1
+    assert versions(store_of(table)) == [done.version, done.version + 1]
+
+
+def test_a_version_that_iceberg_lacks_does_not_stop_exports_of_versions_after_it() -> None:
+    table = created()
+    table.append(rows(1))
+    table.export_iceberg()
+    table.overwrite(pa.table({"s": [{"x": 1}], "s.x": [2]}), schema_mode="overwrite")
+    with pytest.raises(IcebergExportError, match=r"s\.x"):
+        table.export_iceberg()
+    table.overwrite(pa.table({"b": [1, 2]}), schema_mode="overwrite")
+    table.append(pa.table({"b": [3]}))
+    assert table.export_iceberg().version == 4
+    assert versions(store_of(table)) == [4]
+    assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][0])) == 2

@@ -12,7 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from txlog.errors import IcebergExportError, NotFoundError, StorageError, TxlogError
+from txlog.errors import (
+    CorruptLogError,
+    IcebergExportError,
+    NotFoundError,
+    StorageError,
+    TxlogError,
+    UnsupportedFeatureError,
+)
 from txlog.iceberg.columns import in_partitions
 from txlog.iceberg.definition import define
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
@@ -43,6 +50,8 @@ _ATTEMPTS = 20
 _FILES_PER_MANIFEST = 25_000
 _CALLS_AT_ONCE = 8
 _DEFAULT_FORMAT = 2
+_OF_ONE_VERSION = (CorruptLogError, IcebergExportError, NotFoundError, UnsupportedFeatureError)
+"""What an older version alone may be the reason of, such as a deletion vector that a vacuum has deleted since."""
 _EXPORTS_PER_CLEAN_UP = 50
 
 
@@ -163,7 +172,11 @@ class IcebergExporter:
     # --- what to write ---------------------------------------------------------------------------------------
 
     def _following(self, before: Exported, state: TableState) -> Export | None:
-        """The export of the commits since ``before``; None if they are gone, or the table has to be exported anew."""
+        """The export of the commits since ``before``; None if they are gone, or the table has to be exported anew.
+
+        Where one of them cannot be exported and the newest version can, it is that version alone: an old version would
+        stop every later export.
+        """
         try:
             commits = list(self._log.commits_between(before.version + 1, state.version))
             metadata = state.metadata
@@ -171,7 +184,14 @@ class IcebergExporter:
                 metadata = self._log.state_at(before.version).metadata
         except NotFoundError:
             return None
-        return export_commits(before, metadata, self._dated(commits), self._place, self._sources(state.version))
+        try:
+            return export_commits(before, metadata, self._dated(commits), self._place, self._sources(state.version))
+        except _OF_ONE_VERSION as error:
+            alone = self._whole(state, before.number + 1, before)
+            logger.warning(
+                "%s: Iceberg readers get v%d without the versions before it: %s", self._log.uri, state.version, error
+            )
+            return alone
 
     def _dated(self, commits: Sequence[Commit]) -> list[DatedCommit]:
         times = parallel_map(self._timestamp_ms, commits, threads=_CALLS_AT_ONCE)
