@@ -56,7 +56,8 @@ class IcebergUpkeep:
         with self._lock:
             if self._process_id != os.getpid():  # a fork copies the object, not the thread
                 self._executor, self._running, self._process_id = None, None, os.getpid()
-            self._wanted = state
+            if self._wanted is None or self._wanted.version < state.version:  # threads may report in another order
+                self._wanted = state
             if self._running is not None and not self._running.done():
                 return
             if self._executor is None:
