@@ -154,3 +154,30 @@ def test_a_sink_that_asks_for_another_merge_than_the_table_is_refused(tmp_path: 
         sink_of(plain, merge_engine="first-row")
     with pytest.raises(InvalidInputError, match="orders rows of one key by arrival"):
         sink_of(table, sequence_by="s").task(0)
+
+
+def test_columns_that_change_places_or_come_between_seal_and_commit_are_read_by_name(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", {"merge-engine": "partial-update"})
+    sink = sink_of(table)
+    staged(sink, 0, changes(("+I", row(1, 2, 3, "a"))))
+    reordered = pa.schema([SCHEMA.field(name) for name in ("k", "t", "n", "s")])
+    table.overwrite(pa.Table.from_pylist([row(9, 9, 90, "i")], reordered), schema_mode="overwrite")
+    staged(sink_of(txlog.Table.open(table.uri)), 1, changes(("+U", row(9, None, 91))))
+    added = pa.schema([*reordered, ("later", pa.int64())])
+    table.append(pa.Table.from_pylist([{**row(8), "later": 1}], added), schema_mode="merge")
+    now = txlog.Table.open(table.uri)
+    assert list(now.snapshot().schema.names) == ["k", "t", "n", "s", "later"]
+    sink_of(now).commit(0)
+    sink_of(now).commit(1)
+    assert found(now)[1] == {**row(1, 2, 3, "a"), "later": None}
+    assert found(now)[9] == {**row(9, 9, 91, "i"), "later": None}
+
+
+def test_a_checkpoint_that_was_sealed_before_the_table_had_an_engine_is_refused_saying_so(tmp_path: Path) -> None:
+    table = made(tmp_path / "t", {})
+    sink = sink_of(table)
+    staged(sink, 0, changes(("+I", row(1, 2, 3, "a"))))
+    table.set_properties({"txlog.merge-engine": "first-row"})
+    with pytest.raises(InvalidInputError, match="written while the table had no merge engine, and it has one now"):
+        sink_of(txlog.Table.open(table.uri)).commit(0)
+    assert found(table) == {}

@@ -2,7 +2,8 @@
 
 In: rows of a table with a merge engine, and their kinds. Out: the plan and the rows of Parquet files beside the data
 files, and what is read of them again. A row has the columns of the table, none of them required, its ``kind`` and its
-``place`` among the rows of its task.
+``place`` among the rows of its task. Columns go by their physical names, so that the table may get columns, or get them
+in another order, between the task and the commit.
 
 No commit names such a file. It lies where data files do, so that every vacuum removes one that was left behind.
 """
@@ -11,15 +12,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.errors import InvalidInputError
+from txlog.errors import InvalidInputError, NotFoundError, SchemaMismatchError
+from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.schema import BYTE, LONG, Field, Struct, to_arrow
 from txlog.store.base import FileStore
 from txlog.writer.committable import KeyFile
-from txlog.writer.conform import nullable
+from txlog.writer.conform import conformer_for, nullable
 from txlog.writer.write_plan import WritePlan
 
 if TYPE_CHECKING:
@@ -29,19 +32,29 @@ if TYPE_CHECKING:
 __all__ = ["read_staged_rows", "staged_rows", "staged_rows_plan"]
 
 
+_PREFIX = "c_"  # no column of the table is called as one of ours
+_KIND, _PLACE = "kind", "place"
+
+
 def staged_rows_plan(plan: WritePlan) -> WritePlan:
-    """How a task that writes by ``plan`` writes the rows of its changelog. Columns are called by their places."""
-    own = [dataclasses.replace(field, name=f"c{at}") for at, field in enumerate(nullable(plan.schema).fields)]
-    fields = (*own, Field("kind", BYTE, False, {}), Field("place", LONG, False, {}))
+    """How a task that writes by ``plan`` writes the rows of its changelog."""
     return dataclasses.replace(
         plan,
-        schema=Struct(tuple(dataclasses.replace(field, metadata={}) for field in fields)),
+        schema=_staged_schema(plan.schema),
         partition_columns=(),
         configuration={"delta.dataSkippingNumIndexedCols": "0"},  # nobody prunes them
         rows_where=None,
         hidden_columns=(),
         file_kind="keys",
     )
+
+
+def _staged_schema(schema: Struct) -> Struct:
+    own = [
+        dataclasses.replace(field, name=_PREFIX + physical_name(field), metadata={})
+        for field in nullable(schema).fields
+    ]
+    return Struct((*own, Field(_KIND, BYTE, False, {}), Field(_PLACE, LONG, False, {})))
 
 
 def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], first: int) -> pa.RecordBatch:
@@ -55,22 +68,37 @@ def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], 
 def read_staged_rows(files: FileStore, file: KeyFile, schema: Struct, table: str) -> pa.Table:
     """The rows of a file, with their ``kind`` and ``place`` behind the columns of ``schema``.
 
-    Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` where it is damaged, or not of these columns.
+    A column that the table got after the task wrote the file is null in its rows.
+
+    Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` where it is damaged, or has columns that are not
+    those of the table.
     """
     import pyarrow.parquet as pq
 
     try:
         with contextlib.closing(files.open(file.path)) as source:
             found = pq.read_table(source)
-        wanted = pa.schema([*to_arrow(nullable(schema)), ("kind", pa.int8()), ("place", pa.int64())])
-        if found.num_columns == len(wanted) and found.num_rows == file.num_keys:
-            return found.rename_columns(wanted.names).cast(wanted)
-        problem = f"has {found.num_rows} rows of {found.num_columns} columns"
-    except pa.ArrowException as error:
-        problem = f"cannot be read: {error}"
-    raise InvalidInputError(
-        f"the file of changes {file.path} {problem}, which is not what its task wrote: nothing was committed. Write the"
-        " checkpoint again",
+    except FileNotFoundError as error:
+        raise NotFoundError("a staged file of changes is gone", table=table, path=file.path) from error
+    except (pa.ArrowException, OSError) as error:
+        raise _unusable(file, f"cannot be read: {error}", table) from error
+    if found.num_rows != file.num_keys:
+        raise _unusable(file, f"has {found.num_rows} rows, not the {file.num_keys} that its task wrote", table)
+    if not {_KIND, _PLACE} <= set(found.column_names):
+        raise _unusable(file, "was written while the table had no merge engine, and it has one now", table)
+    try:
+        conformer = conformer_for(_staged_schema(schema), found.schema, table)
+        batches = [conformer.conform(batch) for batch in found.to_batches()]
+    except SchemaMismatchError as error:
+        listed = re.sub(f"^  {_PREFIX}", "  ", error.message, flags=re.MULTILINE)
+        raise _unusable(file, f"was written for other columns than the table has now: {listed}\n", table) from error
+    wanted = pa.schema([*to_arrow(nullable(schema)), (_KIND, pa.int8()), (_PLACE, pa.int64())])
+    return pa.Table.from_batches([pa.RecordBatch.from_arrays(each.columns, schema=wanted) for each in batches], wanted)
+
+
+def _unusable(file: KeyFile, problem: str, table: str) -> InvalidInputError:
+    return InvalidInputError(
+        f"the file of changes {file.path} {problem}; nothing was committed. Write the checkpoint again",
         table=table,
         path=file.path,
     )
