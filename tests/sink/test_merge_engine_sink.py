@@ -181,3 +181,53 @@ def test_a_checkpoint_that_was_sealed_before_the_table_had_an_engine_is_refused_
     with pytest.raises(InvalidInputError, match="written while the table had no merge engine, and it has one now"):
         sink_of(txlog.Table.open(table.uri)).commit(0)
     assert found(table) == {}
+
+
+GROUPED = {"merge-engine": "partial-update", "fields.s.sequence-group": "n"}
+PRODUCT = {"merge-engine": "aggregation", **{f"fields.{name}.aggregate-function": "product" for name in "sn"}}
+PRODUCT |= {"fields.t.aggregate-function": "max", "fields.t.ignore-retract": "true"}
+REMOVED = COUNT | {"fields.t.aggregate-function": "max", "aggregation.remove-record-on-delete": "true"}
+
+
+@pytest.mark.parametrize(
+    ("options", "one", "two"),
+    [
+        ({"merge-engine": "deduplicate", "sequence.field": "s"}, ("+I", row(1, 5, 1)), ("+I", row(1, 5, 2))),
+        ({"merge-engine": "deduplicate", "sequence.field": "s"}, ("+I", row(1, None, 1)), ("+I", row(1, None, 2))),
+        (GROUPED, ("+I", row(1, 5, 1)), ("+I", row(1, 5, 2))),
+        (GROUPED, ("+I", row(1, 5, 1, "a")), ("+I", row(1, 6, 2, "b"))),
+        (SUM | {"sequence.field": "s"}, ("+I", row(1, 5, 1, "a")), ("+I", row(1, 5, 1, "b"))),
+        (PRODUCT, ("+I", row(1, 5, 2)), ("-D", row(1, 5, 2))),
+        (REMOVED, ("+I", row(1, 5, 2)), ("-D", row(1, 5, 2))),
+    ],
+    ids=["tie", "nulls", "tie of a group", "outside of groups", "tie of a function", "product", "remove on delete"],
+)
+def test_rows_of_two_tasks_whose_order_decides_and_is_unknown_are_refused_before_the_seal(
+    tmp_path: Path, options: dict[str, str], one: tuple[str, Row], two: tuple[str, Row]
+) -> None:
+    sink = sink_of(made(tmp_path / "t", options))
+    with pytest.raises(InvalidInputError, match=r"tasks 0 and 1 both have rows with k=1.*asks which came later"):
+        staged(sink, 0, changes(one), changes(two))
+    assert not sink.recover().results
+
+
+@pytest.mark.parametrize(
+    ("options", "one", "two", "wanted"),
+    [
+        ({"sequence.field": "s"}, [("+I", row(1, 5, 1))], [("+I", row(1, 6, 2)), ("+I", row(1, 4, 3))], row(1, 6, 2)),
+        ({"sequence.field": "s"}, [("+I", row(1, 5, 1)), ("+I", row(1, 6, 2))], [("+I", row(1, 5, 3))], row(1, 6, 2)),
+        (GROUPED, [("+I", row(1, 5, 1, "a"))], [("+I", row(1, 6, 2)), ("+I", row(1, None, 9))], row(1, 6, 2, "a")),
+        (PRODUCT, [("+I", row(1, 5, 2))], [("+U", row(1, 3, 2, "a"))], row(1, 15, 4, "a")),
+        (REMOVED, [("+I", row(1, 5, 2))], [("+U", row(1, 3, 2, "a"))], row(1, 2, 2, "a")),
+    ],
+    ids=["sequence", "tie that an other outdoes", "groups", "product", "count"],
+)
+def test_rows_of_two_tasks_that_say_their_order_are_merged_whichever_task_has_them(
+    tmp_path: Path, options: dict[str, str], one: list[tuple[str, Row]], two: list[tuple[str, Row]], wanted: Row
+) -> None:
+    for at, parts in enumerate(((one, two), (two, one))):
+        table = made(tmp_path / str(at), {"merge-engine": "deduplicate", **options})
+        sink = sink_of(table)
+        staged(sink, 0, *(changes(*part) for part in parts))
+        sink.commit(0)
+        assert found(table) == {1: wanted}

@@ -8,6 +8,7 @@ engine does not ask for one, or where a sequence says it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -15,6 +16,7 @@ from txlog.arrow.spill import held
 from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
 from txlog.commands.upsert.merged_rows import MergedRows
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES
+from txlog.commands.upsert.task_order import first_unclear, is_order_free
 from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, StorageError
@@ -25,6 +27,10 @@ from txlog.writer.committable import Committable
 from txlog.writer.conform import nullable
 from txlog.writer.keys import KeyColumn, key_text
 from txlog.writer.merge_engines.engine import MergeEngine
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["check_staged_rows", "staged_merge"]
 
@@ -37,7 +43,7 @@ def check_staged_rows(
     engine: MergeEngine,
 ) -> None:
     """Refuse what no commit could decide, before it is sealed. Raises as `staged_merge`."""
-    if sum(bool(each.keys) for each in committables) > 1 and not engine.knows_order:
+    if sum(bool(each.keys) for each in committables) > 1 and not is_order_free(engine, schema.names, keys):
         _source(open_table, committables, schema, keys, engine)
 
 
@@ -87,20 +93,31 @@ def _source(
         found, tasks = found.take(pa.array(order)), tasks[order]
     rows, kinds = found.select(range(width)), found.column(width).to_numpy()
     source = numbered(rows, kinds, keys)
-    if not engine.knows_order and len(np.unique(tasks)) > 1:
-        first, last = (np.full(source.keys.index.num_keys, -1, np.int64) for _ in range(2))
-        last[source.changes.keys] = tasks
-        first[source.changes.keys[::-1]] = tasks[::-1]
-        if (at := np.flatnonzero(first != last)).size:
-            index = source.keys.index
-            raise InvalidInputError(
-                f"tasks {first[at[0]]} and {last[at[0]]} both have rows with"
-                f" {key_text(keys, index.columns, int(at[0]))}, and merge-engine {engine.name} asks which came later:"
-                " nothing was committed. Send all rows of a key to one task (Sink.partition_of), or set"
-                " txlog.sequence.field",
-                table=open_table.uri,
-            )
+    if len(np.unique(tasks)) > 1 and not is_order_free(engine, schema.names, keys):
+        _refuse_unclear(open_table, source, tasks, keys, engine)
     return source
+
+
+def _refuse_unclear(
+    open_table: OpenTable,
+    source: ChangelogSource,
+    tasks: NDArray[np.int64],
+    keys: Sequence[KeyColumn],
+    engine: MergeEngine,
+) -> None:
+    unclear = first_unclear(engine, source.changes, tasks, keys)
+    if unclear is None:
+        return
+    first, second = unclear.rows
+    key = key_text(keys, source.keys.index.columns, int(source.changes.keys[first]))
+    values = [f"{name}={source.changes.rows.column(name)[first].as_py()!s:.60}" for name in unclear.sequence]
+    raise InvalidInputError(
+        f"tasks {tasks[first]} and {tasks[second]} both have rows with {key}"
+        + (f", of one sequence, {', '.join(values)}" if values else "")
+        + f", and merge-engine {engine.name} asks which came later: nothing was committed. Send all rows of a key to"
+        " one task (Sink.partition_of)" + ("" if values else ", or set txlog.sequence.field"),
+        table=open_table.uri,
+    )
 
 
 def _of_task(rows: pa.Table, task_id: int) -> list[pa.RecordBatch]:

@@ -5,7 +5,7 @@ In: options by Apache Paimon's names, from a table's properties or a caller. Out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from txlog.errors import InvalidInputError
@@ -99,12 +99,27 @@ class MergeEngine:
         options = merge_options(configuration)
         return cls.of(options, schema, keys) if options else None
 
-    @property
-    def knows_order(self) -> bool:
-        """Whether the rows themselves say how they are merged, so that the order in which they come does not matter."""
-        if self.sequence or self.groups:
-            return True
-        return self.name == "aggregation" and all(function.name in _COMMUTATIVE for function in self.functions.values())
+    def is_commutative(self, columns: Iterable[str], *, retracts: bool = True, deletes: bool = True) -> bool:
+        """Whether rows without a sequence may come in any order: it changes none of ``columns``.
+
+        Args:
+            columns: Those that are not of the key.
+            retracts: Rows of the kinds -U and -D may be among them.
+            deletes: Rows of the kind -D may be.
+        """
+        if self.name != "aggregation" or (deletes and self.removes_on_delete):
+            return False
+        return all(self.commutes(column, retracts=retracts) for column in columns if column not in self.sequence)
+
+    def commutes(self, column: str, *, retracts: bool) -> bool:
+        """Whether the function of a column makes the same of its values in any order, also where some are taken
+        back."""
+        function = self.functions.get(column)
+        if function is None or function.name not in _COMMUTATIVE:
+            return False
+        # A factor can be taken back only from what there is already.
+        keeps_all = not retracts or self.ignores_deletes or function.ignores_retracts
+        return keeps_all or function.name != "product"
 
     @property
     def takes_whole_rows(self) -> bool:

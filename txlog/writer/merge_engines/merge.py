@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeyedRows", "Merged", "check_kinds", "merge", "needed_columns", "without_same"]
+__all__ = ["KeyedRows", "Merged", "check_kinds", "merge", "needed_columns", "wanted_rows", "without_same"]
 
 _LAST = FieldFunction("last_value")
 _LAST_NON_NULL = FieldFunction("last_non_null_value")
@@ -137,7 +137,7 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
         kinds[num_old:] = new.kinds
     columns = _Columns(new.rows, None if old is None else old.rows)
     retracts = (kinds == UPDATE_BEFORE) | (kinds == DELETE)
-    is_wanted = _wanted(engine, kinds, retracts)
+    is_wanted = wanted_rows(engine, kinds)
     order_by = [ranks(columns.of(name)) for name in engine.sequence]
     runs = runs_of(keys, retracts, num_keys=num_keys, num_old=num_old, order_by=order_by, is_wanted=is_wanted)
     if engine.takes_whole_rows:
@@ -180,10 +180,11 @@ def without_same(merged: Merged, old: KeyedRows) -> Merged:
     return Merged(merged.rows.filter(pa.array(~is_same)), has_row, merged.is_dead)
 
 
-def _wanted(engine: MergeEngine, kinds: NDArray[np.int8], retracts: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+def wanted_rows(engine: MergeEngine, kinds: NDArray[np.int8]) -> NDArray[np.bool_] | None:
     """The rows that count; None: all."""
     if engine.ignores_deletes:
-        return ~retracts
+        stays: NDArray[np.bool_] = (kinds != UPDATE_BEFORE) & (kinds != DELETE)
+        return stays
     only_deletes = engine.name == "deduplicate" or (engine.name == "partial-update" and engine.removes_on_delete)
     return kinds != UPDATE_BEFORE if only_deletes else None
 

@@ -1,0 +1,114 @@
+"""Whether the rows of several tasks say themselves how they are merged: no task comes before another.
+
+In: the rows of a checkpoint with the number of their task, and a `MergeEngine`. Out: two rows of one key whose order
+decides the merge and is unknown, or None. The order of the rows of one task is that of their arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
+from txlog.writer.keys import KeyColumn
+from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.merge_engines.merge import KeyedRows, wanted_rows
+from txlog.writer.merge_engines.runs import ranks
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["Unclear", "first_unclear", "is_order_free"]
+
+
+@dataclass(frozen=True, slots=True)
+class Unclear:
+    """Two rows of one key from two tasks, by their places, and the columns of the sequence that they have in common."""
+
+    rows: tuple[int, int]
+    sequence: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What orders some of the rows.
+
+    Attributes:
+        sequence: Columns; rows that are equal in them have no order.
+        is_wanted: The rows that it orders.
+        by_last_alone: Only the last one of each key matters.
+    """
+
+    sequence: tuple[str, ...]
+    is_wanted: NDArray[np.bool_]
+    by_last_alone: bool
+
+
+def is_order_free(engine: MergeEngine, columns: Sequence[str], keys: Sequence[KeyColumn]) -> bool:
+    """Whether rows may come in any order, whatever they hold."""
+    return engine.is_commutative(_beside_keys(columns, keys))
+
+
+def first_unclear(
+    engine: MergeEngine, changes: KeyedRows, tasks: NDArray[np.int64], keys: Sequence[KeyColumn]
+) -> Unclear | None:
+    """Two rows whose order nobody knows, and which the merge asks for; ``tasks`` ascend."""
+    import numpy as np
+
+    kinds = changes.kinds
+    assert kinds is not None
+    for order in _orders(engine, changes, kinds, _beside_keys(changes.rows.schema.names, keys)):
+        rows = np.flatnonzero(order.is_wanted)
+        by = [ranks(changes.rows.column(name))[rows] for name in order.sequence]
+        codes = changes.keys[rows]
+        places = np.lexsort((tasks[rows], *reversed(by), codes))
+        before, after = places[:-1], places[1:]
+        is_same_key = codes[before] == codes[after]
+        is_tie = np.logical_and.reduce([is_same_key, *(rank[before] == rank[after] for rank in by)])
+        found = is_tie & (tasks[rows][before] != tasks[rows][after])
+        if order.by_last_alone:
+            run = np.concatenate([[0], np.cumsum(~is_tie)]) if len(rows) else np.empty(0, np.int64)
+            last_run = np.zeros(len(codes) and int(codes.max()) + 1, dtype=np.int64)
+            last_run[codes[places]] = run
+            found &= run[1:] == last_run[codes[after]]
+        if engine.name == "deduplicate":  # of several deletes, any may be the last
+            found &= (kinds[rows][before] != DELETE) | (kinds[rows][after] != DELETE)
+        if found.any():
+            at = int(np.argmax(found))
+            return Unclear((int(rows[before[at]]), int(rows[after[at]])), order.sequence)
+    return None
+
+
+def _orders(
+    engine: MergeEngine, changes: KeyedRows, kinds: NDArray[np.int8], columns: Sequence[str]
+) -> Iterator[_Order]:
+    """What orders the rows for those columns that depend on an order."""
+    import numpy as np
+
+    wanted = wanted_rows(engine, kinds)
+    is_wanted = np.ones(len(kinds), dtype=bool) if wanted is None else wanted
+    takes_back = ((kinds == UPDATE_BEFORE) | (kinds == DELETE)) & is_wanted
+    retracts = bool(takes_back.any())
+    if not engine.groups:
+        deletes = bool(((kinds == DELETE) & is_wanted).any())
+        if not engine.is_commutative(columns, retracts=retracts, deletes=deletes):
+            yield _Order(engine.sequence, is_wanted, engine.name == "deduplicate")
+        return
+    for group in engine.groups:
+        if not all(engine.commutes(column, retracts=retracts) for column in group.columns):
+            has_sequence = np.logical_or.reduce(
+                [changes.rows.column(name).is_valid().to_numpy() for name in group.sequence]
+            )
+            has_functions = any(column in engine.functions for column in group.columns)
+            yield _Order(group.sequence, is_wanted & has_sequence, not has_functions)
+    for column in columns:
+        if engine.group_of(column) is None:  # of which the last value that is not null stays
+            yield _Order((), is_wanted & ~takes_back & changes.rows.column(column).is_valid().to_numpy(), False)
+
+
+def _beside_keys(columns: Sequence[str], keys: Sequence[KeyColumn]) -> list[str]:
+    """The columns that hold more than a key: a struct whose member is one has others."""
+    whole = {key.path[0] for key in keys if len(key.path) == 1}
+    return [column for column in columns if column not in whole]
