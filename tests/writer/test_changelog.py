@@ -19,7 +19,7 @@ from txlog.protocol.schema import INTEGER, LONG, STRING, DataType, Decimal, from
 from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.collapse import Changes, collapse, runs_by_key, sorted_by_key
 from txlog.writer.changelog.key_hash import key_hashes, spark_expression, tasks_of
-from txlog.writer.changelog.row_kinds import KINDS
+from txlog.writer.changelog.row_kinds import KINDS, RowKinds
 from txlog.writer.keys import KeyColumn
 
 KEYS = (KeyColumn(("id",), LONG), KeyColumn(("name",), STRING))
@@ -203,3 +203,26 @@ def test_wide_decimals_have_no_shared_hash() -> None:
 def test_the_expression_for_spark_quotes_names() -> None:
     nested = KeyColumn(("a", "b c"), LONG)
     assert spark_expression([nested, KEYS[0]], 8) == "pmod(xxhash64(`a`.`b c`, `id`), 8)"
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pa.array([True]), pa.array([1.0]), pa.array([["c"]]), pa.array([{"a": "c"}]), pa.array([b"c"])],
+    ids=["boolean", "float", "list", "struct", "binary"],
+)
+def test_columns_of_other_types_are_no_row_kinds(column: pa.Array) -> None:
+    with pytest.raises(InvalidInputError, match="row kind"):
+        RowKinds().of(column, "op")
+
+
+def test_strings_of_any_kind_whole_numbers_and_booleans_with_a_meaning_are_row_kinds() -> None:
+    for column in (
+        pa.array(["-D", "+I"]),
+        pa.array(["d", "c"], pa.large_string()),
+        pa.array(["d", "c"], pa.string_view()),
+        pa.array(["d", "c"]).dictionary_encode(),
+        pa.array([3, 0], pa.int8()),
+        pa.array([3, 0], pa.uint64()),
+    ):
+        assert RowKinds().of(column, "op").tolist() == [3, 0]
+    assert RowKinds({True: "-D", False: "+I"}).of(pa.array([True, False]), "op").tolist() == [3, 0]

@@ -67,17 +67,20 @@ class RowKinds:
         """The code of each row.
 
         Args:
-            column: Strings or whole numbers.
+            column: Strings or whole numbers; booleans where ``row_kinds`` says what they mean.
             name: The column's name, for messages.
             first_row: The rows before these, for messages.
 
         Raises:
-            InvalidInputError: A row has no kind, or an unknown one.
+            InvalidInputError: A row has no kind, or an unknown one, or the column's type has none.
         """
         import numpy as np
 
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
+        if pa.types.is_string_view(column.type):
+            column = column.cast(pa.string())
+        self._check_type(column.type, name)
         distinct = pc.unique(column)
         codes = [self._codes.get(word, -1) for word in distinct.to_pylist()]
         if -1 in codes:
@@ -92,6 +95,22 @@ class RowKinds:
         places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
         found: NDArray[np.int8] = np.array(codes, dtype=np.int8)[places] if codes else np.empty(0, np.int8)
         return found
+
+    def _check_type(self, data_type: pa.DataType, name: str) -> None:
+        """To Python True is 1, and 1.0 is too: a column of another type would be taken for one of codes."""
+        types = pa.types
+        if types.is_boolean(data_type):
+            if any(isinstance(word, bool) for word in self._codes):
+                return
+            raise InvalidInputError(
+                f"the row kinds in column {name} are booleans: say what they mean by row_kinds, such as"
+                ' row_kinds={True: "-D", False: "+U"}'
+            )
+        is_text = types.is_string(data_type) or types.is_large_string(data_type)
+        if not (is_text or types.is_integer(data_type) or types.is_null(data_type)):
+            raise InvalidInputError(
+                f"the row kinds in column {name} are of the type {data_type}, and must be strings or whole numbers"
+            )
 
 
 def as_deletes(kinds: NDArray[np.int8]) -> NDArray[np.int8]:
