@@ -1094,10 +1094,7 @@ class Table(metaclass=Hinted):
         done = exporter.export(state, rebuild=rebuild)
         if register is None or register == state.properties.iceberg_catalog:
             return done
-        from txlog.iceberg_files.catalog import move_entry
-
-        with TxlogError.located(self.uri):
-            move_entry(register, done.metadata_location)
+        exporter.move_entry(register, done)
         self.set_properties({ICEBERG_CATALOG: register})
         return exporter.export(self._open_table.log.newest_state())
 

@@ -2,7 +2,8 @@
 
 In: the name of an entry, ``catalog.namespace.table``, and where the newest metadata file is. Out: an entry that names
 this file. PyIceberg's own configuration (``~/.pyiceberg.yaml``, ``PYICEBERG_CATALOG__...``) says where the catalog is.
-An entry is only ever moved forwards, and one that names a file txlog did not write is left as it is.
+An entry that names a newer file, or one that txlog did not write, is left as it is. Only a SQL catalog compares and
+sets at once: in others, two that move an entry at once may leave it at the older file, so `follow` looks again.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from txlog.iceberg.definition import define
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
 from txlog.iceberg.names import metadata_name, table_uuid
 from txlog.iceberg.table_metadata import Exported, Place
-from txlog.iceberg_files.catalog import move_entry
+from txlog.iceberg_files.catalog_follow import follow
 from txlog.iceberg_files.clean_up import clean_up_metadata
 from txlog.iceberg_files.footers import check_element_ids, row_counts
 from txlog.iceberg_files.metadata_folder import MetadataFolder
@@ -114,17 +114,18 @@ class IcebergExporter:
             for attempt in range(1, _ATTEMPTS + 1):
                 done = self._attempt(state, attempt, rebuild=rebuild)
                 if done is not None:
-                    self._move_entry(state, done)
-                    return done
-        raise StorageError(
-            f"{_ATTEMPTS} times another exporter published Iceberg metadata first: export again", table=self._log.uri
-        )
+                    break
+            else:
+                raise StorageError(f"{_ATTEMPTS} times another exporter published Iceberg metadata first: export again")
+        if state.properties.iceberg_catalog is not None:
+            self.move_entry(state.properties.iceberg_catalog, done)
+        return done
 
-    def _move_entry(self, state: TableState, done: IcebergExport) -> None:
-        """Let the table's entry in a catalog follow, if it has one."""
-        entry = state.properties.iceberg_catalog
-        if entry is not None:
-            move_entry(entry, done.metadata_location)
+    def move_entry(self, entry: str, done: IcebergExport) -> None:
+        """Let an entry of a catalog follow this export. Raises as `follow`."""
+        assert self._log.store.iceberg is not None, "an exporter has a folder"
+        with TxlogError.located(self._log.uri):
+            follow(entry, done.metadata_location, MetadataFolder(self._log.store.iceberg, self._place))
 
     def _attempt(self, state: TableState, attempt: int, *, rebuild: bool) -> IcebergExport | None:
         newest = self._folder.newest()

@@ -1,0 +1,111 @@
+"""An entry of an Iceberg catalog that does not answer, and one that two exporters move at once."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from pyiceberg.utils.config import Config
+
+from txlog import Table
+from txlog.commit.open_table import OpenTable
+from txlog.errors import StorageError
+from txlog.iceberg_files import catalog, catalog_follow
+from txlog.iceberg_files.catalog import move_entry
+from txlog.iceberg_files.catalog_follow import follow
+from txlog.iceberg_files.exporter import place_of
+from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.testing.memory_store import memory_table_store
+
+ROW = pa.table({"id": pa.array([1], pa.int64())})
+
+
+def created(properties: dict[str, str]) -> Table:
+    from txlog.commands.table_definition import Definition, commit_definition, new_table
+
+    open_table = OpenTable(memory_table_store())
+    commit_definition(open_table, None, Definition(*new_table(ROW.schema, (), properties)), "CREATE TABLE", {})
+    return Table(open_table)
+
+
+def asking() -> list[threading.Thread]:
+    """The threads that wait for a catalog."""
+    return [each for each in threading.enumerate() if each.name == "txlog-iceberg-catalog"]
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """An entry of a REST catalog that takes calls and never answers."""
+    monkeypatch.setattr(catalog_follow, "_ANSWER_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("PYICEBERG_CATALOG__SILENT__TYPE", "rest")
+        monkeypatch.setenv("PYICEBERG_CATALOG__SILENT__URI", f"http://127.0.0.1:{server.getsockname()[1]}")
+        monkeypatch.setenv("no_proxy", "127.0.0.1")
+        monkeypatch.setattr("pyiceberg.catalog._ENV_CONFIG", Config())  # which is read once, at import
+        yield "silent.sales.orders"
+    for thread in asking():  # closing the socket has ended their calls
+        thread.join(30)
+
+
+def test_a_catalog_that_never_answers_stops_neither_exports_nor_the_end_of_the_process(
+    silent: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = created({"txlog.iceberg": "v2", "txlog.iceberg.catalog": silent})
+    for _ in range(3):
+        table.append(ROW)
+        table._open_table.post_commit.drain()
+        exported = table._open_table.post_commit.iceberg.exporter().exported()
+        assert exported is not None
+        assert exported.version == table.version
+    assert f"the entry {silent} of the Iceberg catalog stays as it is: the catalog has not answered" in caplog.text
+    assert [thread.daemon for thread in asking()] == [True]
+    with pytest.raises(StorageError, match="the entry follows with an export after"):
+        table.export_iceberg()
+    assert len(asking()) == 1
+
+
+class Catalog:
+    """A catalog that sets an entry without comparing it, as most do. ``race`` runs between the two once."""
+
+    def __init__(self) -> None:
+        self.location = ""
+        self.race = lambda: None
+
+    def load_table(self, identifier: tuple[str, ...]) -> SimpleNamespace:
+        return SimpleNamespace(metadata_location=self.location)
+
+    def register_table(self, identifier: tuple[str, ...], location: str, overwrite: bool = False) -> None:
+        race, self.race = self.race, lambda: None
+        race()
+        self.location = location
+
+    def close(self) -> None:
+        pass
+
+
+def test_an_entry_that_another_exporter_moved_on_in_between_ends_at_the_newest_metadata(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    theirs = Catalog()
+    monkeypatch.setattr(catalog, "_opened", lambda name: catalog._Entry(theirs, name, ("sales", "orders")))
+    table = created({})
+    theirs.location = table.export_iceberg().metadata_location
+    table.append(ROW)
+    second = table.export_iceberg().metadata_location
+    newest: list[str] = []
+
+    def another_process() -> None:
+        table.append(ROW)
+        newest.append(table.export_iceberg().metadata_location)
+        assert move_entry("a.sales.orders", newest[0])
+
+    theirs.race = another_process
+    store = table._open_table.store
+    assert store.iceberg is not None
+    follow("a.sales.orders", second, MetadataFolder(store.iceberg, place_of(store.uri)))
+    assert newest
+    assert theirs.location == newest[0] != second

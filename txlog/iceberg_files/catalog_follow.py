@@ -1,0 +1,96 @@
+"""Lets a catalog's entry follow a table's metadata, and waits for no catalog longer than for a bounded time.
+
+In: the name of an entry, the metadata file just exported, and the metadata folder. Out: an entry at the folder's newest
+metadata file. A thread of its own asks the catalog, and ends with the process, because clients of catalogs may wait
+forever for an answer.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+
+from txlog.errors import StorageError
+from txlog.iceberg.names import metadata_name
+from txlog.iceberg_files.catalog import import_client, move_entry
+from txlog.iceberg_files.metadata_folder import MetadataFolder
+from txlog.util import ambient
+
+__all__ = ["follow"]
+
+_ANSWER_S = 30.0
+"""How long an export, and the end of a process, wait for a catalog."""
+_MOVES_MAX = 10
+
+_lock = threading.Lock()
+_moves: dict[str, _Move] = {}
+
+
+def follow(entry: str, location: str, folder: MetadataFolder) -> None:
+    """Move the entry on to this metadata file, or to a newer one in the folder. One thread per entry does so at a time.
+
+    Args:
+        entry: ``catalog.namespace.table``.
+        location: The URI of the metadata file that an export has put.
+        folder: The metadata folder, which nobody else uses: the thread may outlive the call.
+
+    Raises:
+        InvalidInputError, IcebergExportError: As `move_entry`.
+        StorageError: The catalog refuses, or does not answer in time.
+    """
+    import_client()
+    while True:
+        with _lock:
+            running = _moves.get(entry)
+            is_ours = running is None or not running.is_alive()
+            if is_ours:
+                running = _moves[entry] = _Move(entry, location, folder)
+                running.start()
+        assert running is not None, "an entry without a thread gets one"
+        running.join(max(0.0, running.ends_s - ambient.monotonic_s()))
+        if running.is_alive():
+            raise StorageError(
+                f"the entry {entry} of the Iceberg catalog stays as it is: the catalog has not answered for"
+                f" {_ANSWER_S:g} s. The metadata is exported all the same, and the entry follows with an export after"
+                " the catalog answers again"
+            )
+        if is_ours:
+            if running.error is not None:
+                raise running.error
+            return
+
+
+class _Move(threading.Thread):
+    """One move of an entry, begun now."""
+
+    def __init__(self, entry: str, location: str, folder: MetadataFolder) -> None:
+        super().__init__(name="txlog-iceberg-catalog", daemon=True)
+        self.ends_s = ambient.monotonic_s() + _ANSWER_S
+        self.error: Exception | None = None
+        self._call = (entry, location, folder)
+        self._context = contextvars.copy_context()
+
+    def run(self) -> None:
+        try:
+            self._context.run(_move_to_newest, *self._call)
+        except Exception as error:
+            self.error = error  # raised by the thread that waits
+
+
+def _move_to_newest(entry: str, location: str, folder: MetadataFolder) -> None:
+    """Move the entry until it names the newest metadata file.
+
+    Most catalogs cannot compare an entry and set it at once: of two exporters the one that read the entry first may set
+    it last, to the older file. Whoever sets it looks for a newer file afterwards, so the last one leaves the newest.
+    """
+    for _ in range(_MOVES_MAX):
+        if not move_entry(entry, location):
+            return
+        newest = folder.newest()
+        if newest is None:
+            return
+        folder.exported(newest)  # raises where an Iceberg writer made it
+        now = f"{folder.place.base}/{metadata_name(newest.number)}"
+        if now == location:
+            return
+        location = now
