@@ -297,3 +297,19 @@ def test_row_mode_copies_files_of_a_table_with_vectors(tmp_path: Path) -> None:
     result = commit(sink_of(table, row_mode="copy-on-write"), 1, changes(("+U", 1, "a", 11)))
     assert (result.metrics.vectors, result.metrics.rows_copied) == (0, 1)
     assert found(table) == [(1, "a", 11), (2, "a", 20), (3, "b", 30)]
+
+
+def test_tasks_that_find_sequences_of_different_types_are_compared_or_refused(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    sink = sink_of(table, sequence_by="at")
+
+    def of_type(at: pa.Array, v: int, task_id: int) -> Any:
+        batch = changes(("+U", 1, "a", v))
+        return written(sink, 1, batch.append_column(pa.field("at", at.type), at), task_id=task_id)
+
+    one = of_type(pa.array([7], pa.int32()), 17, 0)
+    sink.stage(one, of_type(pa.array(["9"]), 19, 1))
+    with pytest.raises(InvalidInputError, match=r"sequence_by has the types int32 and string in different tasks"):
+        sink.prepare(1, [0, 1])
+    sink.commit(1, [one, of_type(pa.array([6], pa.int64()), 16, 1)])
+    assert found(table)[0] == (1, "a", 17)

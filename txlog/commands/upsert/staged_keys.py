@@ -67,7 +67,7 @@ def gather_keys(
     if index.num_keys == len(are_deletes):
         return StagedKeys(index, are_deletes, {}, len(are_deletes))
     tasks = np.repeat([task for task, _ in staged], [len(part.are_deletes) for part in parts])
-    stays = _latest(index, are_deletes, tasks, _sequence(parts), table)
+    stays = _latest(index, are_deletes, tasks, _sequence(parts, table), table)
     outdone = {
         task: KeyIndex(keys, [column.filter(pa.array(gone)) for column in index.columns])
         for task in np.unique(tasks).tolist()
@@ -96,12 +96,22 @@ def _check_counts(
             )
 
 
-def _sequence(parts: Sequence[KeysOfFile]) -> pa.ChunkedArray | None:
-    """The sequence of all keys; None where a task has none."""
+def _sequence(parts: Sequence[KeysOfFile], table: str) -> pa.ChunkedArray | None:
+    """The sequence of all keys; None where a task has none. Of a column that is not of the table, tasks may have found
+    different types, whose values are compared where Arrow has a type for both."""
     found = [part.sequence for part in parts if part.sequence is not None]
     if len(found) < len(parts):
         return None
-    return pa.chunked_array([chunk for each in found for chunk in each.chunks], found[0].type)
+    try:
+        whole = pa.concat_tables([pa.table({"sequence": each}) for each in found], promote_options="permissive")
+    except pa.ArrowException as error:
+        types = sorted({str(each.type) for each in found})
+        raise InvalidInputError(
+            f"the column sequence_by has the types {' and '.join(types)} in different tasks, whose values cannot be"
+            " compared: nothing was committed. Give it one type in all tasks",
+            table=table,
+        ) from error
+    return whole.column(0)
 
 
 def _latest(
