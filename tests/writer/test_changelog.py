@@ -91,6 +91,34 @@ def test_changes_are_the_same_however_little_memory_there_is(
     assert set(left) == modelled([row for batch in batches for row in batch], has_sequence=has_sequence)
 
 
+def test_changes_of_few_keys_stay_few_also_after_the_first_went_to_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    spilled: list[int] = []
+    add = Buckets.add
+    monkeypatch.setattr(Buckets, "add", lambda self, rows, at: (spilled.append(rows.num_rows), add(self, rows, at))[1])
+    buffer = ChangeBuffer((KeyColumn(("id",), LONG),), None, 1 << 20)
+
+    def of_keys(ids: Any) -> Changes:
+        rows = pa.table({"id": np.asarray(ids, np.int64), "v": np.arange(len(ids))})
+        return Changes(rows, np.full(len(ids), 2, np.int8))
+
+    buffer.add(of_keys(np.arange(60_000)))
+    assert buffer.is_spilled
+    for _ in range(20):
+        buffer.add(of_keys(np.full(30_000, 7)))
+    rows = {row[0]: row[1] for part in buffer.drain() for row in zip(*part.rows.to_pydict().values(), strict=True)}
+    buffer.close()
+    assert spilled == [60_000, 1]
+    assert rows == {**{key: key for key in range(60_000)}, 7: 29_999}
+
+
+def test_the_sequence_counts_as_memory_that_is_taken() -> None:
+    buffer = ChangeBuffer((KeyColumn(("id",), LONG),), None, 1 << 20)
+    text = pa.chunked_array([[f"{at:02000}" for at in range(1_000)]])
+    buffer.add(Changes(pa.table({"id": np.arange(1_000)}), np.full(1_000, 2, np.int8), text))
+    assert buffer.is_spilled
+    buffer.close()
+
+
 class LastOfAll:
     """A merge that keeps the last change, and adds up the values."""
 

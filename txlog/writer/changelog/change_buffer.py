@@ -55,11 +55,10 @@ class ChangeBuffer:
         if not len(changes):
             return
         self._waiting.append(changes)
-        self._waiting_bytes += held_bytes(changes.rows)
+        self._waiting_bytes += held_bytes(_rows_of(changes))
         if self._waiting_bytes <= self._memory_max_bytes // _WAITING_PART:
             return
-        if self._buckets is None:
-            self._collapse_waiting()
+        self._collapse_waiting()
         if self._waiting_bytes > self._memory_max_bytes // _WAITING_PART // 2:
             self._spill()
 
@@ -70,6 +69,8 @@ class ChangeBuffer:
                 yield self._collapsed(self._waiting)
             self._waiting = []
             return
+        if self._waiting:
+            self._collapse_waiting()
         self._spill()
         try:
             for rows in self._buckets.drain():
@@ -89,9 +90,10 @@ class ChangeBuffer:
     def _collapse_waiting(self) -> None:
         left = self._collapsed(self._waiting)
         self._waiting = [left]
-        self._waiting_bytes = left.rows.nbytes
+        self._waiting_bytes = held_bytes(_rows_of(left))
 
     def _spill(self) -> None:
+        """Put away what waits, after it was collapsed."""
         if not self._waiting:
             return
         changes = joined(self._waiting)
