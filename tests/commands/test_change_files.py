@@ -299,6 +299,22 @@ def test_a_transaction_that_leaves_every_row_as_it_was_changes_nothing_in_the_en
     assert table.version == 2, "nothing was left to commit"
 
 
+@MODES
+@pytest.mark.parametrize("by", [["day"], []], ids=["partitions", "flat"])
+def test_the_feed_tells_of_no_row_where_a_transaction_leaves_every_row_as_it_was(
+    tmp_path: Path, properties: dict[str, str], by: list[str]
+) -> None:
+    table = made(tmp_path / "t", properties, partition_by=by)
+    before = table.snapshot().to_arrow().num_rows
+    in_one(table, lambda txn: txn.upsert(rows(1, n=5), ["id"]), lambda txn: txn.upsert(rows(1), ["id"]))
+    assert told(table, 2) == []
+    assert len(cdc(table, 2)) == 1
+    assert table.snapshot().to_arrow().num_rows == before
+    assert pa.table(deltalake.DeltaTable(table.uri).load_cdf(2).read_all()).num_rows == 0
+    assert verify_table(table._open_table.store).is_sound
+    assert_fold(table)
+
+
 # --- races ----------------------------------------------------------------------------------------------------------
 
 

@@ -108,6 +108,12 @@ class PartitionWriter:
         if is_last:
             self.finish()
 
+    def write_empty_file(self) -> None:
+        """Publish a file without rows."""
+        self._writer = self._begin((), in_one_piece=True)
+        self._writer.write(self._layout.file_format.schema.empty_table())
+        self.finish()
+
     def finish(self) -> None:
         """Close and publish the file in progress, if there is one."""
         if self._writer is None:

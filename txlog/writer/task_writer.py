@@ -107,6 +107,22 @@ class TaskWriter:
             self.abort()
             raise
 
+    def write_empty_file(self) -> None:
+        """Add a file without rows, in the partition of nulls: where a log names a file, it says that there are no more
+        rows than those in it.
+
+        Raises StorageError; the task is aborted then.
+        """
+        self._check_open()
+        try:
+            lane = (
+                self._flat_lane() if self._router is None else self._lane((None,) * len(self._plan.partition_columns))
+            )
+            lane.write_empty_file()
+        except BaseException:
+            self.abort()
+            raise
+
     def close(self) -> tuple[PendingFile, ...]:
         """Write all waiting rows and publish every file. Returns the same result when called again, () if there was no
         row.

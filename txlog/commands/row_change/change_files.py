@@ -146,6 +146,9 @@ class ChangeFiles:
         if not any(changes.need_files for changes in self._collected):
             return 0
         files = self.write(builder)
+        if not files and (builder.adds or builder.removes):
+            # Without a change file, readers take the rows of the added and removed files for changes.
+            files = (self._empty_file(),)
         builder.change_data(*(file.to_cdc() for file in files))
         return len(files)
 
@@ -235,6 +238,12 @@ class ChangeFiles:
         with self.writer(task) as writer:
             writer.write(DataStream(self._schema, rows))
             return self.sealed(task, writer)
+
+    def _empty_file(self) -> ChangeFile:
+        task = TaskIdentity(self._job_id, next(self._task_ids))
+        with self.writer(task) as writer:
+            writer.write_empty_file()
+            return self.sealed(task, writer)[0]
 
     def _rows_of(self, changes: RowChanges) -> Iterator[pa.RecordBatch]:
         operation = changes.operation
