@@ -231,3 +231,43 @@ def test_rows_of_two_tasks_that_say_their_order_are_merged_whichever_task_has_th
         staged(sink, 0, *(changes(*part) for part in parts))
         sink.commit(0)
         assert found(table) == {1: wanted}
+
+
+MEMBERS = pa.struct([pa.field("x", pa.int64(), nullable=False), pa.field("y", pa.int64())])
+
+
+def test_a_member_that_must_not_be_null_is_refused_by_name_in_the_task(tmp_path: Path) -> None:
+    schema = pa.schema([("k", pa.int64()), ("m", MEMBERS)])
+    table = txlog.Table.create(str(tmp_path / "t"), schema, properties={"txlog.merge-engine": "partial-update"})
+    loose = pa.struct([("x", pa.int64()), ("y", pa.int64())])
+    sink = sink_of(table, row_kind=None)
+    bad = pa.table({"k": [1, 2], "m": pa.array([None, {"x": None, "y": 1}], loose)})
+    with pytest.raises(InvalidInputError, match=r"column m.x is null, but the table says NOT NULL \(row 1"):
+        sink.task(0).write(bad)
+    with pytest.raises(InvalidInputError, match=r"column m.x is null, but the table says NOT NULL \(row 1"):
+        table.upsert(bad, ["k"])
+    with sink.task(0) as task:
+        task.write(pa.table({"k": [1], "m": pa.array([{"x": 4, "y": None}], loose)}))
+        task.write(pa.table({"k": [1], "m": pa.array([None], loose)}))
+    sink.commit(0, [task.committable])
+    assert found(table) == {1: {"k": 1, "m": {"x": 4, "y": None}}}
+
+
+def test_a_row_that_goes_lacks_values_only_where_the_feed_does_not_tell_it_as_it_came(tmp_path: Path) -> None:
+    schema = pa.schema([("k", pa.int64()), pa.field("r", pa.int64(), nullable=False)])
+    for producer in ("lookup", "input"):
+        properties = {"delta.enableChangeDataFeed": "true", "txlog.changelog-producer": producer}
+        properties |= {"txlog.merge-engine": "deduplicate"}
+        table = txlog.Table.create(str(tmp_path / producer), schema, properties=properties)
+        table.append(pa.table({"k": [1, 2], "r": [1, 2]}))
+        sink = sink_of(table)
+        with pytest.raises(InvalidInputError, match="column r must not be null, and is in row 0"):
+            sink.task(0).write(pa.table({"k": [1], "r": pa.array([None], pa.int64()), "op": ["+U"]}))
+        if producer == "lookup":
+            with sink.task(0) as task:
+                task.delete(pa.table({"k": [1]}))
+            sink.commit(0, [task.committable])
+            assert found(table) == {2: {"k": 2, "r": 2}}
+        else:
+            with pytest.raises(InvalidInputError, match=r"column r must not be null.*changelog-producer = input"):
+                sink.task(0).delete(pa.table({"k": [1]}))

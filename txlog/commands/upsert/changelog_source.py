@@ -16,7 +16,8 @@ from txlog.arrow.spill import held
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES, Source, refuse_null_keys
 from txlog.errors import InvalidInputError, SchemaMismatchError, StorageError
 from txlog.protocol.schema import Struct, fold_name, to_arrow
-from txlog.writer.changelog.row_kinds import DELETE, RowKinds
+from txlog.writer.changelog.required_values import check_members
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE, RowKinds
 from txlog.writer.conform import conformer_for, nullable
 from txlog.writer.input import DataStream, open_data
 from txlog.writer.keys import KeyColumn, KeyIndex
@@ -102,6 +103,7 @@ class _Reader:
         for batch in stream.batches:
             rows = self._without_kinds(batch, first_row)
             fitted = conformer_for(self._fitted, rows.schema, self._table).conform(rows, first_row)
+            check_members(self._schema, fitted, self._are_new(batch.num_rows), first_row)
             first_row += batch.num_rows
             yield pa.RecordBatch.from_arrays(fitted.columns, schema=arrow_schema)
 
@@ -119,6 +121,14 @@ class _Reader:
         if self._schema.find(name) is not None:
             return batch
         return batch.select([other for other in range(batch.num_columns) if other != at])
+
+    def _are_new(self, num_rows: int) -> NDArray[np.bool_]:
+        """Which rows of the last batch are not of the kinds -U and -D."""
+        import numpy as np
+
+        if self._row_kind is None:
+            return np.ones(num_rows, dtype=bool)
+        return ~np.isin(self._found[-1], (UPDATE_BEFORE, DELETE))
 
     def kinds(self) -> NDArray[np.int8] | None:
         """The kinds of all rows; None where there is no column of them."""

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
+from txlog.protocol.merge_options import CHANGELOG_PRODUCER
 from txlog.protocol.schema import Array, Field, Map, Struct, fold_name, from_arrow
 from txlog.store.base import FileStore
 from txlog.writer.changelog.change_buffer import ChangeBuffer
 from txlog.writer.changelog.collapse import Changes, sorted_by_key
 from txlog.writer.changelog.key_files import key_plan, key_rows
+from txlog.writer.changelog.required_values import check_columns, check_members
 from txlog.writer.changelog.row_kinds import DELETE, UPDATE_AFTER, UPDATE_BEFORE, RowKinds, as_deletes
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.changelog.staged_rows import staged_rows, staged_rows_plan
@@ -176,6 +178,7 @@ class ChangelogWriter:
         check_kinds(engine, kinds)
         rows = self._fitted(batch, kinds)
         self._check_keys(rows)
+        self._check_required(engine, rows, kinds)
         if self._staged is None:
             self._staged = TaskWriter(self._files, self._staged_plan, self._task, encoders=1)
         self._staged.write(staged_rows(self._staged_plan, rows, kinds, self.num_rows))
@@ -260,18 +263,24 @@ class ChangelogWriter:
 
     def _check_nulls(self, rows: pa.RecordBatch, are_deletes: NDArray[np.bool_]) -> None:
         """Refuse keys that are null, and new rows that lack a value that the table requires."""
+        self._check_keys(rows)
+        check_columns(self._plan.schema, rows, ~are_deletes, self.num_rows, "which is not deleted")
+
+    def _check_required(self, engine: MergeEngine, rows: pa.RecordBatch, kinds: NDArray[np.int8]) -> None:
+        """Refuse values that no merge can bring. A null may be one that another row of the key has, other than in an
+        engine that takes whole rows, and a row that goes needs its key alone, other than in a feed of rows as they
+        came."""
         import numpy as np
 
-        self._check_keys(rows)
-        for field, column in zip(self._plan.schema.fields, rows.columns, strict=True):
-            if field.nullable or not column.null_count:
-                continue
-            missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False) & ~are_deletes)
-            if len(missing):
-                raise InvalidInputError(
-                    f"column {field.name} must not be null, and is in row {self.num_rows + int(missing[0])} (counting"
-                    " from 0), which is not deleted"
-                )
+        schema, goes = self._plan.schema, (kinds == DELETE) | (kinds == UPDATE_BEFORE)
+        tells_input = self._plan.configuration.get(CHANGELOG_PRODUCER) == "input"
+        counts = np.ones_like(goes) if tells_input and not engine.ignores_deletes else ~goes
+        if tells_input:
+            reason = "which the change feed tells as it came (txlog.changelog-producer = input)"
+            check_columns(schema, rows, counts, self.num_rows, reason)
+        elif engine.takes_whole_rows:
+            check_columns(schema, rows, counts, self.num_rows, "which is not deleted")
+        check_members(schema, rows, counts, self.num_rows)
 
     def _check_keys(self, rows: pa.RecordBatch) -> None:
         for key in self._keys:

@@ -1,0 +1,64 @@
+"""NOT NULL in changelogs: which rows must have the values that the table requires.
+
+In: rows whose columns and members of structs may all be null, and which of the rows count. Out: nothing, or an error
+that names the column and the row. Rows that go need their keys alone, so that NOT NULL does not hold for all rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import Struct
+from txlog.writer.conform import conformer_for
+from txlog.writer.convert import has_required
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["check_columns", "check_members"]
+
+
+def check_columns(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_], first_row: int, reason: str) -> None:
+    """Refuse a null in a column that ``schema`` requires.
+
+    Args:
+        schema: The table's.
+        rows: In the columns of ``schema``.
+        counts: The rows that are looked at.
+        first_row: The rows before these, for messages.
+        reason: Why the row needs the value, for messages.
+
+    Raises:
+        InvalidInputError: There is one.
+    """
+    import numpy as np
+
+    for field, column in zip(schema.fields, rows.columns, strict=True):
+        if field.nullable or not column.null_count:
+            continue
+        missing = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False) & counts)
+        if len(missing):
+            row = first_row + int(missing[0])
+            raise InvalidInputError(
+                f"column {field.name} must not be null, and is in row {row} (counting from 0), {reason}"
+            )
+
+
+def check_members(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_], first_row: int) -> None:
+    """The same for members of structs that are not null themselves."""
+    at = [place for place, field in enumerate(schema.fields) if has_required(field.type)]
+    if not at:
+        return
+    fields = tuple(dataclasses.replace(schema.fields[place], nullable=True) for place in at)
+    found = rows.select(at)
+    if not counts.all():
+        mask = pa.array(counts)
+        columns = [pc.if_else(mask, column, pa.scalar(None, column.type)) for column in found.columns]
+        found = pa.RecordBatch.from_arrays(columns, schema=found.schema)
+    conformer_for(Struct(fields), found.schema).conform(found, first_row)
