@@ -30,7 +30,9 @@ def net_changes(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.Rec
     for batch in read():
         for digest, sign in _rows(batch):
             surplus[digest] += sign
-    left = {digest: count for digest, count in surplus.items() if count}
+            if not surplus[digest]:
+                del surplus[digest]
+    left = surplus
     for batch in read():
         kept = []
         for at, (digest, sign) in enumerate(_rows(batch)):
@@ -50,7 +52,21 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[bytes, int]]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Days and moments as numbers: Python's own types know none after the year 9999."""
-    if pa.types.is_date32(column.type):
-        return column.cast(pa.int32())
-    return column.cast(pa.int64()) if pa.types.is_timestamp(column.type) else column
+    """Days and moments as numbers, at every depth: Python's own types know none after the year 9999."""
+    plain = _plain_type(column.type)
+    return column if plain == column.type else column.cast(plain)
+
+
+def _plain_type(data_type: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_date32(data_type):
+        return pa.int32()
+    if types.is_timestamp(data_type):
+        return pa.int64()
+    if types.is_struct(data_type):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in data_type])
+    if types.is_map(data_type):
+        return pa.map_(_plain_type(data_type.key_type), _plain_type(data_type.item_type))
+    if types.is_list(data_type):
+        return pa.list_(data_type.value_field.with_type(_plain_type(data_type.value_type)))
+    return data_type
