@@ -206,6 +206,21 @@ def test_watching_goes_on_by_the_interval_and_looks_at_log_and_vacuum_once_an_ho
     assert [done.vacuum is not None for done in found] == [True, *[False] * 5, True, False]
 
 
+def test_a_vacuum_that_failed_is_tried_again_in_the_next_round_of_a_watch(store: TableStore, time: Clock) -> None:
+    append(store, 2)
+    opened(store).overwrite(pa.table({"id": [9], "day": ["a"]}))
+    time.moment_ms += 9 * DAY_MS
+    calls = iter(range(9))
+
+    def first_delete(call: StoreCall) -> Fault | None:
+        return Fault("fail_before") if call.operation.startswith("delete") and next(calls) == 0 else None
+
+    table = txlog.Table(OpenTable(replace(store, files=FaultyFileStore(store.files, first_delete))))
+    found = rounds(table, 3, interval_s=600)
+    assert [list(done.failures) for done in found] == [["vacuum"], [], []]
+    assert [done.vacuum is not None for done in found] == [False, True, False]
+
+
 def test_watching_survives_a_store_that_does_not_answer(store: TableStore) -> None:
     append(store, 6)
     silent = iter([True, True, False])

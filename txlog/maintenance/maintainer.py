@@ -76,11 +76,12 @@ class Maintainer:
         cleaned_up, vacuumed = None, None
         now_ms = ambient.now_ms()
         if now_ms >= self._hourly_from_ms:
-            self._hourly_from_ms = now_ms + HOUR_MS
             cleaned_up = self._step("log clean-up", self._clean_up)
             if self._step("vacuum", self._vacuum_is_due):
                 options = VacuumOptions(dry_run=self._options.dry_run)
                 vacuumed = self._step("vacuum", lambda: vacuum(self._open_table, options, self._on_step))
+            if not self._failures.keys() & {"log clean-up", "vacuum"}:
+                self._hourly_from_ms = now_ms + HOUR_MS
         return MaintenanceResult(
             version=self._open_table.log.newest_state(refresh=False).version,
             compaction=compaction,
