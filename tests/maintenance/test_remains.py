@@ -6,10 +6,13 @@ The oracle is the storage itself: files are written uncompressed, so a value is 
 from __future__ import annotations
 
 import json
+import os
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -128,6 +131,43 @@ def test_a_deleted_row_is_followed_from_the_live_file_to_the_empty_storage(time:
     assert found.is_gone
     assert found.version > deleted
     assert str(found).endswith("nothing is left)")
+
+
+@pytest.mark.parametrize("with_vectors", ["true", "false"])
+def test_iceberg_metadata_with_bounds_of_the_rows_is_named_until_a_rebuild_has_replaced_it(
+    with_vectors: str, tmp_path: Path, time: Clock
+) -> None:
+    properties = {"txlog.iceberg": "v2", "delta.enableDeletionVectors": with_vectors}
+    table = txlog.Table.create(tmp_path / "t", "name string", properties=properties)
+    table.append(pa.table({"name": [MARK, *"abc"]}))
+    table.export_iceberg()
+    deleted = table.delete(f"name = '{MARK}'").version
+    table.purge()
+    table.export_iceberg()
+    time.moment_ms += 60_000  # files on a disk have its clock
+    table.vacuum(0, force=True)
+    found = table.check_deleted(deleted)
+    assert found.rows_are_gone
+    holding = {f"_iceberg/metadata/{name}" for name in told_of(tmp_path / "t")}
+    assert len(holding) == 2
+    assert holding <= set(kept(found)["Iceberg metadata"])
+
+    table.export_iceberg(rebuild=True)
+    for path in (tmp_path / "t" / "_iceberg" / "metadata").iterdir():
+        os.utime(path, (path.stat().st_mtime - 2 * 3600,) * 2)
+    table.append(pa.table({"name": ["d"]}))
+    table.export_iceberg(rebuild=True)
+    assert told_of(tmp_path / "t") == set()
+    assert set(kept(table.check_deleted(deleted))) == {"the log"}
+
+
+def told_of(root: Path) -> set[str]:
+    """The manifests in which the value is a bound, decoded by another library."""
+    return {
+        path.name
+        for path in (root / "_iceberg" / "metadata").glob("*-m0.avro")
+        if MARK[:8].encode() in repr(list(fastavro.reader(path.open("rb")))).encode()
+    }
 
 
 def test_a_copy_of_the_rows_that_stay_leaves_the_old_file_to_older_versions() -> None:

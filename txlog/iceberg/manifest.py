@@ -232,12 +232,15 @@ def read_entries(body: bytes, partition: Sequence[PartitionField], format_versio
         raise _unreadable(error, path) from None
 
 
-def file_paths(body: bytes, path: str) -> list[str]:
-    """The files that a manifest lists as live: of delete files their own paths. Raises as `read_entries`."""
+def file_paths(body: bytes, path: str, *, deleted: bool = False) -> list[str]:
+    """The files that a manifest lists as live, or with ``deleted`` as deleted: of delete files their own paths.
+
+    Raises as `read_entries`.
+    """
     found = []
     try:
         for block, start, _ in _records(read_container(body)):
-            if block[start] != _DELETED_BYTE:
+            if (block[start] == _DELETED_BYTE) == deleted:
                 at = start + 1
                 for _ in range(3):
                     _, at = _READ_LONG(block, at + 1)

@@ -143,13 +143,12 @@ class IcebergExporter:
         if not self._folder.publish(export.exported):
             return None
         self._folder.hint(export.exported.number)
-        self._clean_up(export.exported)
+        if rebuild or export.exported.number % _EXPORTS_PER_CLEAN_UP == 0:
+            self._clean_up(export.exported)
         return self._result(export.exported, export.snapshots, attempt)
 
     def _clean_up(self, exported: Exported) -> None:
-        """Now and then delete what no reader needs. A failure changes nothing for readers."""
-        if exported.number % _EXPORTS_PER_CLEAN_UP:
-            return
+        """Delete what no reader needs. A failure changes nothing for readers."""
         try:
             gone = clean_up_metadata(self._folder, exported)
         except TxlogError as error:

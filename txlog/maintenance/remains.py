@@ -9,7 +9,7 @@ deleted up to that version, and what keeps it. A file is clean only if the log p
 
 A data file that no commit names counts unless it was written a day later: a write that was given up may have read the
 rows before they were deleted. Commits, checkpoints and named versions count as long as they hold statistics of files
-that are not clean, since bounds are values. Deletion vectors hold positions, and no values.
+that are not clean, since bounds are values; so do manifests of Iceberg. Deletion vectors hold positions, and no values.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Literal, TypeAlias
+from urllib.parse import unquote
 
 import pyarrow as pa
 
 from txlog.arrow.arrays import array_of
 from txlog.commit.open_table import OpenTable
-from txlog.errors import NotFoundError
+from txlog.errors import IcebergExportError, NotFoundError
+from txlog.iceberg.manifest import DATA, file_paths
+from txlog.iceberg.names import content_version
 from txlog.log.segment import read_listing
 from txlog.log.state import TableState
 from txlog.log_files.checkpoint_reader import LOG_DIRECTORY
@@ -37,15 +40,24 @@ from txlog.protocol.paths import canonical_path, canonical_paths, encode_path
 from txlog.protocol.properties import DAY_MS
 from txlog.result import counted, human_size
 from txlog.sink.staging import Staging
-from txlog.store.base import STAGING, VERSIONS, ObjectMeta
+from txlog.store.base import ICEBERG, STAGING, VERSIONS, ObjectMeta
 
 __all__ = ["DeletionCheck", "Remnant", "check_deleted"]
 
 KeptBy: TypeAlias = Literal[
-    "the newest version", "older versions", "a named version", "change data", "staging", "no version", "the log"
+    "the newest version",
+    "older versions",
+    "a named version",
+    "change data",
+    "staging",
+    "no version",
+    "the log",
+    "Iceberg metadata",
 ]
 _VECTOR = re.compile(r"(^|/)deletion_vector_[0-9a-fA-F-]{36}\.bin")
 _TXLOG = STAGING.partition("/")[0]
+_OF_DATA_FILES = f"-m{DATA}.avro"
+_ICEBERG = ICEBERG.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +69,8 @@ class Remnant:
         size_bytes: Its size.
         kept_by: What keeps it. "the newest version": run ``purge``. "a named version": ``untag`` it. "staging": a sink
             has not committed or discarded it. "no version": no commit names it. Vacuum deletes it when nothing but time
-            keeps it; clean-up deletes files of "the log".
+            keeps it; clean-up deletes files of "the log", `Table.export_iceberg` with ``rebuild`` deletes "Iceberg
+            metadata" that is older than an hour.
         name: The named version that keeps it.
         until_ms: When the next vacuum, or clean-up of the log, may delete it, ms since the epoch; None: not by time.
     """
@@ -91,7 +104,7 @@ class DeletionCheck:
     @property
     def rows_are_gone(self) -> bool:
         """Whether no data file holds any of it. The log may still tell the bounds of its values."""
-        return all(each.kept_by == "the log" for each in self.remains)
+        return all(each.kept_by in ("the log", "Iceberg metadata") for each in self.remains)
 
     @property
     def until_ms(self) -> int | None:
@@ -144,6 +157,8 @@ class _Check:
         self._clean = PathSet(self._log.uri)
         self._last_dirty = state.version - 1
         """The newest version with a live file that is not clean: the log has the bounds of its values."""
+        self._dirty_names: set[str] = set()
+        """The names, without their folders, of all files that were live and not clean."""
         self._telling: set[int] = set()
         """Later commits with bounds of such files, and the delete itself, whose condition may name values."""
         if state.version == asked:
@@ -151,12 +166,13 @@ class _Check:
 
     def run(self) -> DeletionCheck:
         staged = Staging(self._log.store, self._open_table.retry).named_paths()
-        for page in self._log.store.files.list(skip=lambda folder: folder in (LOG_DIRECTORY, _TXLOG)):
+        for page in self._log.store.files.list(skip=lambda folder: folder in (LOG_DIRECTORY, _TXLOG, _ICEBERG)):
             self._listed |= {meta.name: meta for meta in page}
         self._follow(self._begin())
         named = named_versions(self._log.store)
         suspects = self._suspects()
         remains = [*self._data_files(suspects, staged, named), *self._log_files(), *self._checkpoints_of(named)]
+        remains += self._iceberg_files()
         return DeletionCheck(self._state.version, len(self._listed), tuple(remains))
 
     # --- what is clean ----------------------------------------------------------------------------------------------
@@ -177,6 +193,7 @@ class _Check:
         dirty = set(canonical_paths(others["path"]).to_pylist())
         if dirty:
             self._last_dirty = self._state.version
+        self._note(dirty)
         return canonical_paths(whole["path"]), dirty
 
     def _follow(self, at_first: tuple[pa.Array, set[str]]) -> None:
@@ -196,12 +213,16 @@ class _Check:
                     self._clean.add_uri(path)
             dirty -= each.removed
             dirty |= each.added.keys() - clean
+            self._note(dirty)
             for path in each.change_files:
                 self._clean.add_uri(path)
             if dirty:
                 self._last_dirty = each.version
             if not each.bounded <= clean:
                 self._telling.add(each.version)
+
+    def _note(self, dirty: Iterable[str]) -> None:
+        self._dirty_names |= {_last_name(path) for path in dirty}
 
     # --- what is not ------------------------------------------------------------------------------------------------
 
@@ -274,6 +295,36 @@ class _Check:
         for meta in self._log.store.versions.list_from(""):
             if meta.name in holding:
                 yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "a named version", holding[meta.name])
+
+    def _iceberg_files(self) -> Iterator[Remnant]:
+        """The manifests and lists of exported versions that had such files live, or that name them as removed."""
+        store = self._log.store.iceberg
+        if store is None:
+            return
+        listed = [(meta, content_version(meta.name)) for meta in store.list_from("") if meta.name.endswith(".avro")]
+        holding: set[int | None] = {None}
+        last = max(self._last_dirty, self._state.version)  # the delete itself names the files that it removed
+        for meta, version in listed:
+            if version is not None and (version <= last or self._is_told_of(meta.name)):
+                holding.add(version)
+        for meta, version in listed:
+            if version in holding:
+                yield Remnant(f"{ICEBERG}/{meta.name}", meta.size, "Iceberg metadata")
+
+    def _is_told_of(self, name: str) -> bool:
+        """Whether a manifest names a file that is not clean as deleted; its bounds are there until it is rewritten."""
+        if not name.endswith(_OF_DATA_FILES):
+            return False
+        assert self._log.store.iceberg is not None
+        try:
+            body = self._log.store.iceberg.read(name)
+            return any(_last_name(path) in self._dirty_names for path in file_paths(body, name, deleted=True))
+        except IcebergExportError:
+            return True  # nobody knows
+
+
+def _last_name(path: str) -> str:
+    return unquote(path.rpartition("/")[2])
 
 
 @dataclass(frozen=True, slots=True)
