@@ -340,9 +340,9 @@ def test_after_a_lost_race_to_an_append_spark_is_not_asked_again(
     jobs: list[int] = []
     change = SparkJobs.change
 
-    def losing(self: SparkJobs, adds: Any) -> Any:
+    def losing(self: SparkJobs, adds: Any, elsewhere: bytes) -> Any:
         jobs.append(len(adds))
-        found = change(self, adds)
+        found = change(self, adds, elsewhere)
         table.append(pa.table({"id": [1], "day": ["b"], "v": pa.array([5], pa.int32())}))
         return found
 
