@@ -70,7 +70,7 @@ def takes_the_least_sequence(patch: pytest.MonkeyPatch) -> None:
 
 
 def commits_without_its_application(patch: pytest.MonkeyPatch) -> None:
-    """Nothing in the commit says which checkpoint it is, so that a twin commits it as well."""
+    """Nothing in the commit says which checkpoint it is, so that no recovery knows that it is there."""
     options = staged_changes.RowOptions
     patch.setattr(
         staged_changes, "RowOptions", lambda **given: replace(options(**given), app_id=None, checkpoint_id=None)
@@ -94,7 +94,7 @@ CHANGE_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (leaves_old_versions_of_rows, "change-sink-restarts"),
         (keeps_rows_that_another_task_outdid, "change-sink-that-copies"),
         (takes_the_least_sequence, "change-sink-that-copies"),
-        (commits_without_its_application, "change-sink-and-its-twin"),
+        (commits_without_its_application, "change-sink-restarts"),
         (seals_keys_before_they_are_durable, "change-sink-power-cut"),
     )
 }

@@ -14,6 +14,7 @@ import pytest
 from txlog.commands.row_change.change import RowChange
 from txlog.commands.row_change.rewrite import FileRewriter
 from txlog.commands.upsert import upsert
+from txlog.commands.upsert.known_keys import KnownKeys
 from txlog.commit import run
 from txlog.commit.run import CommitRun, _Seen
 from txlog.log.conflicts import Rebase, Reexecute, decide
@@ -146,6 +147,7 @@ def counts_only_the_rows_that_it_matched(patch: pytest.MonkeyPatch) -> None:
 def keeps_both_rows_of_one_key(patch: pytest.MonkeyPatch) -> None:
     """Two rows of the source with one key are both written."""
     patch.setattr(KeyIndex, "first_repeated", lambda self: None)
+    patch.setattr(KnownKeys, "keep_written", lambda *given: None)
 
 
 def forgets_which_keys_are_there_now(patch: pytest.MonkeyPatch) -> None:
