@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-EXAMPLES = 50
+EXAMPLES = 28
 
 
 @pytest.mark.parametrize(
