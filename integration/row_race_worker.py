@@ -18,7 +18,7 @@ import pyarrow as pa
 
 import txlog
 
-__all__ = ["SCHEMA", "RowRace", "replay", "row_work"]
+__all__ = ["SCHEMA", "RowRace", "judge_feed", "replay", "row_work"]
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 NEW_IDS = 1_000_000
@@ -47,6 +47,18 @@ class RowRace:
     def deleted(self, number: int) -> tuple[int, int]:
         low = (number * 37) % self.keys
         return low, low + 5
+
+    def apply(self, rows: dict[int, int], number: int) -> None:
+        """What the call does to the rows of a table."""
+        if self.kind in ("upsert", "append"):
+            given = self.upserted(number) if self.kind == "upsert" else self.appended(number)
+            rows.update(zip(given["id"].to_pylist(), given["v"].to_pylist(), strict=True))
+        elif self.kind in ("delete", "update"):
+            for key in range(*self.deleted(number)):
+                if self.kind == "delete":
+                    rows.pop(key, None)
+                elif key in rows:
+                    rows[key] += 1
 
     @property
     def ledger(self) -> Path:
@@ -128,16 +140,24 @@ def replay(table: txlog.Table, races: list[RowRace], start: dict[int, int]) -> t
     rows, landed = dict(start), []
     by_worker = {race.worker: race for race in races}
     for message in _said(table):
-        kind, worker, number = json.loads(message)
-        race = by_worker[worker]
+        _, worker, number = json.loads(message)
         landed.append((worker, number))
-        if kind in ("upsert", "append"):
-            given = race.upserted(number) if kind == "upsert" else race.appended(number)
-            rows.update(zip(given["id"].to_pylist(), given["v"].to_pylist(), strict=True))
-        elif kind in ("delete", "update"):
-            for key in range(*race.deleted(number)):
-                if kind == "delete":
-                    rows.pop(key, None)
-                elif key in rows:
-                    rows[key] += 1
+        by_worker[worker].apply(rows, number)
     return rows, landed
+
+
+def judge_feed(table: txlog.Table, expected: dict[int, int]) -> None:
+    """Version by version the feed leads from no row to all of them: what it takes out is there, what it adds is not."""
+    held: dict[int, int] = {}
+    for version in range(table.version + 1):
+        changes = table.changes(version, version).read_all().to_pylist()
+        images = [row["_change_type"] for row in changes]
+        assert images.count("update_preimage") == images.count("update_postimage")
+        for row in changes:
+            if row["_change_type"] in ("delete", "update_preimage"):
+                assert held.pop(row["id"]) == row["v"], (version, row)
+        for row in changes:
+            if row["_change_type"] in ("insert", "update_postimage"):
+                assert row["id"] not in held, (version, row)
+                held[row["id"]] = row["v"]
+    assert held == expected

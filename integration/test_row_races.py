@@ -17,7 +17,7 @@ import polars
 import pyarrow as pa
 import pytest
 from races import kill_and_restart, run_to_the_end
-from row_race_worker import SCHEMA, RowRace, replay, row_work
+from row_race_worker import SCHEMA, RowRace, judge_feed, replay, row_work
 from rows import assert_sound, read_by_deltalake
 
 import txlog
@@ -57,24 +57,7 @@ def _judge(table: txlog.Table, races: list[RowRace], start: dict[int, int]) -> N
     read = read_by_deltalake(deltalake.DeltaTable(table.uri), "id", "v")
     assert dict(zip(read["id"].to_pylist(), read["v"].to_pylist(), strict=True)) == expected
     if table.snapshot().properties.get("delta.enableChangeDataFeed") == "true":
-        _judge_feed(table, expected)
-
-
-def _judge_feed(table: txlog.Table, expected: dict[int, int]) -> None:
-    """Version by version the feed leads from no row to all of them: what it takes out is there, what it adds is not."""
-    held: dict[int, int] = {}
-    for version in range(table.version + 1):
-        changes = table.changes(version, version).read_all().to_pylist()
-        images = [row["_change_type"] for row in changes]
-        assert images.count("update_preimage") == images.count("update_postimage")
-        for row in changes:
-            if row["_change_type"] in ("delete", "update_preimage"):
-                assert held.pop(row["id"]) == row["v"], (version, row)
-        for row in changes:
-            if row["_change_type"] in ("insert", "update_postimage"):
-                assert row["id"] not in held, (version, row)
-                held[row["id"]] = row["v"]
-    assert held == expected
+        judge_feed(table, expected)
 
 
 @pytest.mark.parametrize("properties", [VECTORS, FEED], ids=["vectors", "copies and feed"])
