@@ -11,18 +11,32 @@ from benchmarks.measure import ROOT
 from benchmarks.upsert_tables import LAYOUTS
 
 
-def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_path: Path) -> None:
+def _report_of(benchmark: str, scratch: Path) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "benchmarks", "--quick", "--no-spark", "--scratch", str(tmp_path), "upsert"],
+        [sys.executable, "-m", "benchmarks", "--quick", "--no-spark", "--scratch", str(scratch), benchmark],
         capture_output=True,
         text=True,
         timeout=600,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'integration'}{os.pathsep}{ROOT}"},
     )
     assert done.returncode == 0, done.stderr[-2000:]
-    lines = done.stdout.splitlines()
-    first_cells = {line.split("|")[1].strip() for line in lines if line.startswith("|")}
+    return done.stdout.splitlines()
+
+
+def _first_cells(lines: list[str]) -> set[str]:
+    return {line.split("|")[1].strip() for line in lines if line.startswith("|")}
+
+
+def test_the_benchmark_of_changed_rows_runs_and_reports_every_comparison(tmp_path: Path) -> None:
+    lines = _report_of("upsert", tmp_path)
+    first_cells = _first_cells(lines)
     assert {f"upsert: {words}" for words in LAYOUTS.values()} < first_cells
     assert {"delete of one row in a hundred", "update of one row in a hundred", "**txlog**", "deltalake"} < first_cells
     assert any("failed" in line and "keys once" in line for line in lines)
     assert {each.name for each in tmp_path.iterdir()} <= {"upsert_files.png"}, "what it made is removed"
+
+
+def test_the_benchmark_of_changelogs_runs_and_checks_what_each_contestant_wrote(tmp_path: Path) -> None:
+    first_cells = _first_cells(_report_of("changes", tmp_path))
+    assert {"append", "**upsert**", "**txlog**", "PyIceberg", "strings of 36 characters"} < first_cells
+    assert not [*tmp_path.iterdir()], "what it made is removed"

@@ -20,7 +20,18 @@ from benchmarks import machine
 from benchmarks.measure import ROOT, Bench
 
 BENCHMARKS = (
-    *("append", "opening", "writers", "bulk", "upsert", "compaction", "vacuum", "spark_write", "spark_append"),
+    *(
+        "append",
+        "opening",
+        "writers",
+        "bulk",
+        "upsert",
+        "changes",
+        "compaction",
+        "vacuum",
+        "spark_write",
+        "spark_append",
+    ),
     *("stream", "stream_growth", "sustained", "log_scale", "reading", "iceberg", "week"),
 )
 PAGE = ROOT / "docs" / "benchmarks.md"
