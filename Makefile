@@ -74,7 +74,7 @@ $(ICEBERG)/.installed: pyproject.toml
 
 race: $(INSTALLED)  ## the races of row changes at full size: 8 upserters of 25 calls each; 4 upsert streams for 30 rounds
 	TXLOG_RACE_UPSERTERS=8 TXLOG_RACE_CALLS=25 TXLOG_RACE_ROUNDS=30 TXLOG_RACE_CHECKPOINTS=6 \
-		$(BIN)/python -m pytest integration/test_row_races.py integration/test_changelog_races.py
+		$(BIN)/python -m pytest --timeout 3600 integration/test_row_races.py integration/test_changelog_races.py
 
 simulate: $(INSTALLED)  ## schedules of the commit code under faults: make simulate ARGS="--seconds 600 --seed 1"
 	$(BIN)/python integration/simulate.py $(ARGS)
