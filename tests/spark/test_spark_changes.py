@@ -1,15 +1,18 @@
 """A Spark write of changes without a JVM: planned on the driver, written in tasks, committed on the driver.
 
-The oracle is a dict of rows by their key.
+The oracle is a dict of rows by their key; for merge engines, one that plain Python merges row by row.
 """
 
 from __future__ import annotations
 
+import pickle
+import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import merge_model
 import pyarrow as pa
 import pytest
 from pyspark.sql.types import LongType, StringType, StructField, StructType
@@ -18,7 +21,8 @@ import txlog
 from txlog.spark import open_tables
 from txlog.spark.options import parse_stream_options, parse_write_options
 from txlog.spark.planning import commit, plan
-from txlog.spark.task import write_in_task
+from txlog.spark.settings import SessionSettings
+from txlog.spark.task import TaskMessage, write_in_task
 
 Change = tuple[Any, ...]
 """Kind, key, value, and sequence if the changes have one."""
@@ -98,17 +102,163 @@ def test_what_does_not_go_together_is_refused_before_any_task(path: Path, tmp_pa
         planned(path, overwrite=True, **CHANGES)
     with pytest.raises(txlog.TableNotFoundError, match=r"txlog\.Table\.create"):
         planned(tmp_path / "other", **CHANGES)
-    summed = {"txlog.merge-engine": "aggregation", "txlog.fields.v.aggregate-function": "sum"}
-    txlog.Table.create(tmp_path / "sums", "k bigint, v bigint", properties=summed)
-    with pytest.raises(txlog.UnsupportedFeatureError, match=r"txlog\.merge-engine"):
-        planned(tmp_path / "sums", upsertKeys="k")
     with pytest.raises(txlog.InvalidInputError, match="the DataFrame has no column kind; it has op, k, v, at"):
         planned(path, upsertKeys="k", rowKindColumn="kind")
     with pytest.raises(txlog.SchemaMismatchError, match="at"):
         planned(path, **CHANGES)
-    with pytest.raises(txlog.InvalidInputError, match="option sequenceBy is for changes of rows: set upsertKeys"):
-        planned(path, sequenceBy="at")
+    for name, value in (("sequenceBy", "at"), ("changelogMode", "retract"), ("mergeEngine", "first-row")):
+        with pytest.raises(txlog.InvalidInputError, match=f"option {name} is for changes of rows: set upsertKeys"):
+            planned(path, **{name: value})
+    with pytest.raises(txlog.InvalidInputError, match=r"changelogMode=retract .* set rowKindColumn"):
+        planned(path, upsertKeys="k", changelogMode="retract")
+    with pytest.raises(txlog.InvalidInputError, match=r"mergeEngine and txlog\.merge-engine are one option"):
+        planned(path, upsertKeys="k", mergeEngine="first-row", **{"txlog.merge-engine": "first-row"})
     for name in ("mergeSchema", "overwriteSchema"):
         with pytest.raises(txlog.InvalidInputError, match=f"option {name} does not go with upsertKeys"):
             planned(path, **CHANGES, **{name: "true"})
     assert parse_stream_options({"path": str(path), **CHANGES}).write.changelog is not None
+
+
+def test_a_row_that_is_taken_back_goes_in_retract_mode_and_stays_in_upsert_mode(path: Path) -> None:
+    tasks = [[("-U", 1, 10), ("+U", 1, 11), ("-U", 2, 20)], [("-D", 3, None), ("+I", 4, 40)]]
+    write(path, tasks)
+    assert rows(path) == {1: 11, 2: 20, 4: 40}
+    write(path, [[("-U", 1, 11), ("+U", 1, 12)], [("-U", 2, 20)], [("-U", 4, 40)]], changelogMode="RETRACT")
+    assert rows(path) == {1: 12}
+
+
+# --- merge engines --------------------------------------------------------------------------------------------------
+
+MERGED = "k bigint not null, s bigint, n bigint, t string"
+ROW = pa.schema([("op", pa.string()), ("k", pa.int64()), ("s", pa.int64()), ("n", pa.int64()), ("t", pa.string())])
+SUMS = {
+    "merge-engine": "aggregation",
+    "fields.n.aggregate-function": "sum",
+    "fields.t.aggregate-function": "last_value",
+}
+ENGINES = {
+    "deduplicate by sequence": ({"merge-engine": "deduplicate", "sequence.field": "s"}, ("+I", "+U")),
+    "partial-update": ({"merge-engine": "partial-update", "ignore-delete": "true"}, ("+I", "-U", "+U", "-D")),
+    "remove on delete": (
+        {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+        ("+I", "+U", "-D"),
+    ),
+    "sequence group": ({"merge-engine": "partial-update", "fields.s.sequence-group": "n,t"}, ("+I", "+U")),
+    "aggregation": (SUMS, ("+I", "-U", "+U", "-D")),
+    "first-row": ({"merge-engine": "first-row", "ignore-delete": "true"}, ("+I", "+U", "-D")),
+}
+Merging = tuple[str, dict[str, Any]]
+
+
+def merge(path: Path, tasks: Sequence[Sequence[Merging]], schema: pa.Schema = ROW, **more: str) -> Any:
+    """As `write`, of rows with the columns of ``schema``; all that goes from process to process is pickled."""
+    options = parse_write_options({"path": str(path), **CHANGES, **more})
+    types = [StringType() if pa.types.is_string(field.type) else LongType() for field in schema]
+    frame = StructType([StructField(name, kind) for name, kind in zip(schema.names, types, strict=True)])
+    job, _ = plan(options, frame, overwrite=False)
+    options, job = pickle.loads(pickle.dumps((options, job)))
+    messages = []
+    for number, changes in enumerate(tasks):
+        context: Any = SimpleNamespace(partitionId=lambda at=number: at, taskAttemptId=lambda: 7, cpus=lambda: 1)
+        batch = pa.RecordBatch.from_pylist([{**row, "op": kind} for kind, row in changes], schema)
+        message = TaskMessage.of(write_in_task(options, job, context, iter(batch_of(batch))), SessionSettings())
+        messages.append(pickle.loads(pickle.dumps(message)))
+    open_tables._open.clear()
+    return commit(options, job, [message.committable for message in messages])
+
+
+def batch_of(whole: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    for first in range(0, whole.num_rows, 3):
+        yield whole.slice(first, 3)
+
+
+def merged(path: Path) -> dict[int, dict[str, Any]]:
+    return {row["k"]: row for row in txlog.Table.open(path).snapshot().to_arrow().to_pylist()}
+
+
+def drawn(chance: random.Random, kinds: Sequence[str]) -> list[Merging]:
+    def value(of: Sequence[Any]) -> Any:
+        return chance.choice([None, *of])
+
+    return [
+        (
+            chance.choice(kinds),
+            {"k": chance.randrange(6), "s": value(range(5)), "n": value(range(-9, 9)), "t": value("ab")},
+        )
+        for _ in range(chance.randrange(1, 24))
+    ]
+
+
+@pytest.mark.parametrize("is_stored", [True, False], ids=["property", "option"])
+@pytest.mark.parametrize("which", ENGINES)
+def test_tasks_merge_by_every_engine_as_plain_python_does(tmp_path: Path, which: str, is_stored: bool) -> None:
+    engine, kinds = ENGINES[which]
+    named = {f"txlog.{name}": value for name, value in engine.items()}
+    vectors = {"delta.enableDeletionVectors": "true"}
+    table = txlog.Table.create(tmp_path / "t", MERGED, properties={**vectors, **(named if is_stored else {})})
+    told = {"mergeEngine": named.pop("txlog.merge-engine")}
+    chance, changelog = random.Random(which), []
+    for batch in range(4):
+        changes = drawn(chance, kinds)
+        changelog += changes
+        tasks = [[change for change in changes if change[1]["k"] % 3 == task] for task in range(3)]
+        given = {} if is_stored and batch % 2 else {key.lower(): value for key, value in {**told, **named}.items()}
+        for outcome in ("committed", "already_committed"):
+            result = merge(table_path := tmp_path / "t", tasks, **given, txnAppId="app", txnVersion=str(batch))
+            assert result.outcome == outcome
+        assert merged(table_path) == merge_model.apply(engine, ROW.names[1:], {}, changelog)
+    assert txlog.Table.open(table.uri).version == 4
+    assert not [*(tmp_path / "t").glob("keys-*")], "each commit takes its files of changes away"
+
+
+def test_columns_that_a_frame_lacks_stay_as_they_are_in_a_partial_update_alone(tmp_path: Path) -> None:
+    txlog.Table.create(tmp_path / "t", MERGED)
+    two = pa.schema([ROW.field("op"), ROW.field("k"), ROW.field("t")])
+    for schema, row in ((ROW, {"k": 1, "s": 1, "n": 10}), (two, {"k": 1, "t": "a"})):
+        merge(tmp_path / "t", [[("+U", row)]], schema, mergeEngine="partial-update")
+    assert merged(tmp_path / "t") == {1: {"k": 1, "s": 1, "n": 10, "t": "a"}}
+    with pytest.raises(txlog.SchemaMismatchError, match="the changes lack s, n"):
+        merge(tmp_path / "t", [[("+U", {"k": 1, "t": "b"})]], two, mergeEngine="aggregation")
+
+
+def test_rows_of_one_key_in_two_tasks_are_merged_where_their_order_is_told_and_refused_elsewhere(
+    tmp_path: Path,
+) -> None:
+    table = txlog.Table.create(tmp_path / "t", MERGED)
+    tasks = [[("+U", {"k": 1, "s": 2, "n": 2})], [("+U", {"k": 1, "s": 1, "n": 3, "t": "a"})]]
+    partial = {"mergeEngine": "partial-update"}
+    with pytest.raises(txlog.InvalidInputError, match=r"tasks 0 and 1 .*k=1.*df\.repartition\(<upsertKeys>\), or set"):
+        merge(tmp_path / "t", tasks, **partial)
+    assert txlog.Table.open(table.uri).version == 0
+    merge(tmp_path / "t", tasks, sequenceBy="s", **partial)
+    assert merged(tmp_path / "t") == {1: {"k": 1, "s": 2, "n": 2, "t": "a"}}
+
+
+def test_a_merge_that_is_none_of_the_table_is_refused_before_any_task(tmp_path: Path) -> None:
+    stored = {f"txlog.{name}": value for name, value in SUMS.items()}
+    txlog.Table.create(tmp_path / "t", MERGED, properties=stored)
+    frame = StructType([StructField(name, LongType()) for name in ("k", "s", "n")] + [StructField("t", StringType())])
+
+    def planned(**options: str) -> Any:
+        return plan(
+            parse_write_options({"path": str(tmp_path / "t"), "upsertKeys": "k", **options}), frame, overwrite=False
+        )
+
+    planned(mergeEngine="aggregate", **{"txlog.fields.n.aggregate-function": "SUM"})
+    with pytest.raises(
+        txlog.InvalidInputError, match=r"differ from txlog\.merge-engine = first-row: each of its writers"
+    ):
+        planned(mergeEngine="first-row")
+    with pytest.raises(txlog.InvalidInputError, match=r"differ from txlog\.sequence\.field = s: each of its writers"):
+        planned(sequenceBy="s")
+    txlog.Table.create(tmp_path / "plain", MERGED)
+    at_plain = {"path": str(tmp_path / "plain"), "upsertKeys": "k", "txlog.fields.x.aggregate-function": "sum"}
+    with pytest.raises(txlog.InvalidInputError, match=r"names 'x', which is no column; there are k, s, n, t"):
+        plan(parse_write_options({**at_plain, "mergeEngine": "aggregation"}), frame, overwrite=False)
+
+
+def test_kinds_that_an_engine_cannot_take_back_end_the_task_by_name(tmp_path: Path) -> None:
+    txlog.Table.create(tmp_path / "t", MERGED, properties={"txlog.merge-engine": "first-row"})
+    with pytest.raises(txlog.InvalidInputError, match="merge-engine first-row cannot take back"):
+        merge(tmp_path / "t", [[("-D", {"k": 1})]])
+    assert not [*(tmp_path / "t").glob("*.parquet")]

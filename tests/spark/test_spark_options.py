@@ -87,7 +87,6 @@ def test_an_unknown_table_property_is_refused_with_the_nearest_known_one() -> No
     ("name", "value"),
     [
         ("replaceOn", "day = 1"),
-        ("mergeEngine", "aggregate"),
         ("replaceUsing", "day"),
         ("versionAsOf", "3"),
         ("timestampAsOf", "2026-01-01"),

@@ -16,6 +16,7 @@ __all__ = [
     "DEFAULT_FUNCTION",
     "FIELDS",
     "FIELD_OPTIONS",
+    "MERGE_ENGINE",
     "MERGE_ENGINES",
     "MERGE_FLAGS",
     "PREFIX",
@@ -26,6 +27,7 @@ __all__ = [
 
 PREFIX: Final = "txlog."
 
+MERGE_ENGINE: Final = "txlog.merge-engine"
 MERGE_ENGINES: Final = ("deduplicate", "partial-update", "aggregation", "first-row")
 
 AGGREGATE_FUNCTIONS: Final = (

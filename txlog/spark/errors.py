@@ -78,9 +78,10 @@ def crossing() -> Iterator[None]:
 
 
 WORDS_OF_CHANGES: Mapping[str, str] = {
-    r"Send all rows of a key to one task \(Sink\.partition_of\), or give sequence_by": (
-        "Bring all rows of a key into one task by df.repartition(<upsertKeys>), or set the option sequenceBy"
+    r"Send all rows of a key to one task \(Sink\.partition_of\)": (
+        "Bring all rows of a key into one task by df.repartition(<upsertKeys>)"
     ),
+    r", or give sequence_by\b": ", or set the option sequenceBy",
     r" row_kinds says what other words mean": "; translate other words in the DataFrame",
     r"\bsequence_by\b": "sequenceBy",
 }

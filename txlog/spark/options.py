@@ -12,13 +12,14 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation
+from txlog.protocol.merge_options import MERGE_ENGINE, MERGE_ENGINES, merge_options
 from txlog.protocol.properties import SHORT_LOG_RETENTION, validate
 from txlog.store.retry import RetryPolicy
-from txlog.writer.changelog.spec import ChangelogSpec
+from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 
 __all__ = [
     "BadValue",
@@ -58,6 +59,7 @@ KNOWN = (
     "upsertKeys",
     "rowKindColumn",
     "sequenceBy",
+    "changelogMode",
     "mergeEngine",
     "userMetadata",
     "maxRecordsPerFile",
@@ -71,7 +73,8 @@ KNOWN = (
     "commit.retry.max-wait-ms",
     "commit.retry.total-timeout-ms",
 )
-"""Options in their documented spelling. ``storage.<key>`` and ``delta.<table property>`` are accepted too."""
+"""Options in their documented spelling. Prefixed ones are accepted too: ``storage.<key>``, ``delta.<table property>``
+and ``txlog.<merge option>``."""
 
 _OF_BATCHES = ("txnVersion", "txnFingerprint")
 _OF_OVERWRITES = ("replaceWhere", "partitionOverwriteMode", "overwriteSchema")
@@ -88,8 +91,8 @@ class WriteOptions:
     """A write's options, typed. ``None`` and empty mean: not given. Sizes in bytes.
 
     ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` say what an overwrite
-    replaces. ``changelog`` says that the rows are changes, and how. ``fingerprint`` names the input of ``transaction``:
-    a rerun from other input is an error.
+    replaces. ``changelog`` says that the rows are changes, and how. ``merge_engine`` are table properties that say what
+    becomes of rows of one key. ``fingerprint`` names the input of ``transaction``: a rerun from other input is refused.
     ``hooks`` is ``module:name``, loaded where the commit runs; with ``skip_empty`` an append without rows makes no
     version.
     ``storage_options`` may hold secrets, so it is left out of the repr.
@@ -104,6 +107,7 @@ class WriteOptions:
     partition_overwrite_mode: str | None = None
     overwrite_schema: bool = False
     changelog: ChangelogSpec | None = None
+    merge_engine: dict[str, str] = field(default_factory=dict)
     user_metadata: str | None = None
     max_records_per_file: int | None = None
     target_file_size_bytes: int | None = None
@@ -133,6 +137,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         partition_overwrite_mode=given.take("partitionOverwriteMode", _choice("static", "dynamic")),
         overwrite_schema=bool(given.take("overwriteSchema", flag)),
         changelog=_changelog(given),
+        merge_engine=_merge_engine(given),
         user_metadata=given.take("userMetadata", str),
         max_records_per_file=given.take("maxRecordsPerFile", positive_count),
         target_file_size_bytes=given.take("targetFileSize", byte_count),
@@ -145,7 +150,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         storage_options=given.take_prefix("storage."),
     )
     given.take("dataChange", str)
-    given.refuse_rest(*known, "storage.<key>", "delta.<table property>")
+    given.refuse_rest(*known, "storage.<key>", "delta.<table property>", "txlog.<merge option>")
     _check_region(parsed)
     if parsed.fingerprint is not None and parsed.transaction is None:
         raise InvalidInputError("option txnFingerprint also needs txnAppId and txnVersion, which name the batch")
@@ -158,17 +163,40 @@ def _changelog(given: Given) -> ChangelogSpec | None:
     Raises InvalidInputError for options of changes without the keys that find the rows.
     """
     keys = given.take("upsertKeys", column_list)
-    others = {name: given.take(name, text_value) for name in ("rowKindColumn", "sequenceBy", "mergeEngine")}
+    others = {name: given.take(name, text_value) for name in ("rowKindColumn", "sequenceBy")}
+    others["changelogMode"] = given.take("changelogMode", _choice(*get_args(ChangelogMode)))
     if keys is None:
         for name, value in others.items():
             if value is not None:
-                raise InvalidInputError(f"option {name} is for changes of rows: set upsertKeys, their key columns, too")
+                raise InvalidInputError(f"option {name} {_NEEDS_KEYS}")
         return None
-    return ChangelogSpec.of(keys, "upsert", others["rowKindColumn"], None, others["sequenceBy"])
+    if others["changelogMode"] == "retract" and others["rowKindColumn"] is None:
+        raise InvalidInputError(
+            "option changelogMode=retract takes back the rows of the kind -U: set rowKindColumn, the column that says"
+            " which rows these are, too"
+        )
+    mode = others["changelogMode"] or "upsert"
+    return ChangelogSpec.of(keys, mode, others["rowKindColumn"], None, others["sequenceBy"])
+
+
+_NEEDS_KEYS = "is for changes of rows: set upsertKeys, their key columns, too"
+
+
+def _merge_engine(given: Given) -> dict[str, str]:
+    """What the options say of rows of one key, by the names of table properties; empty where they say nothing."""
+    engine = given.take("mergeEngine", _choice(*MERGE_ENGINES, "aggregate"))
+    named = {key: given.rest.pop(key) for key in [*given.rest] if merge_options({key: ""})}
+    if engine is not None and MERGE_ENGINE in named:
+        raise InvalidInputError(f"options mergeEngine and {MERGE_ENGINE} are one option: set one of them")
+    return validate(named if engine is None else {**named, MERGE_ENGINE: engine})
 
 
 def _check_region(options: WriteOptions) -> None:
-    """Raise InvalidInputError if two options define what an overwrite replaces, or a write of changes has one."""
+    """Raise InvalidInputError if two options define what an overwrite replaces, or a write of changes has one, or what
+    is said of rows of one key is said of a write of other rows."""
+    if options.changelog is None and options.merge_engine:
+        name = "mergeEngine" if MERGE_ENGINE in options.merge_engine else next(iter(options.merge_engine))
+        raise InvalidInputError(f"option {name} {_NEEDS_KEYS}")
     if options.changelog is not None:
         for name, is_given in (
             ("replaceWhere", options.replace_where is not None),
@@ -234,10 +262,6 @@ UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "optimizeWrite": (lambda value: flag(value), "repartition the DataFrame before the write"),
     "clusterBy": (lambda value: True, "leave it out"),
-    "mergeEngine": (
-        lambda value: value.strip().lower() != "deduplicate",
-        "the last change of a key counts (deduplicate); txlog.Table.upsert takes other engines",
-    ),
     "replaceOn": (lambda value: True, _REPLACE),
     "replaceUsing": (lambda value: True, _REPLACE),
     "checkpointLocation": (lambda value: True, "it is an option of streams: df.writeStream.format('txlog')"),

@@ -6,21 +6,23 @@ version of the table. Kept apart from ``source`` so that tasks do not load code 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from txlog.commands import write_options, write_planning
 from txlog.commands.global_committer import GlobalCommitter
+from txlog.commands.upsert.merged_rows import merge_engine_of
+from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
     InvalidInputError,
     SchemaMismatchError,
     TableNotFoundError,
     TxlogError,
-    UnsupportedFeatureError,
 )
 from txlog.log.state import TableState
-from txlog.protocol.merge_options import merge_options
+from txlog.protocol.merge_options import MERGE_ENGINE, PREFIX, merge_options
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.result import WriteResult
 from txlog.spark.errors import WORDS_OF_CHANGES, in_words_of_spark
@@ -230,18 +232,12 @@ def _planned_changes(
             " txlog.Table.create(path, schema)",
             table=open_table.uri,
         )
-    if merge_options(state.metadata.configuration):
-        raise UnsupportedFeatureError(
-            "the table's properties say how rows of one key are merged (txlog.merge-engine), which writes with the"
-            " option upsertKeys do not: upsert the rows by txlog.Table.upsert, on the driver",
-            features=("txlog.merge-engine",),
-            table=open_table.uri,
-        )
     own = [name for name in (changelog.row_kind, changelog.sequence_by) if name is not None]
     with TxlogError.located(open_table.uri, state.version):
         for name in own:
             if columns.find(name) is None:
                 raise InvalidInputError(f"the DataFrame has no column {name}; it has {', '.join(columns.names)}")
+        asked_engine = _asked_engine(state, changelog, options.merge_engine)
     beside = {fold_name(name) for name in own if state.schema.find(name) is None}
     kept = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in beside))
     conformer_for(nullable(state.schema), to_arrow(kept), open_table.uri, state.version)
@@ -257,7 +253,23 @@ def _planned_changes(
         max_records_per_file=options.max_records_per_file,
         compression=options.compression,
     )
-    return write_planning.plan_write(open_table, to_arrow(state.schema), asked)
+    job = write_planning.plan_write(open_table, to_arrow(state.schema), asked)
+    return replace(job, plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}))
+
+
+def _asked_engine(state: TableState, changelog: ChangelogSpec, given: Mapping[str, str]) -> dict[str, str]:
+    """The properties that say how this write merges rows of one key, where the table's say nothing of it.
+
+    Raises InvalidInputError for properties that differ from the table's, or do not fit its columns.
+    """
+    is_stored = bool(merge_options(state.metadata.configuration))
+    if not is_stored and given in ({}, {MERGE_ENGINE: "deduplicate"}):
+        return {}  # tasks keep the last change of a key by themselves
+    merge_engine_of(state, UpsertOptions(changelog.keys, sequence_by=changelog.sequence_by, merge_engine=given))
+    if is_stored:
+        return {}
+    ordered = {} if changelog.sequence_by is None else {f"{PREFIX}sequence.field": changelog.sequence_by}
+    return {**given, **ordered}
 
 
 def _require_same_properties(open_table: OpenTable, state: TableState, options: WriteOptions) -> None:

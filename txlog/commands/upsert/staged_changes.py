@@ -71,7 +71,8 @@ def commit_staged_changes(
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, "an upsert")
         keys = key_columns(job.intent.keys, state.schema)
-        engine = MergeEngine.stored(state.metadata.configuration, state.schema, [key.path[0] for key in keys])
+        # The plan has the table's properties, and those that a write brings into a table that has none of its own.
+        engine = MergeEngine.stored(job.plan.configuration, state.schema, [key.path[0] for key in keys])
     if engine is not None:
         merge = staged_merge(open_table, state, committables, keys, engine)
         return run_prepared(open_table, state, options, merge)
