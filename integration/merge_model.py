@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Row = dict[str, Any]
+KINDS = ("+I", "-U", "+U", "-D")
 RETRACTS = ("-U", "-D")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import merge_model
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -305,6 +306,78 @@ def test_a_batch_and_a_stream_of_changes_end_equal_to_the_changes_one_after_the_
     error = refused(lambda: twice.write.format("txlog").mode("append").option("upsertKeys", "id").save(str(path)))
     assert "both changed the row with id=1" in error.message
     assert "df.repartition(<upsertKeys>)" in error.message
+
+
+def test_batches_and_streams_merge_by_the_engine_of_the_table_as_plain_python_does(
+    spark: SparkSession, path: Path, tmp_path: Path
+) -> None:
+    """Its functions take rows back and mind no order, so that rows of one key may be in any task."""
+    engine = {
+        "merge-engine": "aggregation",
+        "fields.n.aggregate-function": "sum",
+        "fields.t.aggregate-function": "max",
+        "fields.t.ignore-retract": "true",
+    }
+    named = {f"txlog.{name}": value for name, value in engine.items()}
+    txlog.Table.create(str(path), "k bigint not null, n bigint, t string", (), {**VECTORS, **named})
+    chance, source, changelog = random.Random(5), tmp_path / "changes", []
+    source.mkdir()
+    types = pa.schema([("op", pa.string()), ("k", pa.int64()), ("n", pa.int64()), ("t", pa.string())])
+    for number in range(4):
+        rows = []
+        for at in range(number * 30, number * 30 + 30):
+            row = {"k": chance.randrange(9), "n": at, "t": chance.choice(["a", "b", None])}
+            rows.append({"op": chance.choice(merge_model.KINDS), **row})
+            changelog.append((rows[-1]["op"], row))
+        pq.write_table(pa.Table.from_pylist(rows, types), source / f"{number}.parquet")
+        os.utime(source / f"{number}.parquet", (number, number))
+    options = {"upsertKeys": "k", "rowKindColumn": "op", "mergeEngine": "aggregate"}
+    frame = spark.read.schema("op string, k long, n long, t string").parquet(str(source / "0.parquet")).repartition(2)
+    for _ in range(2):
+        frame.write.format("txlog").mode("append").options(**options, txnAppId="first", txnVersion="0").save(str(path))
+    stream = spark.readStream.schema(frame.schema).option("maxFilesPerTrigger", 1).parquet(str(source))
+    stream = stream.where("n >= 30")
+    for _ in range(2):
+        run(start(stream.repartition(2), path, txnAppId="app", **options))
+        for name in ("3", ".3.crc"):  # as if it had died after the commit
+            (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+    expected = merge_model.apply(engine, ["k", "n", "t"], {}, changelog)
+    assert {row["k"]: row for row in own_rows(path)} == expected
+    assert transactions(path, "app") == [1, 2, 3]
+
+
+def test_a_function_of_batches_merges_by_options_and_takes_rows_back_each_batch_once(
+    spark: SparkSession, path: Path, tmp_path: Path
+) -> None:
+    plain = txlog.Table.create(str(path), "id bigint not null, n bigint, seen bigint", (), VECTORS)
+    first = {"upsertKeys": "id", "mergeEngine": "partial-update"}
+    back = {"upsertKeys": "id", "rowKindColumn": "op", "changelogMode": "retract"}
+    (tmp_path / "source").mkdir()
+    put_files(tmp_path / "source", 0, 1)
+    reported = []
+
+    def each(batch: DataFrame, to: txlog.spark.MicroBatch) -> None:
+        reported.append(to.write(batch.selectExpr("id", "id * 2 as n"), path, app_id="n", options=first))
+        reported.append(to.write(batch.selectExpr("id", "id + 1 as seen"), path, app_id="seen", options=first))
+        gone = batch.where("id < 3").selectExpr("'-U' as op", "id", "0L as n", "0L as seen")
+        reported.append(to.write(gone, path, app_id="gone", options=back))
+
+    for _ in range(2):
+        writer = read_files(spark, tmp_path / "source").writeStream.foreachBatch(txlog.spark.foreach_batch(each))
+        run(writer.option("checkpointLocation", str(tmp_path / "c")).trigger(availableNow=True).start())
+        for name in ("0", ".0.crc"):
+            (tmp_path / "c" / "commits" / name).unlink(missing_ok=True)
+    assert {row["id"]: (row["n"], row["seen"]) for row in own_rows(path)} == {
+        id: (id * 2, id + 1) for id in range(3, 10)
+    }
+    assert [(result.version, result.outcome) for result in reported] == [
+        *((version, "committed") for version in (1, 2, 3)),
+        *((version, "already_committed") for version in (1, 2, 3)),
+    ]
+    plain.set_properties({"txlog.merge-engine": "first-row"})
+    rows = spark.createDataFrame([(1, 1, 1)], "id long, n long, seen long")
+    with pytest.raises(txlog.UnsupportedFeatureError, match=r"option\('upsertKeys'"):
+        txlog.spark.upsert(spark, str(path), rows, ["id"])
 
 
 # --- foreach_batch ------------------------------------------------------------------------------------------------

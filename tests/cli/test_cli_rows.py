@@ -99,3 +99,43 @@ def test_a_condition_that_does_not_fit_is_reported(table: Path) -> None:
     done = run("delete", table, "--where", "nope = 1", "--json")
     assert done.exit_code == 1
     assert "nope" in json.loads(done.stdout or done.stderr)["error"]["message"]
+
+
+CHANGES = "op,id,day,at\nc,1,tue,2\nc,1,mon,1\nu,2,fri,1\ngone,3,,9\nc,9,sun,5\n"
+
+
+def test_rows_with_kinds_are_upserted_and_deleted_by_the_sequence(make_table: Callable[..., txlog.Table]) -> None:
+    rows = pa.table({"id": [1, 2, 3], "day": ["mon", "thu", "tue"], "at": [0, 3, 4]})
+    table = Path(make_table(rows, properties=VECTORS).uri)
+    (table.parent / "changes.csv").write_text(CHANGES)
+    how = ["--key", "id", "--row-kind", "op", "--sequence-by", "at", "--merge-engine", "deduplicate"]
+    how += [str(table.parent / "changes.csv"), "--row-kinds"]
+    words = ["gone=-D", "--row-kinds", "c=+I", "--row-kinds", "u=+U"]
+    reported = json.loads(run("upsert", table, *how, *words, "--dry-run", "--json").stdout)
+    done = json.loads(run("upsert", table, *how, *words, "--json").stdout)
+    assert found(table) == [(1, "tue"), (2, "thu"), (9, "sun")]
+    for each in (reported, done):
+        assert (each["rows_inserted"], each["rows_updated"], each["rows_deleted"]) == (1, 1, 1)
+    (table.parent / "changes.csv").write_text("op,id,day,at\n1,9,sun,6\n0,8,sat,1\n")
+    assert run("upsert", table, *how, "1=-D", "--row-kinds", "0=+I").exit_code == 0
+    assert found(table) == [(1, "tue"), (2, "thu"), (8, "sat")]
+    refused = run("upsert", table, *how, "c=+X", "--json")
+    assert "'+X' of 'c': use one of +I, -U, +U, -D" in json.loads(refused.stdout or refused.stderr)["error"]["message"]
+
+
+def test_a_merge_engine_of_the_call_or_of_the_table_merges_rows_of_one_key(
+    make_table: Callable[..., txlog.Table],
+) -> None:
+    table = Path(make_table(pa.table({"id": [1, 2], "sold": [10, 20]}), properties=VECTORS).uri)
+    (table.parent / "sold.jsonl").write_text('{"id": 1, "sold": 5}\n{"id": 1, "sold": 6}\n{"id": 3, "sold": 7}\n')
+    upsert = ["upsert", str(table), str(table.parent / "sold.jsonl"), "--key", "id"]
+    engine = ["--merge-engine", "aggregation", "--merge-option", "fields.sold.aggregate-function=sum"]
+    done = run(*upsert, *engine)
+    assert f"1 row inserted, 1 row updated: {table} is at version 1" in done.stdout
+    assert run(*upsert).exit_code == 1, "without an engine a key that is there twice is an error"
+    run("set", table, "txlog.merge-engine=aggregation", "txlog.fields.sold.aggregate-function=sum")
+    run(*upsert)
+    rows = txlog.Table.open(table).snapshot().to_arrow().to_pylist()
+    assert {row["id"]: row["sold"] for row in rows} == {1: 32, 2: 20, 3: 14}
+    refused = run(*upsert, "--merge-engine", "first-row", "--json")
+    assert "differ from txlog.merge-engine = first-row" in (refused.stdout or refused.stderr)

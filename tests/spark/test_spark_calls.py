@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import txlog
 import txlog.spark
+from txlog.spark.rows.calls import upsert_spec
 
 CALLS: list[Any] = [txlog.spark.delete, txlog.spark.update, txlog.spark.upsert, txlog.spark.merge]
 
@@ -31,3 +33,23 @@ def test_a_name_of_another_library_is_answered_with_ours() -> None:
         txlog.spark.upsert(None, "t", None)  # type: ignore[call-arg, arg-type]
     with pytest.raises(txlog.InvalidInputError, match=r"mode must be one of merge-on-read"):
         txlog.spark.delete(None, "t", mode="fast")  # type: ignore[arg-type]
+
+
+def test_a_merge_engine_is_no_argument_of_upserts_that_tasks_do() -> None:
+    instead = r"upsert\(\) takes no 'merge_engine': .*df\.write.*options upsertKeys and mergeEngine"
+    with pytest.raises(txlog.InvalidInputError, match=instead):
+        txlog.spark.upsert(None, "t", None, ["id"], merge_engine="first-row")  # type: ignore[call-arg, arg-type]
+    with pytest.raises(txlog.InvalidInputError, match=instead):
+        txlog.spark.MicroBatch.upsert(None, None, "t", ["id"], merge_engine="first-row")  # type: ignore[call-arg, arg-type]
+    with pytest.raises(txlog.InvalidInputError, match=r"foreach_batch\(\) takes no 'merge_engine': .*upsertKeys"):
+        txlog.spark.foreach_batch("t", mode="upsert", keys=["id"], merge_engine="first-row")  # type: ignore[call-arg]
+    with pytest.raises(txlog.InvalidInputError, match="merge engine, append with the option upsertKeys"):
+        txlog.spark.foreach_batch("t", mode="upsert", keys=["id"], options={"mergeEngine": "first-row"})
+
+
+def test_an_upsert_that_tasks_do_refuses_a_table_with_a_merge_engine_saying_what_merges(tmp_path: Path) -> None:
+    made = txlog.Table.create(tmp_path / "t", "id bigint, n bigint", properties={"txlog.merge-engine": "first-row"})
+    state = made._open_table.writable_state()
+    spec = upsert_spec(["id"], "update", "insert", None, "error", None)
+    with pytest.raises(txlog.UnsupportedFeatureError, match=r"txlog\.merge-engine.*option\('upsertKeys', '<keys>'\)"):
+        spec.shape(state, state.schema, made.uri)

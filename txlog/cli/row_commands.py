@@ -91,6 +91,23 @@ def upsert(
     when_not_matched: Annotated[str, typer.Option(metavar="insert|ignore", help="new keys")] = "insert",
     on_duplicate: Annotated[str, typer.Option(metavar="error|last", help="a key twice in the files")] = "error",
     sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="says which is the last")] = None,
+    row_kind: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="says what a row does: +I, -U, +U, -D, or c, r, u, d")
+    ] = None,
+    row_kinds: Annotated[
+        list[str] | None, typer.Option("--row-kinds", metavar="WORD=KIND", help="what another word means: gone=-D")
+    ] = None,
+    merge_engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="deduplicate|partial-update|aggregation|first-row",
+            help="what becomes of rows of one key; without it, what the table says",
+        ),
+    ] = None,
+    merge_options: Annotated[
+        list[str] | None,
+        typer.Option("--merge-option", metavar="KEY=VALUE", help="of the engine: fields.sold.aggregate-function=sum"),
+    ] = None,
     dry_run: DryRun = False,
     file_format: Format = None,
     null_values: NullValues = None,
@@ -102,13 +119,19 @@ def upsert(
     storage_options: Storage = None,
     as_json: Json = False,
 ) -> None:
-    """Update the rows whose keys the files have, and insert the others, as one version."""
+    """Update the rows whose keys the files have, and insert the others, as one version.
+
+    With --row-kind, rows may be deleted too. With a merge engine, rows of one key are merged: summed, or put together.
+    """
     check_usage(file_format, app_id, checkpoint_id)
     how: dict[str, Any] = {
         "when_matched": when_matched,
         "when_not_matched": when_not_matched,
         "on_duplicate": on_duplicate,
         "sequence_by": sequence_by,
+        "row_kind": row_kind,
+        "row_kinds": _words(pairs(row_kinds, "--row-kinds", "WORD=KIND")) or None,
+        "merge_engine": _merge_engine(merge_engine, pairs(merge_options, "--merge-option")),
     }
     out = Output(as_json)
     with out.reporting():
@@ -131,6 +154,17 @@ def upsert(
 
 def _identity(app_id: str | None, checkpoint_id: int | None, user_metadata: str | None) -> dict[str, Any]:
     return {"app_id": app_id, "checkpoint_id": checkpoint_id, "user_metadata": user_metadata}
+
+
+def _words(given: dict[str, str]) -> dict[Any, str]:
+    """Row kinds by their words, which are numbers in files whose columns are."""
+    return {**given, **{int(word): kind for word, kind in given.items() if word.isdecimal()}}
+
+
+def _merge_engine(engine: str | None, options: dict[str, str]) -> dict[str, str] | None:
+    if engine is not None:
+        options = {"merge-engine": engine, **options}
+    return options or None
 
 
 def _result(out: Output, table: txlog.Table, result: txlog.WriteResult) -> None:

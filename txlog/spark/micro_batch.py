@@ -29,6 +29,7 @@ from txlog.spark.options import WriteOptions, parse_write_options
 from txlog.spark.planning import answer_known
 from txlog.spark.rows.calls import Site, merge_builder, run_change, upsert_spec
 from txlog.spark.rows.specs import SourceSpec
+from txlog.util.api_hints import explains_call, explains_calls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -40,6 +41,7 @@ __all__ = ["MicroBatch", "foreach_batch"]
 QUERY_ID = "sql.streaming.queryId"
 
 
+@explains_call
 def foreach_batch(
     write: str | os.PathLike[str] | Callable[[DataFrame, MicroBatch], object],
     *,
@@ -114,12 +116,13 @@ def _upsert_arguments(
     stored = {key.removeprefix("storage."): value for key, value in given.items() if key.startswith("storage.")}
     if len(stored) < len(given):
         raise InvalidInputError(
-            'with mode="upsert" only the options storage.<key> are taken; a function of the batch passes others to'
-            " to.upsert(...)"
+            'with mode="upsert" only the options storage.<key> are taken; a function of the batch passes arguments to'
+            " to.upsert(...). Into a table with a merge engine, append with the option upsertKeys"
         )
     return keys if isinstance(keys, str) else tuple(keys), stored
 
 
+@explains_calls
 class MicroBatch:
     """One micro-batch of a running query, passed to the function given to `foreach_batch`.
 

@@ -221,6 +221,8 @@ INSTEAD = {
     "full": "a vacuum lists all files unless lite=True",
     "keepversions": "table.tag(name, version) keeps a version readable",
     "description": "table comments are not in this release; user_metadata is kept in each commit",
+    "mergeengine": "table.upsert(rows, keys, merge_engine=...) merges rows of one key, and from Spark"
+    " df.write.format('txlog') with the options upsertKeys and mergeEngine",
     "mergeschema": _MERGE,
     "mode": "table.append(data) adds rows, table.overwrite(data, where) replaces all or some,"
     " table.overwrite_partitions(data) whole partitions; txlog.write(uri, data, mode) is any of these",

@@ -194,9 +194,13 @@ class UpsertSpec:
     def shape(self, state: TableState, found: Struct, table: str) -> SourceShape:
         if merge_options(state.metadata.configuration):
             raise UnsupportedFeatureError(
-                "the table's properties say how rows of one key are merged (txlog.merge-engine), which upserts that"
-                " Spark's tasks do cannot: upsert the rows by txlog.Table.upsert, on the driver",
+                "the table's properties say how rows of one key are merged (txlog.merge-engine), which"
+                " txlog.spark.upsert and to.upsert do not: write the rows by df.write.format('txlog').mode('append')"
+                ".option('upsertKeys', '<keys>').save(path), those of a stream by writeStream or"
+                " foreach_batch(path, options={'upsertKeys': '<keys>'})",
                 features=("txlog.merge-engine",),
+                table=table,
+                version=state.version,
             )
         keys, _, schema = source_columns(self.upsert, state.schema)
         require_columns(schema, to_arrow(found), table)
