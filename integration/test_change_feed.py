@@ -6,6 +6,7 @@ Tables that others wrote, golden ones among them, and tables that we wrote.
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -147,6 +148,45 @@ def assert_told_alike(table: txlog.Table, read_delta: ReadDelta, first: int = 0,
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string()), ("v", pa.float64())])
 VECTORS = {**FEED, "delta.enableDeletionVectors": "true"}
+
+MERGED = pa.schema([("k", pa.int64()), ("n", pa.int64()), ("t", pa.string())])
+ENGINES = {
+    "partial-update": {"txlog.partial-update.remove-record-on-delete": "true"},
+    "aggregation": {"txlog.fields.n.aggregate-function": "sum", "txlog.aggregation.remove-record-on-delete": "true"},
+    "first-row": {"txlog.ignore-delete": "true"},
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_tell_alike_of_what_a_merge_engine_makes_of_changelogs(
+    read_delta: ReadDelta, tmp_path: Path, engine: str
+) -> None:
+    named = {"txlog.merge-engine": engine, "txlog.changelog-producer": "lookup", **ENGINES[engine]}
+    table = txlog.Table.create(str(tmp_path / "t"), MERGED, properties={**VECTORS, **named})
+    sink = txlog.Sink(table, "app", mode="upsert", keys=["k"], row_kind="op")
+    chance = random.Random(engine)
+    for number in range(6):
+        rows = [
+            {
+                "k": chance.randrange(8),
+                "n": chance.randrange(9),
+                "t": chance.choice(["a", None]),
+                "op": chance.choice(kinds),
+            }
+            for kinds in [("+I", "+U", "-D")] * 5
+        ]
+        changelog = pa.Table.from_pylist(rows, pa.schema([*MERGED, ("op", pa.string())]))
+        if number % 2:
+            table.upsert(changelog, ["k"], row_kind="op")
+            continue
+        with sink.task(number) as task:
+            task.write(changelog)
+        sink.commit(number, [task.committable])
+    table.optimize()
+    told = set(table.changes(0).read_all()["_change_type"].to_pylist())
+    in_place = {"update_preimage", "update_postimage"}
+    assert told == ({"insert"} if engine == "first-row" else {"insert", "delete", *in_place})
+    assert_told_alike(table, read_delta)
 
 
 def both(delta: SparkSession, theirs: Path, table: txlog.Table, number: int) -> None:

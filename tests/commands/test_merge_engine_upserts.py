@@ -159,6 +159,69 @@ def test_late_rows_lose_against_the_tables_and_nothing_is_written_for_them(tmp_p
     assert table.upsert(pa.Table.from_pylist([row(1, 1, 10)], SCHEMA), **engine).version == before
 
 
+REMOVING = pytest.mark.parametrize(
+    "options",
+    [
+        {"merge-engine": "deduplicate"},
+        {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
+        {"merge-engine": "aggregation", "aggregation.remove-record-on-delete": "true"},
+    ],
+    ids=lambda options: options["merge-engine"],
+)
+LAST_VALUES = {
+    "merge-engine": "aggregation",
+    "sequence.field": "s",
+    "fields.default-aggregate-function": "last_value",
+}
+EARLY, GONE, LATE = ("+I", row(1, 3, 30)), ("-D", row(1, 5)), ("+U", row(1, 4, 40))
+
+
+@REMOVING
+def test_in_one_commit_a_late_row_does_not_bring_back_what_a_delete_of_a_greater_sequence_took(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    table = made(tmp_path / "t", {**options, "sequence.field": "s"})
+    sink = txlog.Sink(table, "app", mode="upsert", keys=["k"], row_kind="op")
+    for number, steps in enumerate(itertools.permutations((EARLY, GONE, LATE))):
+        table.upsert(changelog(*steps), ["k"], row_kind="op")
+        assert found(table) == {}
+        tasks = []
+        for task_id, step in enumerate(steps):
+            with sink.task(number, task_id) as task:
+                task.write(changelog(step))
+            tasks.append(task.committable)
+        sink.commit(number, tasks)
+        assert found(table) == {}
+
+
+@REMOVING
+def test_a_delete_is_no_row_so_a_late_row_of_a_later_commit_counts_and_a_late_delete_does_not(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
+    table = made(tmp_path / "t", {**options, "sequence.field": "s"})
+    for step, left in ((EARLY, {1: EARLY[1]}), (("-D", row(1, 2)), {1: EARLY[1]}), (GONE, {}), (LATE, {1: LATE[1]})):
+        table.upsert(changelog(step), ["k"], row_kind="op")
+        assert found(table) == left
+
+
+@pytest.mark.parametrize(
+    ("options", "gone"),
+    [
+        ({"merge-engine": "partial-update", "fields.s.sequence-group": "n,t"}, ("-D", row(1, 5))),
+        (LAST_VALUES, ("-D", row(1, 5, 30))),
+        ({"merge-engine": "deduplicate", "sequence.field": "s"}, ("+U", row(1, 5))),
+    ],
+    ids=["sequence group", "values taken back", "a row that says it is gone"],
+)
+def test_where_the_row_of_a_deleted_key_stays_its_sequence_holds_late_rows_of_later_commits_off(
+    tmp_path: Path, options: dict[str, str], gone: tuple[str, Row]
+) -> None:
+    table = made(tmp_path / "t", options)
+    for step, left in ((EARLY, EARLY[1]), (gone, row(1, 5)), (LATE, row(1, 5)), (("+U", row(1, 6, 60)), row(1, 6, 60))):
+        table.upsert(changelog(step), ["k"], row_kind="op")
+        assert found(table) == {1: left}
+
+
 def test_a_partial_update_leaves_columns_that_its_rows_lack(tmp_path: Path) -> None:
     table = made(tmp_path / "t", {"merge-engine": "partial-update"})
     table.upsert(pa.table({"k": [1], "n": [5]}), ["k"])
