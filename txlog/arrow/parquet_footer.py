@@ -10,15 +10,16 @@ parquet-format, ``parquet.thrift``; Thrift, "Thrift Compact protocol encoding".
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-__all__ = ["check_footer", "read_footer"]
+__all__ = ["check_footer", "indexed_columns", "read_footer"]
 
 _TAIL_BYTES = 64 << 10
 _KEPT_BYTES = 1 << 20
+_INDEX_BYTES = 3  # more than the number of a dictionary's entry takes, less than most plain values of text
 
 _passed: tuple[bytes, ...] = ()  # the last ones checked: a checkpoint is opened more than once
 
@@ -74,6 +75,30 @@ def check_footer(footer: bytes, metadata: Any) -> None:
         raise _damaged("it ends too early") from None
     if len(footer) <= _KEPT_BYTES:
         _passed = (*_passed[-3:], footer)
+
+
+def indexed_columns(metadata: Any, names: Collection[str]) -> list[str]:
+    """Those of the top-level columns ``names`` of which every value is an entry of a dictionary, as far as sizes tell.
+
+    Arrow reads such columns as dictionaries in a fraction of the time; others would take it several times as long.
+    ``metadata`` has passed `check_footer`.
+    """
+    schema = metadata.schema
+    groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
+    return [
+        name
+        for at in range(metadata.num_columns)
+        if (name := schema.column(at).path) in names and all(_is_indexed(group.column(at)) for group in groups)
+    ]
+
+
+def _is_indexed(chunk: Any) -> bool:
+    if not chunk.has_dictionary_page:
+        return False
+    dictionary_bytes: int = chunk.data_page_offset - chunk.dictionary_page_offset
+    indexes_bytes: int = chunk.total_compressed_size - dictionary_bytes
+    num_values: int = chunk.num_values
+    return dictionary_bytes > 0 and indexes_bytes <= _INDEX_BYTES * num_values
 
 
 def _footer_bytes(tail: bytes) -> int:

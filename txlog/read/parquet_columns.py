@@ -48,12 +48,19 @@ class ParquetColumns:
         """The name in the file of the table's top-level column ``name``; None if the file lacks it."""
         return self._names.get(name)
 
-    def array(self, batch: pa.RecordBatch, field: Field) -> pa.Array:
-        """One field of the table, from a batch of the file's columns. Raises CorruptLogError, pa.ArrowException."""
+    def array(self, batch: pa.RecordBatch, field: Field, *, keeps_dictionary: bool = False) -> pa.Array:
+        """One field of the table, from a batch of the file's columns. Raises CorruptLogError, pa.ArrowException.
+
+        ``keeps_dictionary``: values of the right type may be in a dictionary.
+        """
         name = self._names.get(field.name)
+        target = type_to_arrow(field.type)
         if name is None:
-            return pa.nulls(batch.num_rows, type_to_arrow(field.type))
-        return self._fitted(batch.column(name), field.type, type_to_arrow(field.type), field.name)
+            return pa.nulls(batch.num_rows, target)
+        column = batch.column(name)
+        if keeps_dictionary and pa.types.is_dictionary(column.type) and column.type.value_type == target:
+            return column
+        return self._fitted(column, field.type, target, field.name)
 
     def _position(self, field: Field, columns: Sequence[pa.Field]) -> int | None:
         if self._by_id and field_id(field) is not None:

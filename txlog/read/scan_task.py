@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.arrow.arrays import flags_of, from_numbers
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TxlogError
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.column_mapping import physical_name
 from txlog.protocol.partition_values import decode
-from txlog.protocol.schema import Field, Struct, fold_name, to_arrow, type_to_arrow
+from txlog.protocol.schema import BINARY, STRING, Field, Struct, fold_name, to_arrow, type_to_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.read.parquet_columns import ParquetColumns
 from txlog.store.base import TableStore
@@ -135,9 +136,20 @@ class ScanTask:
 
 
 class TaskReader:
-    """Reads tasks of one selection; computes what they share once. Thread-safe."""
+    """Reads tasks of one selection; computes what they share once. Thread-safe.
 
-    def __init__(self, store: TableStore, selection: Selection) -> None:
+    A batch has at most ``batch_rows`` rows. ``keeps_dictionaries``: columns of text come as dictionaries from large
+    files that hold them as such, which takes a fraction of the time and of the memory.
+    """
+
+    def __init__(
+        self,
+        store: TableStore,
+        selection: Selection,
+        *,
+        batch_rows: int = BATCH_ROWS,
+        keeps_dictionaries: bool = False,
+    ) -> None:
         self._store = store
         self._selection = selection
         self._schema = selection.arrow_schema()
@@ -146,37 +158,67 @@ class TaskReader:
         partition_columns = {fold_name(name) for name in selection.partition_columns}
         self._constants = [each for each in self._needed if fold_name(each.name) in partition_columns]
         self._pruner = _row_group_pruner(selection)
+        self._batch_rows = batch_rows
+        is_encoded = keeps_dictionaries and selection.predicate is None
+        texts = [each for each in self._needed if is_encoded and each.type in (STRING, BINARY)]
+        self._texts = frozenset(map(physical_name, texts))
+        self._columns: tuple[pa.Schema, ParquetColumns] | None = None  # of the file before: most are alike
 
     def batches(self, task: ScanTask) -> Generator[pa.RecordBatch, None, None]:
         """The rows of one task; see `ScanTask.batches`."""
-        names = self._schema.names
+        for positions, batch in self._matching(task, is_numbered=self._selection.position_column is not None):
+            columns = batch.columns if positions is None else [*batch.columns, from_numbers(positions)]
+            # Only a selection of nothing keeps the number of rows.
+            yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch
+
+    def numbered_batches(self, task: ScanTask) -> Generator[tuple[NDArray[np.int64], pa.RecordBatch], None, None]:
+        """The requested columns of the rows of one task, and the position of each row; see `ScanTask.batches`."""
+        for positions, batch in self._matching(task, is_numbered=True):
+            assert positions is not None
+            yield positions, batch
+
+    def _matching(
+        self, task: ScanTask, *, is_numbered: bool
+    ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
+        """The live rows that the predicate keeps: the requested columns, then that of the file."""
         predicate = self._selection.predicate
-        for batch in self._opened(task):
+        wanted = [*range(len(self._selection.fields))]
+        if self._selection.file_column is not None:
+            wanted.append(len(self._needed))
+        for positions, batch in self._opened(task, is_numbered=is_numbered):
             if predicate is not None:
-                batch = batch.filter(self._kept(predicate, batch))
+                kept = self._kept(predicate, batch)
+                batch = batch.filter(kept)
+                positions = positions if positions is None else positions[flags_of(kept)]
             if batch.num_rows:
-                columns = [batch.column(name) for name in names]
-                # Only a selection of nothing keeps the number of rows.
-                yield pa.RecordBatch.from_arrays(columns, schema=self._schema) if columns else batch.select([])
+                yield positions, batch if len(wanted) == batch.num_columns else batch.select(wanted)
 
     def _kept(self, predicate: Predicate, batch: pa.RecordBatch) -> pa.BooleanArray:
         with TxlogError.located(self._selection.uri, self._selection.version):
             return predicate.evaluate(batch)
 
-    def _opened(self, task: ScanTask) -> Iterator[pa.RecordBatch]:
-        """The live rows of the row groups that may match, as the columns that the selection needs."""
+    def _opened(
+        self, task: ScanTask, *, is_numbered: bool
+    ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
+        """The live rows of the row groups that may match, as the columns that the selection needs, and positions."""
         import pyarrow.parquet as pq
 
-        from txlog.arrow.parquet_footer import read_footer
+        from txlog.arrow.parquet_footer import check_footer, indexed_columns, read_footer
 
         at: dict[str, Any] = {"table": self._selection.uri, "version": self._selection.version, "path": task.path}
         try:
             with self._store.files.open(task.path) as source:
-                footer = None if self._pruner is None else read_footer(source)
+                looks_ahead = self._pruner is not None or (self._texts and task.size_bytes > _SMALL_BYTES)
+                footer = read_footer(source) if looks_ahead else None
                 metadata = None if footer is None else pq.ParquetFile(pa.BufferReader(footer)).metadata
-                with pq.ParquetFile(source, metadata=metadata, coerce_int96_timestamp_unit="us") as parquet:
+                texts = []
+                if self._texts and footer is not None and task.size_bytes > _SMALL_BYTES:
+                    check_footer(footer, metadata)
+                    texts = indexed_columns(metadata, self._texts)
+                options: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "read_dictionary": texts or None}
+                with pq.ParquetFile(source, metadata=metadata, **options) as parquet:
                     _check_rows(parquet.metadata.num_rows, source.size())
-                    yield from self._read(task, parquet, footer)
+                    yield from self._read(task, parquet, footer, is_numbered=is_numbered)
         except MemoryError as error:
             message = f"not enough memory for the rows of a data file ({error}): read fewer columns, or use to_batches"
             raise StorageError(message, **at) from error
@@ -195,18 +237,21 @@ class TaskReader:
             why = " ".join(str(error).split()).rstrip(".")
             raise CorruptLogError(f"a data file cannot be read: {why}", repair=_REPAIR, **at) from error
 
-    def _read(self, task: ScanTask, parquet: Any, footer: bytes | None) -> Iterator[pa.RecordBatch]:
+    def _read(
+        self, task: ScanTask, parquet: Any, footer: bytes | None, *, is_numbered: bool
+    ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
         selection = self._selection
         constants = {each.name: partition_scalar(each, task.partition_values) for each in self._constants}
-        stored = [each for each in self._needed if each.name not in constants]
-        columns = ParquetColumns(parquet.schema_arrow, stored, selection.column_mapping_mode)
+        columns = self._columns_of(parquet.schema_arrow)
         vector = task.deletion_vector
         dead = None if vector is None else self._vectors.dead_rows(vector, parquet.metadata.num_rows)
         names = [each.name for each in self._needed]
-        names += [name for name in (selection.file_column, selection.position_column) if name is not None]
+        if selection.file_column is not None:
+            names.append(selection.file_column)
         groups = self._row_groups(task, parquet, footer)
         uses_threads = task.size_bytes > _SMALL_BYTES
-        for first_row, batch in _raw_batches(parquet, columns.names, groups, uses_threads=uses_threads):
+        raw = _raw_batches(parquet, columns.names, groups, self._batch_rows, uses_threads=uses_threads)
+        for first_row, batch in raw:
             live = None if dead is None else _live_rows(batch.num_rows, dead, first_row)
             rows = batch.num_rows
             if live is not None:
@@ -214,15 +259,22 @@ class TaskReader:
             arrays = [
                 pa.repeat(constants[each.name], batch.num_rows)
                 if each.name in constants
-                else columns.array(batch, each)
+                else columns.array(batch, each, keeps_dictionary=bool(self._texts))
                 for each in self._needed
             ]
             if selection.file_column is not None:
                 indices = pa.repeat(pa.scalar(0, pa.int32()), batch.num_rows)
                 arrays.append(pa.DictionaryArray.from_arrays(indices, pa.array([task.log_path], pa.string())))
-            if selection.position_column is not None:
-                arrays.append(_positions(first_row, rows, live))
-            yield pa.RecordBatch.from_arrays(arrays, names=names) if names else batch.select([])
+            positions = _positions(first_row, rows, live) if is_numbered else None
+            yield positions, pa.RecordBatch.from_arrays(arrays, names=names) if names else batch.select([])
+
+    def _columns_of(self, schema: pa.Schema) -> ParquetColumns:
+        found = self._columns
+        if found is None or not schema.equals(found[0], check_metadata=True):
+            constants = {each.name for each in self._constants}
+            stored = [each for each in self._needed if each.name not in constants]
+            found = self._columns = schema, ParquetColumns(schema, stored, self._selection.column_mapping_mode)
+        return found[1]
 
     def _row_groups(self, task: ScanTask, parquet: Any, footer: bytes | None) -> list[int] | None:
         kept = [] if task.row_groups is None else [set(task.row_groups)]
@@ -265,13 +317,13 @@ def partition_scalar(column: Field, partition_values: Mapping[str, str | None]) 
 
 
 def _raw_batches(
-    parquet: Any, names: list[str], groups: list[int] | None, *, uses_threads: bool
+    parquet: Any, names: list[str], groups: list[int] | None, batch_rows: int, *, uses_threads: bool
 ) -> Iterator[tuple[int, pa.RecordBatch]]:
     """Batches of these columns, each with the position of its first row in the file; ``groups`` None means all."""
     metadata = parquet.metadata
     for run, row, rows in _runs(metadata, range(metadata.num_row_groups) if groups is None else groups):
         if names:
-            for batch in parquet.iter_batches(BATCH_ROWS, run, names, use_threads=uses_threads):
+            for batch in parquet.iter_batches(batch_rows, run, names, use_threads=uses_threads):
                 yield row, batch
                 row += batch.num_rows
         else:
@@ -314,7 +366,10 @@ def _live_rows(rows: int, dead: NDArray[np.uint64], first_row: int) -> NDArray[n
     return live
 
 
-def _positions(first_row: int, rows: int, live: NDArray[np.bool_] | None) -> pa.Array:
+def _positions(first_row: int, rows: int, live: NDArray[np.bool_] | None) -> NDArray[np.int64]:
     import numpy as np
 
-    return pa.array(first_row + (np.arange(rows) if live is None else np.flatnonzero(live)), pa.int64())
+    if live is None:
+        return np.arange(first_row, first_row + rows)
+    found: NDArray[np.int64] = first_row + np.flatnonzero(live)
+    return found

@@ -25,6 +25,9 @@ __all__ = ["FileLayout", "PartitionWriter", "held_bytes"]
 SMALLEST_PIECE_BYTES = 64 << 10
 """Files get at least this many rows, however small the target size is: one file per row would be useless."""
 
+ONE_PIECE_BYTES = 16 << 20
+"""Up to this size of their rows, files wait in memory and are written at once."""
+
 _UNSHARED_BYTES = 4 << 10
 
 
@@ -87,7 +90,7 @@ class PartitionWriter:
     ) -> None:
         """Append ``table``, and roll where a file is full, inside the table too. ``encoding`` is held to encode.
 
-        ``is_last``: what is written goes no further than this table, so a file begun here is written in one piece.
+        ``is_last``: nothing follows this table, so a small file begun here is written in one piece.
         """
         if not self._row_bytes:
             self._row_bytes = held_bytes(table) / max(table.num_rows, 1)
@@ -97,7 +100,7 @@ class PartitionWriter:
             fits = room_rows >= left.num_rows
             piece, left = (left, None) if fits else (left.slice(0, room_rows), left.slice(room_rows))
             if self._writer is None:
-                self._writer = self._begin(dictionary, in_one_piece=is_last)
+                self._writer = self._begin(dictionary, in_one_piece=is_last and table.nbytes <= ONE_PIECE_BYTES)
             with encoding:
                 self._writer.write(piece)
             before_bytes, self.file_bytes = self.file_bytes, self._writer.size_bytes

@@ -59,10 +59,19 @@ class TaskWriter:
     in-progress files (hidden) and full files (pending); both are orphans, which a vacuum removes.
 
     ``encoders``: row groups encoded at once. Without partitions it is also the number of files written in turns, so
-    that a task with one core writes one file and not two of half the size.
+    that a task with one core writes one file and not two of half the size. ``dictionary``: the columns to encode with a
+    dictionary, by their Parquet paths, if that was decided before.
     """
 
-    def __init__(self, files: FileStore, plan: WritePlan, task: TaskIdentity, *, encoders: int = ENCODERS) -> None:
+    def __init__(
+        self,
+        files: FileStore,
+        plan: WritePlan,
+        task: TaskIdentity,
+        *,
+        encoders: int = ENCODERS,
+        dictionary: tuple[str, ...] | None = None,
+    ) -> None:
         self._plan = plan
         self._encoders = encoders
         self._conformer: Conformer | None = None
@@ -74,7 +83,7 @@ class TaskWriter:
         self._flat_turn = 0
         self._open: dict[PartitionWriter, None] = {}
         self._pool: EncoderPool | None = None
-        self._dictionary: tuple[str, ...] | None = None
+        self._dictionary = dictionary
         self._unrouted: list[pa.RecordBatch] = []
         self._unrouted_rows = self._unrouted_bytes = self._waiting_bytes = 0
         self._result: tuple[PendingFile, ...] | None = None
@@ -85,6 +94,11 @@ class TaskWriter:
 
         self._unit_bytes = max(plan.memory_budget_bytes // 8, 1)
         self._row_group_bytes = min(plan.memory_budget_bytes // 3, max(plan.target_file_size_bytes, MIB))
+
+    @property
+    def dictionary(self) -> tuple[str, ...] | None:
+        """The columns that are encoded with a dictionary; None before there were enough rows to decide."""
+        return self._dictionary
 
     @property
     def pending_bytes(self) -> int:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.arrow.arrays import from_flags, from_numbers
+from txlog.commands.row_change.positions import are_among
 from txlog.commands.row_change.row_ids import RowIds
 from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
@@ -18,21 +20,27 @@ from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.protocol.schema import Field, to_arrow
-from txlog.read.scan_task import ScanTask, Selection, TaskReader
+from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader
 from txlog.store.base import TableStore
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FileReader", "FileRows"]
+__all__ = ["FileReader", "FileRows", "plain"]
+
+_WHOLE_ROWS = 1 << 15  # of many columns at once: so few that memory is used again while it is in the caches
 
 
 class FileReader:
-    """Reads the same columns of many files. Thread-safe."""
+    """Reads the same columns of many files. Thread-safe.
 
-    def __init__(self, store: TableStore, selection: Selection) -> None:
-        self._reader = TaskReader(store, selection)
+    ``are_whole_rows``: of most columns; text may come in dictionaries then, which `plain` looks up.
+    """
+
+    def __init__(self, store: TableStore, selection: Selection, *, are_whole_rows: bool = False) -> None:
+        batch_rows = _WHOLE_ROWS if are_whole_rows else BATCH_ROWS
+        self._reader = TaskReader(store, selection, batch_rows=batch_rows, keeps_dictionaries=are_whole_rows)
         self._selection = selection
 
     def batches(
@@ -43,9 +51,7 @@ class FileReader:
         vector = None if with_dead_rows else add.deletion_vector
         path = _below_root(self._selection.uri, add.path)
         task = ScanTask(path, add.path, add.size, self._selection, add.partition_values, vector, row_groups)
-        columns = len(self._selection.fields)
-        for batch in self._reader.batches(task):
-            yield batch.column(columns).to_numpy(zero_copy_only=False), batch.select(range(columns))
+        return self._reader.numbered_batches(task)
 
 
 class FileRows:
@@ -54,20 +60,25 @@ class FileRows:
     def __init__(self, store: TableStore, state: TableState) -> None:
         self._store = store
         self._state = state
-        self._readers: dict[tuple[tuple[str, ...], int], FileReader] = {}
+        self._readers: dict[tuple[tuple[str, ...], int, bool], FileReader] = {}
         self.ids = RowIds.of(state)
         """Where files keep the ids of rows; None where the table does not promise stable ones."""
-        self._everything = self.reader((*state.schema.fields, *(self.ids.fields if self.ids is not None else ())))
+        ids = self.ids.fields if self.ids is not None else ()
+        self._everything = self.reader((*state.schema.fields, *ids), are_whole_rows=True)
 
-    def reader(self, fields: tuple[Field, ...], predicate: Predicate | None = None) -> FileReader:
+    def reader(
+        self, fields: tuple[Field, ...], predicate: Predicate | None = None, *, are_whole_rows: bool = False
+    ) -> FileReader:
         """Reads these columns, of the rows for which ``predicate`` is true. The same reader for the same ones."""
-        key = tuple(field.name for field in fields), id(predicate)  # the reader holds the predicate
+        key = tuple(field.name for field in fields), id(predicate), are_whole_rows  # the reader holds the predicate
         found = self._readers.get(key)
         if found is None:
-            found = self._readers[key] = self._new_reader(fields, predicate)
+            found = self._readers[key] = self._new_reader(fields, predicate, are_whole_rows=are_whole_rows)
         return found
 
-    def _new_reader(self, fields: tuple[Field, ...], predicate: Predicate | None) -> FileReader:
+    def _new_reader(
+        self, fields: tuple[Field, ...], predicate: Predicate | None, *, are_whole_rows: bool
+    ) -> FileReader:
         state = self._state
         position = "position"
         while state.schema.find(position) is not None:
@@ -82,13 +93,23 @@ class FileRows:
             state.properties.column_mapping_mode,
             position_column=position,
         )
-        return FileReader(self._store, selection)
+        return FileReader(self._store, selection, are_whole_rows=are_whole_rows)
 
-    def live(self, add: AddFile) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """All columns of the rows that are not dead; where the table tracks rows, their ids and commit versions too, as
-        a file has them that takes the rows over."""
+    def live(
+        self, add: AddFile, without: NDArray[np.uint64] | None = None
+    ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
+        """All columns of the rows that are not dead, nor at the positions ``without``, which ascend; where the table
+        tracks rows, their ids and commit versions too, as a file has them that takes the rows over."""
+        import numpy as np
+
         for positions, batch in self._everything.batches(add, with_dead_rows=False):
-            yield positions, batch if self.ids is None else self.ids.taken_over(add, positions, batch)
+            if without is not None:
+                goes = are_among(positions.view(np.uint64), without)
+                if goes.any():
+                    positions, batch = positions[~goes], batch.filter(from_flags(~goes))
+            if batch.num_rows:
+                rows = plain(batch)
+                yield positions, rows if self.ids is None else self.ids.taken_over(add, positions, rows)
 
     @property
     def schema(self) -> pa.Schema:
@@ -114,12 +135,13 @@ class FileRows:
         sizes = self.row_group_sizes(add)
         ends = np.cumsum(sizes)
         row_groups = tuple(np.unique(np.searchsorted(ends, positions, side="right")).tolist())
-        for numbers, batch in self.reader(fields).batches(add, with_dead_rows=True, row_groups=row_groups):
+        reader = self.reader(fields, are_whole_rows=True)
+        for numbers, batch in reader.batches(add, with_dead_rows=True, row_groups=row_groups):
             start, end = np.searchsorted(positions, numbers[[0, -1]].astype(np.uint64) + np.array([0, 1], np.uint64))
             if start < end:
                 here = positions[start:end]
                 rows = np.searchsorted(numbers, here.astype(np.int64))
-                yield here, batch.take(pa.array(rows))
+                yield here, plain(batch.take(from_numbers(rows)))
 
     def row_group_sizes(self, add: AddFile) -> list[int]:
         """How many rows each row group has, by the file's footer. Raises as `FileReader.batches`."""
@@ -145,6 +167,14 @@ class FileRows:
             raise NotFoundError("the log names a data file that is gone: vacuumed, or removed by hand", **at) from error
         except (pa.ArrowException, OSError) as error:
             raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
+
+
+def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, without columns that are numbers of a dictionary's entries."""
+    if not any(pa.types.is_dictionary(column.type) for column in batch.columns):
+        return batch
+    columns = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
 
 def _below_root(uri: str, log_path: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextvars
 import dataclasses
+import functools
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,7 +32,8 @@ from txlog.util import ambient
 from txlog.util.parallel import Apply, parallel_map
 from txlog.writer.committable import PendingFile
 from txlog.writer.input import DataStream
-from txlog.writer.task_committer import write_task
+from txlog.writer.task_committer import seal_written
+from txlog.writer.task_writer import TaskWriter
 from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
@@ -45,6 +47,7 @@ _ONE_FILE_BYTES = 1 << 62
 _NO_ID = (1 << 63) - 1
 _ALONE_BYTES = 4 << 20  # up to here files are read on one thread: a second costs more than it saves
 _HELD_BYTES = 16 << 20
+_COPIES_AT_ONCE = 3  # two encode while one waits for the disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ class FileRewriter:
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
         self._written = _Written()
+        self._dictionary: tuple[str, ...] | None = None
         self._source_on_its_way: Future[tuple[PendingFile, ...]] | None = None
 
     @property
@@ -282,7 +286,8 @@ class FileRewriter:
             if (found := written.get(each.add.key)) is not None and np.array_equal(found[0], each.replaced)
         }
         missing = [each for each in touched if each.add.key not in known]
-        for each, files in zip(missing, _apply_to(missing)(self._copy, missing), strict=True):
+        copies = _apply_to(missing, _COPIES_AT_ONCE)(self._copy, missing)
+        for each, files in zip(missing, copies, strict=True):
             known[each.add.key] = (each.replaced, files)
         self._written.copies = known
         new = [file for each in touched for file in known[each.add.key][1]]
@@ -290,15 +295,12 @@ class FileRewriter:
         return Changed([], [each.add for each in touched], new, rows_copied=copied)
 
     def _copy(self, each: Touched) -> tuple[PendingFile, ...]:
-        import numpy as np
-
         if len(each.dead) + len(each.replaced) >= each.num_rows and not self._operation.makes_images:
             return ()
 
         def batches() -> Iterator[pa.RecordBatch]:
-            for positions, batch in self._rows.live(each.add):
-                stays = np.isin(positions, each.replaced.astype(np.int64), assume_unique=True, invert=True)
-                yield batch if stays.all() else batch.filter(pa.array(stays))
+            for _, batch in self._rows.live(each.add, each.replaced):
+                yield batch
             if self._operation.makes_images:
                 yield from self._images_of(each, each.replaced)
 
@@ -352,14 +354,19 @@ class FileRewriter:
         plan = dataclasses.replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES) if in_one_file else self._plan
         task = TaskIdentity(self._job_id, next(self._task_ids))
         named = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in batches)
-        files = write_task(self._files, plan, task, DataStream(self._schema, named)).files
+        # Decided once: to look at every file's rows takes a tenth of the time of writing them.
+        with TaskWriter(self._files, plan, task, dictionary=self._dictionary) as writer:
+            writer.write(DataStream(self._schema, named))
+            files = seal_written(self._files, plan, task, writer).files
+            self._dictionary = writer.dictionary
         self._unsent.own(file.path for file in files)
         return files
 
 
-def _apply_to(touched: Sequence[Touched]) -> Apply:
-    """How to work on these files: on two threads, unless they are small."""
-    return parallel_map if sum(each.add.size for each in touched) > _ALONE_BYTES else map
+def _apply_to(touched: Sequence[Touched], threads: int = 2) -> Apply:
+    """How to work on these files: on so many threads, unless they are small."""
+    is_small = sum(each.add.size for each in touched) <= _ALONE_BYTES
+    return map if is_small else functools.partial(parallel_map, threads=threads)
 
 
 def _are_equal(left: NDArray[np.int64] | None, right: NDArray[np.int64] | None) -> bool:
