@@ -54,3 +54,12 @@ def test_null_counts_tell_none_all_or_some(count: int, dead_before: int, is_tigh
 @pytest.mark.parametrize("stats", [None, "", "no json", "[1]", "null", '{"minValues": {"s": "\\ud800"}}'])
 def test_statistics_that_nobody_can_read_become_a_count_of_rows(stats: str | None) -> None:
     assert json.loads(wide_statistics(stats, num_records=7)) == {"numRecords": 7, "tightBounds": False}
+
+
+def test_statistics_that_are_wide_already_stay_the_same_text() -> None:
+    wide = (
+        '{"nullCount":{"n":3,"s":{"m":10}}, '
+        '"minValues":{"d":12345678901234567890.10},"numRecords":10,"tightBounds":false}'
+    )
+    assert wide_statistics(wide, num_records=10, dead_before=2) == wide
+    assert json.loads(wide_statistics(wide, num_records=11))["numRecords"] == 11

@@ -26,6 +26,8 @@ def wide_statistics(stats: str | None, *, num_records: int, dead_before: int = 0
         num_records: All rows of the file, those that are dead included.
         dead_before: How many rows the vector before marked, which tight null counts leave out.
     """
+    if stats is not None and _are_wide(stats, num_records):
+        return stats
     document = _load(stats)
     counts = document.get("nullCount")
     if isinstance(counts, Mapping):
@@ -38,6 +40,15 @@ def wide_statistics(stats: str | None, *, num_records: int, dead_before: int = 0
         return orjson.dumps(document).decode()
     except TypeError:  # a string that is no valid UTF-8: its bounds are of no use
         return orjson.dumps({"numRecords": num_records, "tightBounds": False}).decode()
+
+
+def _are_wide(stats: str, num_records: int) -> bool:
+    """Whether an earlier vector made them what they are to become, which a fast parser tells."""
+    try:
+        found = orjson.loads(stats)
+    except ValueError:
+        return False
+    return isinstance(found, dict) and found.get("tightBounds") is False and found.get("numRecords") == num_records
 
 
 def _null_counts(counts: Mapping[str, Any], all_null: int, num_records: int) -> dict[str, Any]:
