@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -317,3 +318,19 @@ def test_an_upsert_that_matches_nothing_is_still_no_blind_append(tmp_path: Path,
     table.upsert(pa.table({"id": [9]}), ["id"], on_conflict=on_conflict)
     entry = table.history(1)[0]
     assert (entry["isBlindAppend"], entry["readVersion"], entry["operation"]) == (False, 1, "MERGE")
+
+
+def test_many_small_files_share_look_ups(tmp_path: Path) -> None:
+    table = txlog.Table.create(str(tmp_path / "t"), SCHEMA, properties=VECTORS)
+    batches = [rows((n, "a", n), (n + 1_000, "b", n), (None, "c", n)) for n in range(150)]
+    names = [f"{number}.parquet" for number in range(151)]
+    for name, batch in zip(names, [*batches, SCHEMA.empty_table()], strict=True):
+        pq.write_table(batch, tmp_path / "t" / name)
+    table.add_files(names)
+    for turn in range(3):  # the second remembers the keys, the third knows them
+        given = rows(*((key, "new", turn) for key in (0, 63, 64, 65, 149, 1_128, 5_000 + turn)))
+        assert table.upsert(given, ["id"]).metrics.rows_inserted == 1
+    kept = {n: n for n in range(150)} | {n + 1_000: n for n in range(150)}
+    kept |= dict.fromkeys((0, 63, 64, 65, 149, 1_128, 5_002), 2) | {5_000: 0, 5_001: 1}
+    assert {key: value for key, _, value in found(table) if key is not None} == kept
+    assert len(found(table)) == len(kept) + 150

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from txlog.commands.row_change.operation import (
     BringsFiles,
     DecidesByValues,
     Hits,
+    LooksUpTogether,
     RemembersFiles,
     RowOperation,
     Touched,
@@ -55,6 +56,7 @@ __all__ = ["RowChange", "file_keys"]
 
 _LOOK_UPS_AT_ONCE = 2
 _SMALL_BYTES = 1 << 20
+_TOGETHER = 64  # small files that are looked into at once
 _BYTES_PER_S = 200e6  # a first guess of how fast files are looked into
 _FILE_S = 0.002  # what a touched file costs besides: its vector read and written
 _VECTOR_S = 0.0005  # what reading a vector costs that took the place of a known one
@@ -321,7 +323,7 @@ class RowChange:
         large = bisect.bisect_left(largest_first, -alone_bytes, key=lambda add: -add.size)
         looked_up = itertools.chain(
             parallel_map(self._looked_up, largest_first[:large], threads=_LOOK_UPS_AT_ONCE),
-            map(self._looked_up, largest_first[large:]),
+            self._small_looked_up(largest_first[large:]),
         )
         for done, (add, hits) in enumerate(looked_up, start=1):
             self._hits[add.path] = hits
@@ -334,6 +336,14 @@ class RowChange:
 
     def _looked_up(self, add: AddFile) -> tuple[AddFile, Hits]:
         return add, self._operation.look_up(self._rows, add)
+
+    def _small_looked_up(self, adds: Sequence[AddFile]) -> Iterator[tuple[AddFile, Hits]]:
+        if not isinstance(self._operation, LooksUpTogether):
+            yield from map(self._looked_up, adds)
+            return
+        for first in range(0, len(adds), _TOGETHER):
+            some = adds[first : first + _TOGETHER]
+            yield from zip(some, self._operation.look_up_all(self._rows, some), strict=True)
 
     def _touched(self, add: AddFile, vectors: DeletionVectorReader) -> Touched:
         hits, num_rows = self._hits[add.path], self._count(add)

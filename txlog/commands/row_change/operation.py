@@ -23,7 +23,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["BringsChanges", "BringsFiles", "DecidesByValues", "Hits", "RemembersFiles", "RowOperation", "Touched"]
+__all__ = [
+    "BringsChanges",
+    "BringsFiles",
+    "DecidesByValues",
+    "Hits",
+    "LooksUpTogether",
+    "RemembersFiles",
+    "RowOperation",
+    "Touched",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +169,14 @@ class DecidesByValues(Protocol):
 
         Called before `RowOperation.inserted`, at each execution.
         """
+
+
+@runtime_checkable
+class LooksUpTogether(Protocol):
+    """A `RowOperation` whose look-up costs something besides what it reads, so that small files share one."""
+
+    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[Hits]:
+        """The matching rows of each of these files, as `RowOperation.look_up` finds them."""
 
 
 @runtime_checkable

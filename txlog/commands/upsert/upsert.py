@@ -271,6 +271,29 @@ class UpsertRows:
             self._known.offer(add, parts)
         return self._hits(np.concatenate(positions).astype(np.uint64), np.concatenate(source_rows))
 
+    def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[Hits]:
+        import numpy as np
+
+        offers = [self._known is not None and self._known.is_wanted(add) for add in adds]
+        reader = rows.reader(self._fields)
+        found = [list(reader.batches(add, with_dead_rows=True)) for add in adds]
+        counts = [sum(len(numbers) for numbers, _ in batches) for batches in found]
+        if not any(counts):
+            return [self._hits(np.empty(0, np.uint64), np.empty(0, np.int64)) for _ in adds]
+        numbers = np.concatenate([numbers for batches in found for numbers, _ in batches])
+        table = pa.Table.from_batches([batch for batches in found for _, batch in batches])
+        columns = [key.of(table) for key in self._index.keys]
+        matched = self._index.source_rows(columns)
+        at = np.flatnonzero(matched >= 0)
+        positions, source_rows = numbers[at].astype(np.uint64), matched[at]
+        ends = np.cumsum(counts)
+        cuts = [0, *np.searchsorted(at, ends).tolist()]
+        for add, is_offered, count, end in zip(adds, offers, counts, ends.tolist(), strict=True):
+            if is_offered and count and self._known is not None:
+                of_file = [column.slice(end - count, count) for column in columns]
+                self._known.offer(add, [self._known.part_of(of_file, numbers[end - count : end])])
+        return [self._hits(positions[start:end], source_rows[start:end]) for start, end in itertools.pairwise(cuts)]
+
     def _keys_in(self, reader: FileReader, add: AddFile) -> Iterator[tuple[NDArray[np.int64], list[pa.Array]]]:
         """The positions and key columns of a file, many rows at a time."""
         import numpy as np
