@@ -30,4 +30,6 @@ def union(positions: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[
     """All of both, which have none in common."""
     import numpy as np
 
-    return np.insert(others, np.searchsorted(others, positions), positions)
+    both = np.concatenate((others, positions))
+    both.sort(kind="stable")  # which merges two sorted runs
+    return both
