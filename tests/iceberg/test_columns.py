@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.iceberg.columns import encode_files, in_partitions
+from txlog.iceberg.columns import encode_files
 from txlog.iceberg.definition import define
 from txlog.iceberg.file_encoder import FileEncoder
 from txlog.iceberg.manifest import entry_schema
@@ -119,18 +119,12 @@ def test_files_encoded_at_once_are_as_encoded_one_by_one(format_version: int, ad
     start = 100 if format_version == 3 else None
     found = encode_files(pa.Table.from_batches([adds_to_batch(adds)]), definition, encoder, lambda add: 4, start)
     next_row_id = start
-    for add, record, rows, location in zip(adds, found.records, found.rows, found.locations, strict=True):
+    for add, record, rows in zip(adds, found.records.to_pylist(), found.rows, strict=True):
         alone, count = encoder.data_file(add, lambda add: 4, next_row_id)
         assert decoded(record, schema) == decoded(alone, schema)
-        assert (rows, location) == (count, decoded(alone, schema)["file_path"])
+        assert rows == count
         if next_row_id is not None:
             next_row_id = max(next_row_id, (next_row_id if add.base_row_id is None else add.base_row_id) + count)
     assert found.next_row_id == next_row_id
-    assert found.partitions == [encoder.partition_values(add.partition_values) for add in adds]
-
-
-def test_files_of_a_partition_come_together() -> None:
-    parts = ["b", "a", None, "b", "a"]
-    adds = [AddFile(f"{at}", {"part": part, "year": "1"}, 1, 1, True) for at, part in enumerate(parts)]
-    order = in_partitions(pa.Table.from_batches([adds_to_batch(adds)]), ["part", "year"]).to_pylist()
-    assert [parts[at] for at in order] == ["a", "a", "b", "b", None]
+    values = [found.partitions[number] for number in found.partition_numbers]
+    assert values == [encoder.partition_values(add.partition_values) for add in adds]

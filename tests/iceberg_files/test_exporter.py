@@ -402,17 +402,20 @@ def actions_of(table: Table, kind: str) -> list[dict[str, Any]]:
     return [action for action in map(json.loads, lines) if kind in action]
 
 
+@pytest.mark.parametrize("data_change", [False, True])
 @pytest.mark.parametrize("format_version", ["v2", "v3"])
-def test_files_that_are_added_again_without_new_rows_are_exported_once(format_version: str) -> None:
+def test_files_that_are_added_again_are_exported_once(format_version: str, data_change: bool) -> None:
     table = created(**{"txlog.iceberg": format_version})
     table.append(rows(1, 2))
     table.append(rows(3))
     table.export_iceberg()
     (action,) = actions_of(table, "add")
-    action["add"]["dataChange"] = False
+    action["add"]["dataChange"] = data_change
     table = commit_by_hand(table, action)
     assert table.export_iceberg().version == 3
-    assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][-1])) == 2
+    newest = decoded.document(store_of(table))["snapshots"][-1]
+    assert len(decoded.live_entries(store_of(table), newest)) == 2
+    assert (newest["summary"]["total-records"], newest["summary"]["total-data-files"]) == ("3", "2")
     table.delete("id = 3")
     assert table.export_iceberg().version == 4
     assert len(decoded.live_entries(store_of(table), decoded.document(store_of(table))["snapshots"][-1])) == 1

@@ -18,6 +18,7 @@ __all__ = [
     "NULL",
     "SOME",
     "AvroError",
+    "Block",
     "Container",
     "Reader",
     "encode_bytes",
@@ -76,27 +77,50 @@ def encode_bytes(body: bytes) -> bytes:
     return encode_long(len(body)) + body
 
 
-def write_container(schema: bytes, header: Mapping[str, bytes], records: Sequence[bytes]) -> bytes:
-    """A container of records that are encoded already, in one compressed block.
+class Block:
+    """The block of a container to come: records are compressed as they are added, so that few are in memory.
 
-    Args:
-        schema: The Avro schema of a record, as JSON.
-        header: Further entries of the file's header.
-        records: The bytes of each record.
+    A ``small`` one is of a few kilobytes.
     """
-    entries = {"avro.schema": schema, "avro.codec": b"deflate", **header}
-    head = [encode_long(len(entries))]
-    for key, value in entries.items():
-        head += [encode_bytes(key.encode()), encode_bytes(value)]
-    start = _MAGIC + b"".join(head) + b"\0"
-    sync = sha256(start).digest()[:16]
-    if not records:
-        return start + sync
+
+    def __init__(self, *, small: bool = False) -> None:
+        window, memory = (-12, 4) if small else (-15, 8)
+        self._stream = zlib.compressobj(_COMPRESSION, zlib.DEFLATED, window, memory)
+        self._parts: list[bytes] = []
+        self.records = 0
+
+    def add(self, records: int, body: bytes | memoryview) -> None:
+        """Add some records, which are encoded already, one after the other."""
+        self.records += records
+        self._parts.append(self._stream.compress(body))
+
+    def container(self, schema: bytes, header: Mapping[str, bytes]) -> bytes:
+        """The container file that has this block alone; no record can be added any more.
+
+        Args:
+            schema: The Avro schema of a record, as JSON.
+            header: Further entries of the file's header.
+        """
+        entries = {"avro.schema": schema, "avro.codec": b"deflate", **header}
+        head = [encode_long(len(entries))]
+        for key, value in entries.items():
+            head += [encode_bytes(key.encode()), encode_bytes(value)]
+        start = _MAGIC + b"".join(head) + b"\0"
+        sync = sha256(start).digest()[:16]
+        if not self.records:
+            return start + sync
+        self._parts.append(self._stream.flush())
+        size = encode_long(sum(map(len, self._parts)))
+        return b"".join((start, sync, encode_long(self.records), size, *self._parts, sync))
+
+
+def write_container(schema: bytes, header: Mapping[str, bytes], records: Sequence[bytes]) -> bytes:
+    """A container of records that are encoded already, in one compressed block; see `Block.container`."""
     raw = b"".join(records)
-    window, memory = (-12, 4) if len(raw) <= _SMALL_BYTES else (-15, 8)
-    squeezed = zlib.compressobj(_COMPRESSION, zlib.DEFLATED, window, memory)
-    block = squeezed.compress(raw) + squeezed.flush()
-    return b"".join((start, sync, encode_long(len(records)), encode_bytes(block), sync))
+    block = Block(small=len(raw) <= _SMALL_BYTES)
+    if records:
+        block.add(len(records), raw)
+    return block.container(schema, header)
 
 
 # --- reading -----------------------------------------------------------------------------------------------------

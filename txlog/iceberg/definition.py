@@ -68,6 +68,8 @@ class Definition:
     drops_history: bool
     """A name or id means another column than before, or a partition column has another type: this version is exported
     in full, and older snapshots go."""
+    is_mapped: bool
+    """Whether the table maps its columns, whose ids are Delta's then."""
     files_need_element_ids: bool
     """Files with column ids must have ids inside lists and maps too, or readers show nulls there."""
 
@@ -133,6 +135,7 @@ def _continued(
         last_column_id=converted.last_column_id,
         last_partition_id=last_partition_id,
         drops_history=drops_history,
+        is_mapped=is_mapped(schema),
         files_need_element_ids=is_mapped(schema) and any(_has_elements(member.type) for member in schema.fields),
     )
 

@@ -11,16 +11,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from txlog.arrow.arrays import numbers_of
 from txlog.errors import TxlogError
 from txlog.iceberg.columns import encode_files
-from txlog.iceberg.definition import define
+from txlog.iceberg.definition import Definition, define
 from txlog.iceberg.deletes import Vector, delete_files
 from txlog.iceberg.file_changes import FileChanges, file_changes
-from txlog.iceberg.file_encoder import EncodedFiles, FileEncoder, PartitionValues
+from txlog.iceberg.file_encoder import FileEncoder, PartitionValues
 from txlog.iceberg.live_manifests import FileCount, Layout, LiveManifests, Moment
 from txlog.iceberg.manifest import ADDED, DATA, DELETES, Entry, ManifestWriter
 from txlog.iceberg.manifest_list import write_manifest_list
 from txlog.iceberg.names import NewFile, content_name, snapshot_id
+from txlog.iceberg.new_manifests import NewManifests
 from txlog.iceberg.table_metadata import (
     Exported,
     Place,
@@ -29,6 +33,7 @@ from txlog.iceberg.table_metadata import (
     with_snapshot,
     with_version,
 )
+from txlog.iceberg.taken_over import may_be_taken_over, taken_over_files
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, Metadata, RemoveFile
 from txlog.protocol.commit_file import Commit
@@ -37,7 +42,7 @@ from txlog.protocol.properties import TableProperties
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version"]
+__every_ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version"]
 
 _TOTALS = ("data-files", "records", "files-size", "delete-files", "position-deletes")
 
@@ -48,13 +53,15 @@ class Sources:
 
     ``manifest`` returns the bytes of a manifest by its path, ``bitmaps`` the dead rows of some deletion vectors as
     Delta's bitmaps, ``rows`` the number of rows in a file whose statistics lack it. ``check_element_ids`` raises
-    IcebergExportError for files that have ids for their columns, but none inside lists and maps.
+    IcebergExportError for files that have ids for their columns, but none inside lists and maps; ``check_column_ids``
+    for files whose columns have other ids than the definition says.
     """
 
     manifest: Callable[[str], bytes]
     bitmaps: Callable[[Sequence[DeletionVectorDescriptor]], list[bytes]]
     rows: Callable[[AddFile], int]
     check_element_ids: Callable[[Sequence[AddFile]], None]
+    check_column_ids: Callable[[Sequence[AddFile], Definition], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +114,7 @@ def export_commits(
 def export_version(
     metadata: Metadata,
     version: int,
-    files: Iterable[pa.Table],
+    parts: Iterable[tuple[pa.Table, Any]],
     timestamp_ms: int,
     *,
     format_version: int,
@@ -120,7 +127,7 @@ def export_version(
     Args:
         metadata: The table's metadata at that version.
         version: The Delta version.
-        files: Its live files as ``FILES_SCHEMA``, in tables of as many as a manifest is to have.
+        parts: Its live files as ``FILES_SCHEMA``, some at a time, and an array with the number of each one's manifest.
         timestamp_ms: The time of its commit.
         format_version: 2 or 3.
         number: N of the ``vN.metadata.json`` to write.
@@ -133,7 +140,7 @@ def export_version(
     """
     work = _Work(None, place, sources, format_version)
     work.define(metadata)
-    work.add_all(files, version, timestamp_ms)
+    work.add_all(parts, version, timestamp_ms)
     return work.finished(number)
 
 
@@ -187,7 +194,7 @@ class _Work:
             if type(action) is Metadata and not self.define(action):
                 return False
         changes = file_changes(commit.actions)
-        if changes is not None and self._repeats(changes):
+        if changes is not None and self._repeats(changes, is_foreign=commit.is_foreign):
             return False
         if changes is not None:
             first_row_id = self.document.get("next-row-id")
@@ -197,13 +204,14 @@ class _Work:
         self._document = with_version(self.document, commit.version, dated.timestamp_ms)
         return True
 
-    def _repeats(self, changes: FileChanges) -> bool:
+    def _repeats(self, changes: FileChanges, *, is_foreign: bool) -> bool:
         """Whether live files are added again without a remove, as with statistics or row ids computed afterwards.
 
-        Such adds say that no rows change. So do those of compacted files, hence the manifests are looked into.
+        Such an add brings no rows, and should say so; so do those of compacted files, hence the manifests are looked
+        into. Another engine's add may not say so. txlog itself adds only new files, which are not looked for.
         """
         encoder = self._live.layout.encoder
-        again = [add for add in changes.added if not add.data_change]
+        again = [add for add in changes.added if is_foreign or not add.data_change]
         paths = {encoder.location(add.path): encoder.partition_values(add.partition_values) for add in again}
         return bool(paths) and self._live.holds(paths)
 
@@ -244,8 +252,7 @@ class _Work:
             return FileCount()
         layout = self._live.layout
         encoder = layout.encoder
-        if layout.writer.definition.files_need_element_ids:
-            self._sources.check_element_ids(adds)
+        self._check_ids(adds, [add for add in adds if may_be_taken_over(add.path)])
         next_row_id = self.document.get("next-row-id")
         rows, records = [], []
         for add in adds:
@@ -254,20 +261,23 @@ class _Work:
             rows.append(count)
             if next_row_id is not None:  # row tracking's ids are above all it gave before, and so are Iceberg's
                 next_row_id = max(next_row_id, (next_row_id if add.base_row_id is None else add.base_row_id) + count)
-        partitions = [encoder.partition_values(add.partition_values) for add in adds]
-        locations = [encoder.location(add.path) for add in adds]
-        files = EncodedFiles(locations, rows, partitions, records, next_row_id)
-        return self._add_encoded(files, [add.size for add in adds], moment)
-
-    def _add_encoded(self, files: EncodedFiles, sizes: Sequence[int], moment: Moment) -> FileCount:
         entries = [
-            Entry(ADDED, moment.snapshot_id, moment.version, path, rows, size, body)
-            for path, rows, size, body in zip(files.locations, files.rows, sizes, files.records, strict=True)
+            Entry(ADDED, moment.snapshot_id, moment.version, encoder.location(add.path), count, add.size, body)
+            for add, count, body in zip(adds, rows, records, strict=True)
         ]
-        self._live.add(entries, DATA, files.partitions, moment, self.document.get("next-row-id"))
-        if files.next_row_id is not None:
-            self._document = {**self.document, "next-row-id": files.next_row_id}
-        return FileCount(len(entries), sum(files.rows), sum(sizes))
+        partitions = [encoder.partition_values(add.partition_values) for add in adds]
+        self._live.add(entries, DATA, partitions, moment, self.document.get("next-row-id"))
+        if next_row_id is not None:
+            self._document = {**self.document, "next-row-id": next_row_id}
+        return FileCount(len(adds), sum(rows), sum(add.size for add in adds))
+
+    def _check_ids(self, adds: Sequence[AddFile], taken_over: Sequence[AddFile]) -> None:
+        """Raise IcebergExportError for files whose columns Iceberg readers would not find, or take for others."""
+        definition = self._live.layout.writer.definition
+        if definition.files_need_element_ids:
+            self._sources.check_element_ids(adds)
+        if taken_over:
+            self._sources.check_column_ids(taken_over, definition)
 
     def _add_vectors(self, adds: Sequence[AddFile], moment: Moment) -> FileCount:
         added = FileCount()
@@ -298,17 +308,27 @@ class _Work:
 
     # --- a whole version -------------------------------------------------------------------------------------
 
-    def add_all(self, tables: Iterable[pa.Table], version: int, timestamp_ms: int) -> None:
+    def add_all(self, parts: Iterable[tuple[pa.Table, Any]], version: int, timestamp_ms: int) -> None:
         """Make the snapshot of a version whose live files are all new to Iceberg."""
         moment = self._moment(version)
-        first_row_id = self.document.get("next-row-id")
+        first_row_id = next_row_id = self.document.get("next-row-id")
+        layout = self._live.layout
+        definition = layout.writer.definition
+        manifests = NewManifests(layout, moment)
         added = FileCount()
         vectors: list[AddFile] = []
-        for files in tables:
-            some = self._add_table(files, moment)
-            added.files, added.rows = added.files + some.files, added.rows + some.rows
-            added.size_bytes += some.size_bytes
+        for files, numbers in parts:
+            every = add_files_of(files) if definition.files_need_element_ids else []
+            self._check_ids(every, add_files_of(taken_over_files(files)))
+            found = encode_files(files, definition, layout.encoder, self._sources.rows, next_row_id)
+            next_row_id = found.next_row_id
+            manifests.add(found, numbers)
+            added.files, added.rows = added.files + files.num_rows, added.rows + int(found.rows.sum())
+            added.size_bytes += int(sum(map(np.sum, map(numbers_of, files.column("size").chunks))))
             vectors += add_files_of(files.filter(files.column("deletionVector").is_valid()))
+        self._live.add_new(manifests.finished(first_row_id))
+        if next_row_id is not None:
+            self._document = {**self.document, "next-row-id": next_row_id}
         deletes = self._add_vectors(vectors, moment)
         if added.files:
             operation = "overwrite" if vectors else "append"
@@ -319,15 +339,6 @@ class _Work:
             )
             self._add_snapshot(summary, version, timestamp_ms, first_row_id)
         self._document = with_version(self.document, version, timestamp_ms)
-
-    def _add_table(self, files: pa.Table, moment: Moment) -> FileCount:
-        layout = self._live.layout
-        definition = layout.writer.definition
-        if definition.files_need_element_ids:
-            self._sources.check_element_ids(add_files_of(files))
-        next_row_id = self.document.get("next-row-id")
-        found = encode_files(files, definition, layout.encoder, self._sources.rows, next_row_id)
-        return self._add_encoded(found, files.column("size").to_pylist(), moment)
 
     def _add_snapshot(self, summary: dict[str, str], version: int, timestamp_ms: int, first_row_id: int | None) -> None:
         document, live = self.document, self._live

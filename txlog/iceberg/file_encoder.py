@@ -7,7 +7,7 @@ summaries of partition values. Iceberg spec, "Data File Fields".
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from txlog.iceberg.avro import NULL, SOME, encode_bytes, encode_long
 from txlog.iceberg.definition import Definition
@@ -20,23 +20,13 @@ from txlog.protocol.partition_values import decode
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.statistics_read import StatisticsReader
 
-__all__ = ["PARQUET", "EncodedFiles", "FileEncoder", "PartitionValues", "location_of"]
+__all__ = ["PARQUET", "FileEncoder", "PartitionValues", "location_of"]
 
 PartitionValues: TypeAlias = "tuple[Any, ...]"
 """The value of each partition field of one file, None for null."""
 
 _FILE_PATH_ID = 2_147_483_546  # Iceberg's reserved id of the column ``file_path`` in position delete files
 PARQUET = encode_bytes(b"PARQUET")
-
-
-class EncodedFiles(NamedTuple):
-    """For each file its location, rows, partition values and record, and the row id after the last one (v3)."""
-
-    locations: list[str]
-    rows: list[int]
-    partitions: list[PartitionValues]
-    records: list[bytes]
-    next_row_id: int | None
 
 
 def location_of(uri_text: str, root: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from txlog.errors import IcebergExportError
 from txlog.iceberg.file_encoder import FileEncoder, PartitionValues
-from txlog.iceberg.manifest import DATA, DELETED, EXISTING, Entry, ManifestWriter, read_entries
+from txlog.iceberg.manifest import DATA, DELETED, EXISTING, Entry, ManifestWriter, file_paths, read_entries
 from txlog.iceberg.manifest_list import ManifestFile, PartitionSummary
 from txlog.iceberg.names import NewFile
 from txlog.result import counted
@@ -90,6 +90,13 @@ class LiveManifests:
         manifest = self._write(layout, entries, content, layout.encoder.summaries(partitions), moment, first_row_id)
         self.manifests = (manifest, *self.manifests)
 
+    def add_new(self, manifests: Iterable[tuple[NewFile, ManifestFile]]) -> None:
+        """Add manifests of new data files that are written already."""
+        for file, manifest in manifests:
+            self.new_files.append(file)
+            self._bodies[manifest.path] = file.body
+            self.manifests = (manifest, *self.manifests)
+
     def remove(self, paths: Mapping[str, PartitionValues | None], content: int, moment: Moment) -> FileCount:
         """Remove files, or with DELETES the delete files of data files.
 
@@ -118,14 +125,12 @@ class LiveManifests:
         return removed
 
     def holds(self, paths: Mapping[str, PartitionValues | None]) -> bool:
-        """Whether one of these data files is live, or may be in a manifest of a partitioning that is not known."""
-        for manifest in self.manifests:
-            if manifest.content != DATA or not self._may_hold(manifest, paths):
-                continue
-            layout = self._layouts.get(manifest.partition_spec_id)
-            if layout is None or any(entry.path in paths for entry in self._entries(manifest, layout)):
-                return True
-        return False
+        """Whether one of these data files is live."""
+        return any(
+            not paths.keys().isdisjoint(file_paths(self._body(manifest), manifest.path))
+            for manifest in self.manifests
+            if manifest.content == DATA and self._may_hold(manifest, paths)
+        )
 
     def drop_empty(self) -> None:
         """Forget manifests that only say what an earlier snapshot deleted."""
@@ -185,14 +190,12 @@ class LiveManifests:
         return self._write(layout, after, manifest.content, manifest.partitions, moment, manifest.first_row_id)
 
     def _entries(self, manifest: ManifestFile, layout: Layout) -> list[Entry]:
-        body = self._bodies.get(manifest.path)
         definition = layout.writer.definition
-        return read_entries(
-            self._read(manifest.path) if body is None else body,
-            definition.partition,
-            definition.format_version,
-            manifest.path,
-        )
+        return read_entries(self._body(manifest), definition.partition, definition.format_version, manifest.path)
+
+    def _body(self, manifest: ManifestFile) -> bytes:
+        body = self._bodies.get(manifest.path)
+        return self._read(manifest.path) if body is None else body
 
     def _write(
         self,

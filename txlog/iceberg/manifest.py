@@ -19,6 +19,7 @@ from txlog.iceberg.avro import (
     NULL,
     SOME,
     AvroError,
+    Block,
     Container,
     encode_bytes,
     encode_long,
@@ -40,6 +41,7 @@ __all__ = [
     "Entry",
     "ManifestWriter",
     "entry_schema",
+    "entry_start",
     "file_paths",
     "nullable_blobs",
     "nullable_longs",
@@ -71,10 +73,14 @@ class Entry(NamedTuple):
 
     def encoded(self) -> bytes:
         """Sequence numbers are written out, not inherited: a file's data and its entry have the same one."""
-        sequence = SOME + encode_long(self.sequence_number)
-        return b"".join(
-            (encode_long(self.status), SOME, encode_long(self.snapshot_id), sequence, sequence, self.data_file)
-        )
+        return entry_start(self.status, self.snapshot_id, self.sequence_number) + self.data_file
+
+
+@functools.lru_cache(1024)  # the entries of one commit have the same
+def entry_start(status: int, snapshot_id: int, sequence_number: int) -> bytes:
+    """What stands before the ``data_file`` of an entry."""
+    sequence = SOME + encode_long(sequence_number)
+    return b"".join((encode_long(status), SOME, encode_long(snapshot_id), sequence, sequence))
 
 
 def _field(name: str, kind: Any, field_id: int) -> dict[str, Any]:
@@ -157,8 +163,12 @@ class ManifestWriter:
         schema = entry_schema(self.definition.partition, self.definition.format_version)
         return json.dumps(schema, separators=(",", ":")).encode()
 
+    def _header(self, content: int, lengths: bytes) -> Mapping[str, bytes]:
+        encoded = base64.b64encode(lengths)
+        return {**self._definition, "content": b"deletes" if content == DELETES else b"data", _LENGTHS: encoded}
+
     @functools.cached_property
-    def _header(self) -> Mapping[str, bytes]:
+    def _definition(self) -> Mapping[str, bytes]:
         definition = self.definition
         return {
             "schema": json.dumps(definition.schema, separators=(",", ":")).encode(),
@@ -190,12 +200,7 @@ class ManifestWriter:
         """
         records = [entry.encoded() for entry in entries]
         lengths = b"".join([encode_long(len(record)) for record in records])
-        header = {
-            **self._header,
-            "content": b"deletes" if content == DELETES else b"data",
-            _LENGTHS: base64.b64encode(lengths),
-        }
-        body = write_container(self._schema, header, records)
+        body = write_container(self._schema, self._header(content, lengths), records)
         name = content_name(version, body, f"-m{content}.avro")
         files, rows = [0, 0, 0], [0, 0, 0]
         for entry in entries:
@@ -216,6 +221,39 @@ class ManifestWriter:
             added_rows=rows[ADDED],
             existing_rows=rows[EXISTING],
             deleted_rows=rows[DELETED],
+            partitions=tuple(partitions),
+            first_row_id=first_row_id,
+        )
+
+    def write_new(
+        self,
+        block: Block,
+        lengths: bytes,
+        rows: int,
+        partitions: Sequence[PartitionSummary],
+        *,
+        snapshot_id: int,
+        version: int,
+        first_row_id: int | None = None,
+    ) -> tuple[NewFile, ManifestFile]:
+        """The manifest of new data files whose entries are in ``block``, with their lengths as Avro numbers; else as
+        `write`."""
+        body = block.container(self._schema, self._header(DATA, lengths))
+        name = content_name(version, body, f"-m{DATA}.avro")
+        return NewFile(name, body), ManifestFile(
+            path=f"{self.base}/{name}",
+            length=len(body),
+            partition_spec_id=self.definition.spec["spec-id"],
+            content=DATA,
+            sequence_number=version,
+            min_sequence_number=version,
+            added_snapshot_id=snapshot_id,
+            added_files=block.records,
+            existing_files=0,
+            deleted_files=0,
+            added_rows=rows,
+            existing_rows=0,
+            deleted_rows=0,
             partitions=tuple(partitions),
             first_row_id=first_row_id,
         )

@@ -8,9 +8,8 @@ done, or goes on from there.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from txlog.errors import (
     CorruptLogError,
@@ -20,14 +19,14 @@ from txlog.errors import (
     TxlogError,
     UnsupportedFeatureError,
 )
-from txlog.iceberg.columns import in_partitions
 from txlog.iceberg.definition import define
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
 from txlog.iceberg.names import metadata_name, table_uuid
 from txlog.iceberg.table_metadata import Exported, Place
+from txlog.iceberg.whole_table import FileBatches, in_manifests
 from txlog.iceberg_files.catalog_follow import follow
 from txlog.iceberg_files.clean_up import clean_up_metadata
-from txlog.iceberg_files.footers import check_element_ids, row_counts
+from txlog.iceberg_files.footers import check_column_ids, check_element_ids, row_counts
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -41,13 +40,9 @@ from txlog.result import counted
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = ["IcebergExport", "IcebergExporter", "place_of"]
 
 _ATTEMPTS = 20
-_FILES_PER_MANIFEST = 25_000
 _CALLS_AT_ONCE = 8
 _DEFAULT_FORMAT = 2
 _OF_ONE_VERSION = (CorruptLogError, IcebergExportError, NotFoundError, UnsupportedFeatureError)
@@ -205,28 +200,24 @@ class IcebergExporter:
     def _whole(self, state: TableState, number: int, before: Exported | None) -> Export:
         format_version = _format_version(state, before)
         define(state.metadata, format_version, None)  # refused before the files are listed
-        return export_version(
-            state.metadata,
-            state.version,
-            self._live_files(state),
-            self._log.timestamp_ms(state.version),
-            format_version=format_version,
-            number=number,
-            place=self._place,
-            sources=self._sources(state.version),
-        )
 
-    def _live_files(self, state: TableState) -> Iterator[pa.Table]:
-        """The files, as many at a time as one manifest is to have. Where there are several, files of a partition are
-        together, so that readers pass over manifests."""
-        files = self._log.files(state)
-        names = physical_names(state.schema, state.partition_columns)
-        order = in_partitions(files, names) if names and files.num_rows > _FILES_PER_MANIFEST else None
-        for start in range(0, files.num_rows, _FILES_PER_MANIFEST):
-            if order is None:
-                yield files.slice(start, _FILES_PER_MANIFEST)
-            else:
-                yield files.take(order.slice(start, _FILES_PER_MANIFEST))
+        def export(read: FileBatches) -> Export:
+            return export_version(
+                state.metadata,
+                state.version,
+                in_manifests(read, physical_names(state.schema, state.partition_columns)),
+                self._log.timestamp_ms(state.version),
+                format_version=format_version,
+                number=number,
+                place=self._place,
+                sources=self._sources(state.version),
+            )
+
+        try:
+            return export(self._log.file_batches(state))
+        except (CorruptLogError, NotFoundError):  # perhaps of a checkpoint, which another one may replace
+            files = self._log.files(state)
+            return export(lambda with_stats: iter(files.to_batches()))
 
     def _sources(self, version: int) -> Sources:
         store = self._log.store
@@ -235,6 +226,7 @@ class IcebergExporter:
             bitmaps=DeletionVectorReader(store, version).bitmaps,
             rows=lambda add: row_counts(store, [add])[0],
             check_element_ids=lambda adds: check_element_ids(store, adds),
+            check_column_ids=lambda adds, definition: check_column_ids(store, adds, definition),
         )
 
 

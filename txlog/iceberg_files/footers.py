@@ -1,7 +1,7 @@
 """What an export has to know of data files and the log does not say: asked of their footers, where it has to be.
 
 In: a table's store and some ``add`` actions. Out: how many rows they have; or an error that names a file in which
-Iceberg readers would not find what is inside lists and maps. Most tables never need either.
+Iceberg readers would not find what is inside lists and maps, or would find other columns. Most tables never need it.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from typing import Any
 import pyarrow as pa
 
 from txlog.errors import CorruptLogError, IcebergExportError, NotFoundError
+from txlog.iceberg.definition import Definition
+from txlog.iceberg.schema import ColumnPath
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import PARQUET_FIELD_ID
 from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.store.base import TableStore
 from txlog.util.parallel import parallel_map
 
-__all__ = ["check_element_ids", "row_counts"]
+__all__ = ["check_column_ids", "check_element_ids", "row_counts"]
 
 _AT_ONCE = 8
+_RESERVED_IDS = 2_147_483_447  # Iceberg keeps them, and those above, for columns that no user makes
 
 
 def row_counts(store: TableStore, adds: Sequence[AddFile]) -> list[int]:
@@ -51,6 +54,64 @@ def check_element_ids(store: TableStore, adds: Sequence[AddFile]) -> None:
                 table=store.uri,
                 path=add.path,
             )
+
+
+def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Definition) -> None:
+    """Refuse files with other column ids than the exported ones: where a file has ids, readers go by them alone.
+
+    A file that is gone is passed over, since every reader fails on it. Raises ``IcebergExportError`` naming the first
+    file and its column; else as `row_counts`.
+    """
+    for add, footer in zip(adds, parallel_map(lambda add: _present(store, add), adds, threads=_AT_ONCE), strict=True):
+        found = dict(_column_ids(footer.schema.to_arrow_schema(), ())) if footer else {}
+        if not any(found.values()):
+            continue
+        for path, number in found.items():
+            wanted = definition.column_ids.get(path)
+            if number != wanted and not (wanted is None and _is_free(number, definition)):
+                raise IcebergExportError(
+                    "the data file was written with column ids of its own, by which Iceberg readers would look for"
+                    f" columns: {'.'.join(path)} has {_shown(number)}, and the exported table {_shown(wanted)}, so they"
+                    " would read nulls or another column. Have txlog write its rows again: read the file, delete its"
+                    " rows from the table, and append them",
+                    table=store.uri,
+                    path=add.path,
+                )
+
+
+def _present(store: TableStore, add: AddFile) -> Any:
+    try:
+        return _footer(store, add)
+    except NotFoundError:
+        return None
+
+
+def _column_ids(fields: Any, above: ColumnPath) -> Iterator[tuple[ColumnPath, int | None]]:
+    for column in fields:
+        yield from _ids_inside(column, (*above, column.name))
+
+
+def _ids_inside(column: pa.Field, path: ColumnPath) -> Iterator[tuple[ColumnPath, int | None]]:
+    yield path, int(column.metadata[PARQUET_FIELD_ID]) if _has_id(column) else None
+    kind = column.type
+    if pa.types.is_struct(kind):
+        yield from _column_ids(kind, path)
+    elif pa.types.is_map(kind):
+        yield from _ids_inside(kind.key_field, (*path, "key"))
+        yield from _ids_inside(kind.item_field, (*path, "value"))
+    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        yield from _ids_inside(kind.value_field, (*path, "element"))
+
+
+def _is_free(number: int | None, definition: Definition) -> bool:
+    """Whether no column of the table has this id, or will ever have it: tables that map columns never reuse one."""
+    if number is None or number >= _RESERVED_IDS:
+        return True
+    return definition.is_mapped and number not in definition.column_ids.values()
+
+
+def _shown(number: int | None) -> str:
+    return "no id" if number is None else f"the id {number}"
 
 
 def _footers(store: TableStore, adds: Sequence[AddFile]) -> Iterator[Any]:

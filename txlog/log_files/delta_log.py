@@ -12,7 +12,7 @@ import contextlib
 import math
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -283,6 +283,20 @@ class DeltaLog:
                     raise
         live = self.files(state)
         return live.filter(prune_files(live, *judged_by, parallel_map))
+
+    def file_batches(self, state: TableState) -> Callable[[bool], Iterator[pa.RecordBatch]]:
+        """What reads the live files of ``state`` some at a time, as often as it is called: always in the same order.
+
+        It takes whether to read statistics. It raises as `files`, and also where only `files` finds another checkpoint
+        in place of a damaged one.
+        """
+        settled = self._on_short_tail(state)
+
+        def read(with_stats: bool) -> Iterator[pa.RecordBatch]:
+            with TxlogError.located(self.uri, state.version):
+                yield from self._files.batches(settled, with_stats=with_stats)
+
+        return read
 
     def _held_files(self, state: TableState) -> tuple[int, pa.Table | None]:
         """The version and the newest list of files at or before ``state`` that a caller still holds.

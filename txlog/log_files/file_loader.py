@@ -7,7 +7,7 @@ up, the newest other checkpoint in the log replaces it. PROTOCOL.md, "Action Rec
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
@@ -60,6 +60,18 @@ class FileLoader:
             return with_added(adds, newest, pruner.mask if pruner else None)
 
         return self._read(state, read)
+
+    def batches(self, state: TableState, *, with_stats: bool = True) -> Iterator[pa.RecordBatch]:
+        """The live files of ``state``, some at a time and always in the same order, so that few are in memory.
+
+        Raises as `files`, and also where another checkpoint could replace a damaged one: then `files` finds it.
+        """
+        newest = self._fold_tail(state.segment)
+        checkpoint = state.segment.checkpoint
+        with small_pages():
+            if checkpoint is not None:
+                yield from self._checkpoints.adds(checkpoint, newest=newest, statistics=with_stats)
+            yield from with_added((), newest).to_batches()
 
     def files_and_tombstones(
         self, state: TableState, statistics: pa.StructType | None = None, *, with_stats: bool = True

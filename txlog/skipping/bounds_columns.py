@@ -24,7 +24,16 @@ from txlog.protocol.schema import DOUBLE, DataType, Decimal, Field, Primitive, S
 from txlog.protocol.stats_struct import read_json_objects, tree_type
 from txlog.protocol.type_widening import was_float
 
-__all__ = ["BoundsColumns", "ColumnBounds", "Leaf", "bounds_of_struct", "bounds_of_text", "leaves_of"]
+__all__ = [
+    "BoundsColumns",
+    "ColumnBounds",
+    "Leaf",
+    "bounds_of_parsed",
+    "bounds_of_struct",
+    "bounds_of_text",
+    "leaves_of",
+    "parsed_statistics",
+]
 
 Path: TypeAlias = tuple[str, ...]
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
@@ -89,8 +98,15 @@ def leaves_of(schema: Struct, paths: frozenset[Path]) -> tuple[Leaf, ...]:
 
 
 def bounds_of_text(texts: pa.StringArray, leaves: Sequence[Leaf]) -> BoundsColumns:
-    """The bounds in each text, none of them null. Raises ``ArrowException`` or ``ValueError`` if
-    Arrow does not read a text as Python does: the caller then splits the texts and decides on the rest file by file.
+    """The bounds in each text, none of them null. Raises as `parsed_statistics`."""
+    return bounds_of_parsed(parsed_statistics(texts, leaves), leaves)
+
+
+def parsed_statistics(texts: pa.StringArray, leaves: Sequence[Leaf]) -> pa.StructArray:
+    """What the texts, none of them null, say of these columns, in the types of Arrow's JSON reader.
+
+    Raises ``ArrowException`` or ``ValueError`` if Arrow does not read a text as Python does: the caller then splits the
+    texts and decides on the rest file by file.
     """
     ordered_leaves = [leaf for leaf in leaves if leaf.kind]
     members: list[tuple[str, pa.DataType]] = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
@@ -101,9 +117,13 @@ def bounds_of_text(texts: pa.StringArray, leaves: Sequence[Leaf]) -> BoundsColum
         members += [("minValues", bounds), ("maxValues", bounds)]
     if leaves:
         members.append(("nullCount", tree_type((leaf.path, pa.int64()) for leaf in leaves)))
-    found = read_json_objects(texts, pa.struct(members))
-    table = {name: found.field(name) for name, _ in members}
-    odd = np.zeros(len(texts), dtype=bool)
+    return read_json_objects(texts, pa.struct(members))
+
+
+def bounds_of_parsed(parsed: pa.StructArray, leaves: Sequence[Leaf]) -> BoundsColumns:
+    """The bounds in each row of `parsed_statistics` of the same ``leaves``. Raises as that."""
+    table = {field.name: parsed.field(field.name) for field in parsed.type}
+    odd = np.zeros(len(parsed), dtype=bool)
     return _assembled(table, leaves, odd, _ordered_text)
 
 

@@ -1,0 +1,27 @@
+"""Which data files may have been written for something other than the Delta table, with column ids of their own.
+
+In: paths of data files. Out: those whose footers an export has to look into. Iceberg spec, "Column Projection".
+"""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow as pa
+
+__all__ = ["may_be_taken_over", "taken_over_files"]
+
+_DELTA_NAME = r"(^|/)part-[0-9]{5,}-[^/]*$"
+"""How txlog, Spark and deltalake name the files that they write, which have the table's own column ids or none."""
+_is_delta_name = re.compile(_DELTA_NAME).search
+
+
+def may_be_taken_over(uri_text: str) -> bool:
+    return _is_delta_name(uri_text) is None
+
+
+def taken_over_files(files: pa.Table) -> pa.Table:
+    """Those of some live files (``FILES_SCHEMA``) that may be taken over."""
+    import pyarrow.compute as pc
+
+    return files.filter(pc.invert(pc.match_substring_regex(files.column("path"), _DELTA_NAME)))

@@ -1,0 +1,79 @@
+"""Which manifest each live file of a whole table goes into: files of a partition together, so that readers pass over
+manifests.
+
+In: a reader of the live files, some at a time. Out: the files with the number of the manifest of each. At no time are
+all of them in memory: where files are to be sorted they are read twice, at first without their statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.arrow.arrays import flags_of, numbers_of
+from txlog.arrow.maps import partition_texts
+
+__all__ = ["FileBatches", "in_manifests"]
+
+FileBatches: TypeAlias = Callable[[bool], Iterator[pa.RecordBatch]]
+"""Reads the live files as ``FILES_SCHEMA``, always in the same order, with their statistics or without."""
+
+_FILES_PER_MANIFEST = 25_000
+
+
+def in_manifests(
+    read: FileBatches, names: Sequence[str], files_per_manifest: int = _FILES_PER_MANIFEST
+) -> Iterator[tuple[pa.Table, Any]]:
+    """Some files at a time, and an array with the number of each one's manifest.
+
+    Args:
+        read: Reads the files.
+        names: The physical names of the partition columns.
+        files_per_manifest: How many files a manifest is to have at most.
+    """
+    numbers = _by_partition(read(False), names) // files_per_manifest if names else None
+    start = 0
+    for files in _in_parts(read(True), files_per_manifest):
+        end = start + files.num_rows
+        yield files, np.arange(start, end) // files_per_manifest if numbers is None else numbers[start:end]
+        start = end
+
+
+def _in_parts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """The batches as tables of up to ``rows`` files, or of a batch that has more."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if held and sum(each.num_rows for each in held) + batch.num_rows > rows:
+            yield pa.Table.from_batches(held)
+            held = []
+        held.append(batch)
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _by_partition(batches: Iterable[pa.RecordBatch], names: Sequence[str]) -> Any:
+    """The place of each file among all, where those of a partition are together."""
+    texts: list[list[pa.Array]] = [[] for _ in names]
+    for batch in batches:
+        for column, name in zip(texts, names, strict=True):
+            column.append(partition_texts(batch.column("partitionValues"), name)[0])
+    keys = [_ranks(pa.concat_arrays(column)) if column else np.empty(0, np.int64) for column in texts]
+    order = np.lexsort(keys[::-1])  # the last key is the first to sort by
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return places
+
+
+def _ranks(texts: pa.StringArray) -> Any:
+    """For each text the place of its value among all values, nulls last."""
+    encoded = texts.dictionary_encode()
+    values = len(encoded.dictionary)
+    ranks = np.empty(values + 1, np.int64)
+    ranks[numbers_of(pc.sort_indices(encoded.dictionary))] = np.arange(values)
+    ranks[values] = values
+    numbers = numbers_of(encoded.indices)
+    return ranks[np.where(flags_of(encoded.is_valid()), numbers, values)]
