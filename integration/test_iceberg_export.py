@@ -8,10 +8,13 @@ import sys
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
 from pyiceberg.table import StaticTable
 from servers import S3Location
 
 import txlog
+from txlog.errors import IcebergExportError
 
 
 def test_pyiceberg_reads_an_exported_table_like_our_own_reader_in_every_version(tmp_path: Path) -> None:
@@ -87,3 +90,27 @@ def test_processes_that_append_and_export_at_once_leave_one_snapshot_for_each_ve
     for snapshot in document["snapshots"][::7]:
         found = read.scan(snapshot_id=snapshot["snapshot-id"]).to_arrow().sort_by("id")
         assert found.equals(table.snapshot(snapshot["sequence-number"]).to_arrow().sort_by("id"))
+
+
+def test_a_file_of_another_iceberg_writer_is_exported_only_where_pyiceberg_reads_the_right_columns(
+    tmp_path: Path,
+) -> None:
+    def file(name: str, **ids: int) -> None:
+        fields = [pa.field(column, pa.int64(), True, {b"PARQUET:field_id": str(ids[column])}) for column in "ab"]
+        pq.write_table(pa.table([[1], [10]], schema=pa.schema(fields)), tmp_path / name)
+
+    def read(table: txlog.Table) -> list[dict[str, int]]:
+        rows = StaticTable.from_metadata(table.export_iceberg().metadata_location).scan().to_arrow()
+        return rows.sort_by("a").to_pylist()  # type: ignore[no-any-return]
+
+    table = txlog.Table.create(tmp_path, "a bigint, b bigint")
+    file("00000-0-same.parquet", a=1, b=2)
+    table.add_files(["00000-0-same.parquet"])
+    assert read(table) == [{"a": 1, "b": 10}]
+    file("00000-0-other.parquet", a=2, b=1)
+    table.add_files(["00000-0-other.parquet"])
+    for rebuild in (False, True):
+        with pytest.raises(IcebergExportError, match=r"00000-0-other\.parquet .* a has the id 2"):
+            table.export_iceberg(rebuild=rebuild)
+    table.overwrite(table.to_arrow())
+    assert read(table) == [{"a": 1, "b": 10}] * 2

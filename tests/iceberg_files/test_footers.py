@@ -10,7 +10,8 @@ import pytest
 
 import txlog
 from txlog.errors import CorruptLogError, IcebergExportError, NotFoundError
-from txlog.iceberg_files.footers import check_element_ids, row_counts
+from txlog.iceberg.definition import Definition, define
+from txlog.iceberg_files.footers import check_column_ids, check_element_ids, row_counts
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
 from txlog.store.base import TableStore
@@ -79,3 +80,57 @@ def test_a_file_that_is_gone_damaged_or_elsewhere_is_named(tmp_path: Path) -> No
     elsewhere = AddFile("/elsewhere/part-0.parquet", {}, 1, 0, True)
     with pytest.raises(IcebergExportError, match="outside of the table"):
         row_counts(store, [elsewhere])
+
+
+def taken_over(path: Path, rows: pa.Table, **ids: int) -> tuple[TableStore, list[AddFile], Definition]:
+    """A table of ``ROWS``, and a file in its folder whose top-level columns have these ids."""
+    table = txlog.Table.create(path, pa.schema([("a", pa.int64()), ("b", pa.int64()), ("l", pa.list_(pa.int64()))]))
+    fields = [
+        field.with_metadata({b"PARQUET:field_id": str(ids[field.name]).encode()}) if field.name in ids else field
+        for field in rows.schema
+    ]
+    pq.write_table(rows.cast(pa.schema(fields)), path / "other.parquet")
+    add = AddFile("other.parquet", {}, 1, 1, True)
+    state = table._open_table.log.newest_state()
+    return table._open_table.store, [add], define(state.metadata, 2, None)
+
+
+TWO = pa.table({"a": [1], "b": [2]})
+
+
+@pytest.mark.parametrize("ids", [{}, {"a": 1, "b": 2}])
+def test_a_file_without_ids_or_with_those_exported_is_read_rightly(ids: dict[str, int], tmp_path: Path) -> None:
+    check_column_ids(*taken_over(tmp_path / "t", TWO, **ids))
+
+
+@pytest.mark.parametrize(
+    ("ids", "place"),
+    [
+        ({"a": 2, "b": 1}, "a has the id 2, and the exported table the id 1"),
+        ({"a": 1}, "b has no id, and the exported table the id 2"),
+        ({"a": 1, "b": 7}, "b has the id 7"),
+    ],
+)
+def test_a_file_with_column_ids_of_its_own_is_refused_by_its_name_and_column(
+    ids: dict[str, int], place: str, tmp_path: Path
+) -> None:
+    with pytest.raises(IcebergExportError, match=f"other.parquet was written with .*{place}"):
+        check_column_ids(*taken_over(tmp_path / "t", TWO, **ids))
+
+
+def test_a_column_that_the_table_lacks_must_not_have_an_id_that_a_new_column_could_get(tmp_path: Path) -> None:
+    extra = TWO.append_column("z", pa.array([3]))
+    check_column_ids(*taken_over(tmp_path / "reserved", extra, a=1, b=2, z=2_147_483_540))
+    with pytest.raises(IcebergExportError, match="z has the id 9, and the exported table no id"):
+        check_column_ids(*taken_over(tmp_path / "given", extra, a=1, b=2, z=9))
+
+
+def test_a_list_without_an_id_for_its_elements_is_refused_where_its_column_has_one(tmp_path: Path) -> None:
+    rows = TWO.append_column("l", pa.array([[1]]))
+    with pytest.raises(IcebergExportError, match=r"l\.element has no id"):
+        check_column_ids(*taken_over(tmp_path / "t", rows, a=1, b=2, l=3))
+
+
+def test_a_file_that_is_gone_has_no_ids_to_refuse(tmp_path: Path) -> None:
+    store, _, definition = taken_over(tmp_path / "t", TWO)
+    check_column_ids(store, [AddFile("gone.parquet", {}, 1, 1, True)], definition)

@@ -23,6 +23,7 @@ FileBatches: TypeAlias = Callable[[bool], Iterator[pa.RecordBatch]]
 """Reads the live files as ``FILES_SCHEMA``, always in the same order, with their statistics or without."""
 
 _FILES_PER_MANIFEST = 25_000
+_FILES_AT_ONCE = 10_000
 
 
 def in_manifests(
@@ -37,20 +38,22 @@ def in_manifests(
     """
     numbers = _by_partition(read(False), names) // files_per_manifest if names else None
     start = 0
-    for files in _in_parts(read(True), files_per_manifest):
+    for files in _in_parts(read(True)):
         end = start + files.num_rows
         yield files, np.arange(start, end) // files_per_manifest if numbers is None else numbers[start:end]
         start = end
 
 
-def _in_parts(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
-    """The batches as tables of up to ``rows`` files, or of a batch that has more."""
+def _in_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The batches as tables of up to so many files as are encoded at once."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
-        if held and sum(each.num_rows for each in held) + batch.num_rows > rows:
-            yield pa.Table.from_batches(held)
-            held = []
-        held.append(batch)
+        for start in range(0, batch.num_rows, _FILES_AT_ONCE):
+            piece = batch.slice(start, _FILES_AT_ONCE)
+            if held and sum(each.num_rows for each in held) + piece.num_rows > _FILES_AT_ONCE:
+                yield pa.Table.from_batches(held)
+                held = []
+            held.append(piece)
     if held:
         yield pa.Table.from_batches(held)
 

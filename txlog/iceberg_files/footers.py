@@ -70,10 +70,11 @@ def check_column_ids(store: TableStore, adds: Sequence[AddFile], definition: Def
             wanted = definition.column_ids.get(path)
             if number != wanted and not (wanted is None and _is_free(number, definition)):
                 raise IcebergExportError(
-                    "the data file was written with column ids of its own, by which Iceberg readers would look for"
-                    f" columns: {'.'.join(path)} has {_shown(number)}, and the exported table {_shown(wanted)}, so they"
-                    " would read nulls or another column. Have txlog write its rows again: read the file, delete its"
-                    " rows from the table, and append them",
+                    f"the data file {add.path} was written with column ids of its own, by which Iceberg readers would"
+                    f" look for columns: {'.'.join(path)} has {_shown(number)}, and the exported table"
+                    f" {_shown(wanted)}."
+                    " They would read nulls or another column. Have txlog write its rows again: read the file,"
+                    " delete its rows from the table, and append them",
                     table=store.uri,
                     path=add.path,
                 )
