@@ -61,9 +61,12 @@ def test_a_catalog_that_never_answers_stops_neither_exports_nor_the_end_of_the_p
         exported = table._open_table.post_commit.iceberg.exporter().exported()
         assert exported is not None
         assert exported.version == table.version
-    assert f"the entry {silent} of the Iceberg catalog stays as it is: the catalog has not answered" in caplog.text
+    catalog = silent.partition(".")[0]
+    assert f"memory://table: the Iceberg catalog {catalog!r} has not answered for 0.1 s" in caplog.text
+    assert f"so its entry {silent} stays as it was" in caplog.text
+    assert f"the next export moves the entry, or now `txlog iceberg --register {silent}`" in caplog.text
     assert [thread.daemon for thread in asking()] == [True]
-    with pytest.raises(StorageError, match="the entry follows with an export after"):
+    with pytest.raises(StorageError, match="the next export moves the entry"):
         table.export_iceberg()
     assert len(asking()) == 1
 

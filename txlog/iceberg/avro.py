@@ -37,7 +37,7 @@ Reader: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
 _MAGIC = b"Obj\x01"
 _RAW_BYTES_MAX = 1 << 30  # of one block: a damaged file must not fill the memory
 _COMPRESSION = 1  # 3 % larger than level 6, in a third of the time
-_SMALL_BYTES = 4096  # so much is compressed in a small window: to prepare a large one takes longer than to fill it
+_SMALL_BYTES = 32_768  # so much is compressed in a small window: to prepare a large one takes longer than to fill it
 
 
 class AvroError(ValueError):

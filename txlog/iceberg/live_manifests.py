@@ -139,8 +139,8 @@ class LiveManifests:
     def merge(self, moment: Moment) -> None:
         """Merge manifests of about the same size, if there are many."""
         groups: dict[tuple[int, int], list[ManifestFile]] = {}
-        for manifest in self.manifests:
-            level = (manifest.live_files.bit_length() - 1) // _FAN_OUT_BITS if manifest.live_files else 0
+        for manifest in self.manifests if len(self.manifests) >= 1 << _FAN_OUT_BITS else ():
+            level = max(0, manifest.size_class - 1) // _FAN_OUT_BITS
             is_ours = manifest.added_snapshot_id == moment.snapshot_id
             if level < _TOP_LEVEL and not is_ours and manifest.partition_spec_id == self.layout.spec_id:
                 groups.setdefault((manifest.content, level), []).append(manifest)

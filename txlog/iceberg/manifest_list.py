@@ -64,6 +64,11 @@ class ManifestFile:
         return self.added_files + self.existing_files
 
     @functools.cached_property
+    def size_class(self) -> int:
+        """How many bits the number of live files has; 0 where none is."""
+        return self.live_files.bit_length()
+
+    @functools.cached_property
     def _encoded(self) -> bytes:
         """The entry without the field of v3. A manifest stays in many lists: it is encoded once."""
         numbers = (

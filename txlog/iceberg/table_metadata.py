@@ -7,6 +7,7 @@ Iceberg spec, "Table Metadata Fields".
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -80,8 +81,17 @@ class Exported:
         return int(self.document["format-version"])
 
 
+class _Snapshot(dict[str, Any]):
+    """A snapshot, which stays in many documents and is never changed: it is encoded once."""
+
+    @functools.cached_property
+    def fragment(self) -> orjson.Fragment:
+        return orjson.Fragment(orjson.dumps(self, option=orjson.OPT_SORT_KEYS))
+
+
 def encoded(document: Mapping[str, Any]) -> bytes:
-    return orjson.dumps(document, option=orjson.OPT_SORT_KEYS)
+    snapshots = [each.fragment if type(each) is _Snapshot else each for each in document["snapshots"]]
+    return orjson.dumps({**document, "snapshots": snapshots}, option=orjson.OPT_SORT_KEYS)
 
 
 def parsed(body: bytes, path: str) -> dict[str, Any]:
@@ -94,6 +104,7 @@ def parsed(body: bytes, path: str) -> dict[str, Any]:
         document = orjson.loads(body)
         if not isinstance(document, dict) or encoded(document) != body:
             raise ValueError("txlog did not write it")
+        document["snapshots"] = [_Snapshot(each) for each in document["snapshots"]]
         snapshot = current_snapshot(document)
         if snapshot is not None and int(snapshot["summary"][_VERSION_OF_SNAPSHOT]) < 0:
             raise ValueError("its current snapshot is of no Delta version")
@@ -177,7 +188,7 @@ def with_snapshot(document: Mapping[str, Any], snapshot: dict[str, Any], retenti
     """
     oldest_ms = snapshot["timestamp-ms"] - retention_ms
     kept = [each for each in document["snapshots"] if each["timestamp-ms"] >= oldest_ms]
-    snapshots = [*kept[-(_SNAPSHOTS_MAX - 1) :], snapshot]
+    snapshots = [*kept[-(_SNAPSHOTS_MAX - 1) :], _Snapshot(snapshot)]
     ids = {each["snapshot-id"] for each in snapshots}
     entry = {"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": snapshot["timestamp-ms"]}
     used = {each["schema-id"] for each in snapshots} | {document["current-schema-id"]}

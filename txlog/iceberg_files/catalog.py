@@ -54,8 +54,16 @@ def move_entry(entry: str, metadata_location: str) -> bool:
     except TxlogError:
         raise
     except Exception as error:  # each kind of catalog has errors of its own: of its client, its server, its database
-        raise StorageError(f"the entry {entry} of the Iceberg catalog stays as it is: {error}") from error
-    raise StorageError(f"the entry {entry} of the Iceberg catalog stays as it is: others changed it all the time")
+        raise StorageError(_unmoved(entry, metadata_location, str(error) or type(error).__name__)) from error
+    raise StorageError(_unmoved(entry, metadata_location, f"others changed it, {_ATTEMPTS} times"))
+
+
+def _unmoved(entry: str, metadata_location: str, why: str) -> str:
+    return (
+        f"the entry {entry} of the Iceberg catalog could not be moved to {metadata_location}: {why}. The metadata there"
+        " is safe, and readers without the catalog see it. Once the catalog answers, the next export moves the entry,"
+        f" or now `txlog iceberg --register {entry}`"
+    )
 
 
 def _move(entry: _Entry, location: str) -> bool | None:

@@ -50,9 +50,10 @@ def follow(entry: str, location: str, folder: MetadataFolder) -> None:
         running.join(max(0.0, running.ends_s - ambient.monotonic_s()))
         if running.is_alive():
             raise StorageError(
-                f"the entry {entry} of the Iceberg catalog stays as it is: the catalog has not answered for"
-                f" {_ANSWER_S:g} s. The metadata is exported all the same, and the entry follows with an export after"
-                " the catalog answers again"
+                f"the Iceberg catalog {entry.partition('.')[0]!r} has not answered for {_ANSWER_S:g} s, so its entry"
+                f" {entry} stays as it was. The table's metadata is safe at {location}, where readers without the"
+                " catalog see it. Once the catalog answers, the next export moves the entry, or now `txlog iceberg"
+                f" --register {entry}`"
             )
         if is_ours:
             if running.error is not None:

@@ -285,10 +285,9 @@ class DeltaLog:
         return live.filter(prune_files(live, *judged_by, parallel_map))
 
     def file_batches(self, state: TableState) -> Callable[[bool], Iterator[pa.RecordBatch]]:
-        """What reads the live files of ``state`` some at a time, as often as it is called: always in the same order.
+        """What reads the live files of ``state`` some at a time, with statistics or without, always in the same order.
 
-        It takes whether to read statistics. It raises as `files`, and also where only `files` finds another checkpoint
-        in place of a damaged one.
+        Raises as `files`, and also where only `files` finds another checkpoint in place of a damaged one.
         """
         settled = self._on_short_tail(state)
 

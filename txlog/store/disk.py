@@ -23,6 +23,7 @@ __all__ = [
     "check_no_links",
     "fsync",
     "fsync_directory",
+    "keeps_names",
     "make_directories",
     "open_exclusive",
     "open_regular",
@@ -235,8 +236,13 @@ def keeps_names_in_order(descriptor: int) -> bool:
     return _journals_names(os.fstat(descriptor).st_dev, os.statvfs(descriptor).f_fsid)
 
 
+def keeps_names(directory: str) -> bool:
+    """`keeps_names_in_order` of a directory's file system."""
+    return _journals_names(os.stat(directory).st_dev, os.statvfs(directory).f_fsid)
+
+
 def _has_nameless_files(directory: str) -> bool:
-    return hasattr(os, "O_TMPFILE") and _journals_names(os.stat(directory).st_dev, os.statvfs(directory).f_fsid)
+    return hasattr(os, "O_TMPFILE") and keeps_names(directory)
 
 
 @functools.cache

@@ -60,9 +60,11 @@ class LocalLogStore:
 
     capabilities = LOCAL_DISK
 
-    def __init__(self, root: str, folder: str = LOG_DIRECTORY) -> None:
+    def __init__(self, root: str, folder: str = LOG_DIRECTORY, named_by: str = "") -> None:
+        """``named_by`` is the end of the names of files that alone name the others: those are put before them."""
         self._root = root
         self._folder = folder
+        self._named_by = named_by
         self._directory = f"{root}/{folder}"
         self._folders = _and_above(root, folder)
         self._directory_is_durable = False
@@ -71,7 +73,7 @@ class LocalLogStore:
         self._round_trip = RoundTrip()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (LocalLogStore, (self._root, self._folder))
+        return (LocalLogStore, (self._root, self._folder, self._named_by))
 
     def list_from(self, start: str) -> list[ObjectMeta]:
         folder = start.rpartition("/")[0]
@@ -197,8 +199,11 @@ class LocalLogStore:
         finally:
             aside.discard()
         self._remove_hadoop_checksum(name)
+        directory = target.rpartition("/")[0]
+        if not name.endswith(self._named_by) and disk.keeps_names(directory):
+            return PutOutcome.WRITTEN  # on disk before the name of any file that names it
         try:
-            disk.fsync_directory(target.rpartition("/")[0])
+            disk.fsync_directory(directory)
         except OSError as error:
             logger.warning("%s: %s is visible, but its directory could not be synced: %s", self._root, name, error)
             return PutOutcome.NOT_DURABLE
@@ -289,7 +294,7 @@ def local_table_store(root: str) -> TableStore:
         LocalLogStore(root, STAGING),
         LocalCommitQueue(f"{root}/{LOG_DIRECTORY}"),
         LocalLogStore(root, VERSIONS),
-        LocalLogStore(root, ICEBERG),
+        LocalLogStore(root, ICEBERG, ".metadata.json"),
     )
 
 

@@ -79,7 +79,7 @@ class IcebergUpkeep:
                 reason = str(error)
                 if reason != self._warned:
                     logger.warning(
-                        "%s: Iceberg readers do not see v%d yet, the commit is safe: %s",
+                        "%s: not all Iceberg readers see v%d yet, the commit is safe: %s",
                         self._log.uri,
                         state.version,
                         error,
