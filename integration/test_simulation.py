@@ -1,4 +1,4 @@
-"""The explorer in CI: every small scenario whole, thousands of random stories, and every mutant.
+"""The explorer in CI: small scenarios whole, some schedules of large ones, thousands of random stories, every mutant.
 
 The stories are the same in each run, so that no change fails for one that it has nothing to do with; `make simulate`
 looks for others, and ``TXLOG_FUZZ_SEED=random`` does here.
@@ -14,13 +14,14 @@ import pytest
 from fuzz import first_seed
 from simulate import make
 
-from txlog.testing.actors import SCENARIOS
+from txlog.testing.actors import SAMPLED, SCENARIOS
 from txlog.testing.explorer import explore_all, explore_random
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "simulation"))
 from mutants import MUTANTS
 
 _STORIES = 5_000  # half a minute; `make simulate` tries as many as one likes
+_SCHEDULES = 40  # of each large scenario, some 10 s together
 _EACH_S = 500.0
 
 
@@ -31,6 +32,13 @@ def test_no_schedule_breaks_a_promise(name: str, record_property: Callable[[str,
     record_property("measured", str(report))
     assert not report.failure, report.failure
     assert report.is_exhaustive
+
+
+@pytest.mark.parametrize("name", SAMPLED)
+def test_no_schedule_drawn_breaks_a_promise(name: str, record_property: Callable[[str, object], None]) -> None:
+    report = explore_random(name, make(name), seed=first_seed(), schedules=_SCHEDULES)
+    record_property("measured", str(report))
+    assert not report.failure, report.failure
 
 
 def test_no_random_story_breaks_a_promise(record_property: Callable[[str, object], None]) -> None:
@@ -44,6 +52,9 @@ def test_no_random_story_breaks_a_promise(record_property: Callable[[str, object
 def test_a_protocol_bug_does_not_survive(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant, scenario = MUTANTS[name]
     mutant(monkeypatch)
-    report = explore_all(scenario, lambda choices: SCENARIOS[scenario], seconds=120)
+    if scenario in SAMPLED:
+        report = explore_random(scenario, make(scenario), seed=1, schedules=500)
+    else:
+        report = explore_all(scenario, make(scenario), seconds=120)
     assert report.failure is not None, f"{name} survived: {report}"
     assert report.failure.invariant != "only TxlogError escapes", f"{name} itself fails: {report.failure}"

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from mutants_of_changes import CHANGE_MUTANTS
+from mutants_of_exports import EXPORT_MUTANTS
 from mutants_of_rows import ROW_MUTANTS
 from mutants_of_surroundings import SURROUNDINGS
 from mutants_of_upkeep import UPKEEP_MUTANTS
@@ -399,6 +400,7 @@ MUTANTS: dict[str, tuple[Mutant, str]] = (
     | ROW_MUTANTS
     | CHANGE_MUTANTS
     | UPKEEP_MUTANTS
+    | EXPORT_MUTANTS
     | {
         mutant.__name__: (mutant, scenario)
         for mutant, scenario in (

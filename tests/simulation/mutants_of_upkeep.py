@@ -6,6 +6,7 @@ In: pytest's ``MonkeyPatch``. Out: the bug, until the patch is undone; `UPKEEP_M
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from txlog.maintenance.needed_files import NeededFiles
 from txlog.maintenance.path_set import PathSet
 from txlog.maintenance.rewrite import Source
 from txlog.maintenance.vacuum import _Vacuum
+from txlog.sink.staging import Staging
+from txlog.writer.committable import Committable
 
 __all__ = ["UPKEEP_MUTANTS"]
 
@@ -77,6 +80,41 @@ def keeps_one_of_the_files_that_it_rewrote(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ProposalBuilder, "remove", all_but_one)
 
 
+# --- sealed work that waits for its commit ------------------------------------------------------------------------
+
+
+def deletes_what_sinks_have_sealed(patch: pytest.MonkeyPatch) -> None:
+    """No commit names it yet, and it is as old as the application has been dead."""
+    patch.setattr(Staging, "named_paths", lambda self: set())
+
+
+def deletes_the_keys_of_what_is_sealed(patch: pytest.MonkeyPatch) -> None:
+    """The rows are there, and nobody knows which rows they replace."""
+
+    def of_files(self: Any) -> set[str]:
+        return {file.path for file in self.files}
+
+    patch.setattr(Committable, "named_paths", of_files)
+
+
+def deletes_files_that_are_about_to_be_committed(patch: pytest.MonkeyPatch) -> None:
+    """A vacuum that does not ask for the age of a file that no commit names."""
+    patch.setattr(_Vacuum, "_unneeded", lambda self, batch: batch.filter(self._unneeded_flags(batch["path"])))
+
+
+def restores_how_far_applications_were(patch: pytest.MonkeyPatch) -> None:
+    """What a restore took back of an application is committed again, by whoever recovers it."""
+    proposal = restore._Restore._proposal
+
+    def with_applications(self: Any, *arguments: Any) -> Any:
+        made = proposal(self, *arguments)
+        applications, then = self._state.transactions, self._target.transactions
+        older = [replace(found, version=0) for app_id, found in applications.items() if app_id not in then]
+        return replace(made, actions=(*made.actions, *older))
+
+    patch.setattr(restore._Restore, "_proposal", with_applications)
+
+
 UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
     mutant.__name__: (mutant, scenario)
     for mutant, scenario in (
@@ -88,6 +126,10 @@ UPKEEP_MUTANTS: dict[str, tuple[Mutant, str]] = {
         (compacts_by_the_vectors_that_it_read, "deleter-and-optimizer"),
         (marks_the_row_after_the_one_that_died, "deleter-and-optimizer"),
         (keeps_one_of_the_files_that_it_rewrote, "deleter-and-optimizer"),
+        (deletes_what_sinks_have_sealed, "recovery-and-vacuum"),
+        (deletes_the_keys_of_what_is_sealed, "recovery-and-vacuum"),
+        (deletes_files_that_are_about_to_be_committed, "recovery-and-vacuum"),
+        (restores_how_far_applications_were, "recovery-and-restorer"),
     )
 }
 """Each bug, and the scenario of ``txlog.testing.actors.SCENARIOS`` whose exploration must find it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -31,10 +32,10 @@ def test_the_newest_version_is_exported_whichever_thread_reports_its_commit_firs
     begun, may_go_on = threading.Event(), threading.Event()
     export = IcebergExporter.export
 
-    def held(self: IcebergExporter, state: TableState, *, rebuild: bool = False) -> IcebergExport:
+    def held(self: IcebergExporter, state: TableState, **options: Any) -> IcebergExport:
         begun.set()
         may_go_on.wait(30)
-        return export(self, state, rebuild=rebuild)
+        return export(self, state, **options)
 
     monkeypatch.setattr(IcebergExporter, "export", held)
     first, second, third = states

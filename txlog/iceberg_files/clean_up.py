@@ -7,12 +7,13 @@ is under way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from txlog.errors import IcebergExportError, NotFoundError
 from txlog.iceberg.manifest import DELETES, file_paths
 from txlog.iceberg.manifest_list import ManifestFile, read_manifest_list
 from txlog.iceberg.names import content_version, metadata_name, metadata_number
-from txlog.iceberg.table_metadata import Exported
+from txlog.iceberg.table_metadata import Exported, current_snapshot, parsed
 from txlog.iceberg_files.metadata_folder import MetadataFolder
 from txlog.store.base import ObjectMeta
 from txlog.util.parallel import parallel_map
@@ -45,7 +46,7 @@ def clean_up_metadata(folder: MetadataFolder, exported: Exported) -> list[str]:
     candidates = [meta for meta in listed if now_ms - meta.modified_ms >= GRACE_MS and _may_go(meta, exported)]
     if not candidates:
         return []
-    needed = set(_needed(folder, exported))
+    needed = {*_needed(folder, exported), *_needed_by_readers(folder, exported, listed, now_ms)}
     names = [meta.name for meta in candidates if meta.name not in needed][:_MOST]
     for _ in parallel_map(folder.store.delete, names, threads=_AT_ONCE):
         pass
@@ -72,6 +73,31 @@ def _needed(folder: MetadataFolder, exported: Exported) -> Iterator[str]:
     deletes = [path for path, manifest in manifests.items() if manifest.content == DELETES and manifest.live_files]
     for path, body in zip(deletes, parallel_map(folder.read_content, deletes, threads=_AT_ONCE), strict=True):
         yield from map(_name, file_paths(body, path))
+
+
+def _needed_by_readers(
+    folder: MetadataFolder, exported: Exported, listed: Sequence[ObjectMeta], now_ms: int
+) -> Iterator[str]:
+    """The names that whoever opened the newest metadata file an hour ago may still open: a rebuild drops its snapshot.
+
+    Files that only a later one names are younger. Another library's metadata, or one with a gap, keeps nothing.
+    """
+    old = (meta for meta in listed if now_ms - meta.modified_ms >= GRACE_MS)
+    number = max((metadata_number(meta.name) or 0 for meta in old), default=0)
+    if not 0 < number < exported.number:
+        return
+    name = metadata_name(number)
+    try:
+        document = parsed(folder.store.read(name), name)
+        snapshot = current_snapshot(document)
+        if snapshot is None or any(
+            each["snapshot-id"] == snapshot["snapshot-id"] for each in exported.document["snapshots"]
+        ):
+            return
+        alone = {**document, "snapshots": [snapshot]}
+        yield from list(_needed(folder, Exported(number, alone, ())))
+    except (IcebergExportError, NotFoundError):
+        return
 
 
 def _name(path: str) -> str:

@@ -37,6 +37,7 @@ from txlog.protocol.log_names import commit_name
 from txlog.protocol.properties import ICEBERG
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import counted
+from txlog.util import ambient
 from txlog.util.logs import logger
 from txlog.util.parallel import parallel_map
 
@@ -92,12 +93,14 @@ class IcebergExporter:
             newest = self._folder.newest()
             return None if newest is None else self._folder.exported(newest)
 
-    def export(self, state: TableState, *, rebuild: bool = False) -> IcebergExport:
+    def export(self, state: TableState, *, rebuild: bool = False, is_on_disk: bool = False) -> IcebergExport:
         """Export every version up to ``state`` that is not exported yet.
 
         Args:
             state: The version to export.
-            rebuild: Export the version in full, as the only snapshot, whatever is there.
+            rebuild: Export the version in full, as the only snapshot, whatever is there: or the newest version, where
+                another exporter has exported a newer one meanwhile.
+            is_on_disk: The commit of the version and those below it are known to survive a power cut.
 
         Raises:
             IcebergExportError: The table cannot be exported, or another Iceberg writer committed; says what to do.
@@ -106,6 +109,8 @@ class IcebergExporter:
         """
         _check_alone(state)
         with self._lock, TxlogError.located(self._log.uri):
+            if not is_on_disk:  # Iceberg readers must not see what a power cut then takes from the log
+                self._make_durable(state)
             for attempt in range(1, _ATTEMPTS + 1):
                 done = self._attempt(state, attempt, rebuild=rebuild)
                 if done is not None:
@@ -123,8 +128,14 @@ class IcebergExporter:
             follow(entry, done.metadata_location, MetadataFolder(self._log.store.iceberg, self._place))
 
     def _attempt(self, state: TableState, attempt: int, *, rebuild: bool) -> IcebergExport | None:
+        began = ambient.instant()
         newest = self._folder.newest()
         before = None if newest is None or rebuild else self._folder.exported(newest)
+        if rebuild and newest is not None and self._folder.is_newer(newest, state.version):
+            state = self._log.newest_state()
+            self._make_durable(state)
+        if newest is not None:
+            self._folder.make_durable(newest)
         if before is not None and self._is_continued(before, state):
             if before.version >= state.version:
                 self._folder.hint(before.number)
@@ -135,12 +146,16 @@ class IcebergExporter:
         if export is None:
             export = self._whole(state, (newest.number if newest else 0) + 1, before)
         self._folder.put_content(export.files)
-        if not self._folder.publish(export.exported):
+        if not self._folder.publish(export.exported, began):
             return None
         self._folder.hint(export.exported.number)
         if rebuild or export.exported.number % _EXPORTS_PER_CLEAN_UP == 0:
             self._clean_up(export.exported)
         return self._result(export.exported, export.snapshots, attempt)
+
+    def _make_durable(self, state: TableState) -> None:
+        if self._log.store.log.capabilities.needs_sync:
+            self._log.make_durable(state)
 
     def _clean_up(self, exported: Exported) -> None:
         """Delete what no reader needs. A failure changes nothing for readers."""

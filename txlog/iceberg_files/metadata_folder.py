@@ -47,6 +47,7 @@ class MetadataFolder:
         self.place = place
         self._known: tuple[MetadataFile, ambient.Instant] | None = None
         self._hinted = 0
+        self._durable = 0
         self._exported: Exported | None = None
         self._bodies: OrderedDict[str, bytes] = OrderedDict()
         self._bodies_bytes = 0
@@ -62,6 +63,13 @@ class MetadataFolder:
         if found is not None:
             self._known = (found, asked)
         return found
+
+    def is_newer(self, file: MetadataFile, version: int) -> bool:
+        """Whether a metadata file, if txlog wrote it, shows a newer version than this one."""
+        try:
+            return Exported(file.number, parsed(file.body, metadata_name(file.number)), ()).version > version
+        except IcebergExportError:
+            return False
 
     def exported(self, file: MetadataFile) -> Exported:
         """What a metadata file says. Raises IcebergExportError if txlog did not write it, StorageError."""
@@ -111,6 +119,7 @@ class MetadataFolder:
         except NotFoundError:
             pass
         self._known = self._exported = None
+        self._durable = 0
         self._bodies.clear()
         self._bodies_bytes = 0
         return None
@@ -123,9 +132,11 @@ class MetadataFolder:
             self._hinted = number = 0
         found = self._read_number(number) if number > 0 else None
         if found is None:
-            listed = [metadata_number(meta.name) or 0 for meta in self.store.list_from("v")]
-            found = self._read_number(max(listed, default=0))
+            found = self._read_number(self._newest_listed())
         return found
+
+    def _newest_listed(self) -> int:
+        return max((metadata_number(meta.name) or 0 for meta in self.store.list_from("v")), default=0)
 
     def _read_number(self, number: int) -> MetadataFile | None:
         if number < 1:
@@ -159,16 +170,30 @@ class MetadataFolder:
         if not self._put(file.name, file.body):
             raise StorageError("another file has the name of this one, which is made of its content", path=file.name)
 
-    def publish(self, exported: Exported) -> bool:
-        """Put a metadata file. False if another exporter has put another one of the same number. Raises StorageError.
+    def make_durable(self, file: MetadataFile) -> None:
+        """Sync a metadata file that another exporter put and may not have synced, before anything rests on it.
 
-        The same bytes by another exporter, or by an earlier attempt whose answer was lost, count as put.
+        Raises StorageError.
+        """
+        if self._durable < file.number and self.store.capabilities.needs_sync:
+            self.store.make_durable(metadata_name(file.number))
+            self._durable = file.number
+
+    def publish(self, exported: Exported, began: ambient.Instant) -> bool:
+        """Put a metadata file. False if another exporter has put another one of the same number, or newer ones.
+
+        The same bytes by another exporter, or by an earlier attempt whose answer was lost, count as put. ``began`` is
+        when the newest metadata was looked for. A number that was free then may have been taken and cleaned up since,
+        if that is long ago: what is put below newer metadata files is seen by nobody. Raises StorageError.
         """
         asked = ambient.instant()
         file = MetadataFile(exported.number, encoded(exported.document))
         if not self._put(metadata_name(file.number), file.body):
             return False
-        self._known, self._exported = (file, asked), exported
+        if ambient.age_s(began) > _TRUSTED_S and self._newest_listed() > file.number:
+            self._known = None
+            return False
+        self._known, self._exported, self._durable = (file, asked), exported, file.number
         return True
 
     def hint(self, number: int) -> None:
@@ -179,10 +204,14 @@ class MetadataFolder:
         """
         if number <= self._hinted:
             return
+        began = ambient.instant()
         try:
             self.store.put(HINT, str(number).encode())
             while (after := self._read_number(number + 1)) is not None:
                 number = after.number
+                self.store.put(HINT, str(number).encode())
+            if ambient.age_s(began) > _TRUSTED_S and (newest := self._newest_listed()) > number:
+                number = newest  # those in between were cleaned up while this process was suspended
                 self.store.put(HINT, str(number).encode())
             self._hinted = number
         except StorageError as error:

@@ -1,16 +1,16 @@
 """Who acts in a story: the programs of ``programs`` and ``sink_programs``, put together.
 
-In: nothing, or `Choices`. Out: `SCENARIOS` by name, small enough to be explored whole, and `any_story`, a family from
-which the first choices pick the table, actors and faults.
+In: nothing, or `Choices`. Out: `SCENARIOS` by name, small enough to be explored whole, `SAMPLED`, and `any_story`, a
+family from which the first choices pick the table, actors and faults.
 """
 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
+from txlog.testing.casting import CLEANERS, LOST_ANSWERS, OTHERS, actors_of, of_rows
 from txlog.testing.change_programs import change_sink, recover_changes, staging_change_sink
-from txlog.testing.other_engines import append_unsynced, clean_up_in_time, clean_up_now, move_on_and_clean_up
+from txlog.testing.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
 from txlog.testing.programs import (
     Program,
     add_column,
@@ -51,16 +51,13 @@ from txlog.testing.row_programs import (
     optimize_rows,
     overwrite_where,
     purge_rows,
-    restore_rows,
     update_where,
     upsert,
     upsert_once,
     upsert_same_key,
-    vacuum_rows,
 )
 from txlog.testing.run import SERIALIZABLE, Scenario
 from txlog.testing.schedule import Choices
-from txlog.testing.session import Actor
 from txlog.testing.sink_programs import (
     clean_staging_later,
     discard,
@@ -71,13 +68,9 @@ from txlog.testing.sink_programs import (
     staging_nothing,
     staging_sink,
 )
+from txlog.testing.upkeep_scenarios import LARGE_SCENARIOS, UPKEEP_SCENARIOS
 
-__all__ = ["SCENARIOS", "any_story"]
-
-_OTHERS = (append_unsynced, clean_up_now, clean_up_in_time, move_on_and_clean_up)
-_CLEANERS = (maintain, append_and_maintain, clean_up_later, clean_up_at_once, *_OTHERS[1:])
-_CHECKPOINTERS = (checkpoint, *_CLEANERS)
-
+__all__ = ["SAMPLED", "SCENARIOS", "any_story"]
 
 _HOUR_MS = 3_600_000
 _TIMESTAMPS = ("delta.enableInCommitTimestamps", "true")
@@ -87,165 +80,120 @@ _V2 = ("delta.checkpointPolicy", "v2")
 _SHORT_RETENTION = (("delta.logRetentionDuration", "interval 10 seconds"), ("txlog.allowShortLogRetention", "true"))
 
 
-def _actors(
-    *programs: Program, restarts: int = 0, all_checkpoint: bool = False, behind_ms: int = 0, sleep: bool = False
-) -> tuple[Actor, ...]:
-    """``all_checkpoint`` where commits are followed by checkpoints, and in time by a clean-up, by themselves.
-
-    Each is ``behind_ms`` behind the one before it. The machines of those who do not clean up ``sleep`` while time
-    passes.
-    """
-    return tuple(
-        Actor(
-            _name(program, number),
-            program,
-            restarts,
-            all_checkpoint or program in _CHECKPOINTERS,
-            all_checkpoint or program in _CLEANERS,
-            behind_ms * number,
-            sleep and program not in _CLEANERS,
-        )
-        for number, program in enumerate(programs, start=1)
-    )
-
-
-def _name(program: Any, number: int) -> str:
-    return f"{getattr(program, 'func', program).__name__}-{number}"
-
-
 _SMALL = (
-    Scenario("two-appenders", _actors(append, append), faults=2, crashes=1),
-    Scenario("two-appenders-object-store", _actors(append, append), faults=1, crashes=1, store="object"),
-    Scenario("two-appenders-power-cut", _actors(append, append), crashes=1, power_cuts=1, splits_sync=True),
-    Scenario("one-application-twice", _actors(ingest_once, ingest_once, restarts=1), faults=1, crashes=1),
-    Scenario("application-goes-back", _actors(partial(ingest, first=2, last=2), partial(ingest, first=1, last=1))),
-    Scenario("asks-what-became-of-it", _actors(append_and_resolve, append), faults=2),
-    Scenario("overwriter-and-appender", _actors(overwrite, append_what_was_read), faults=1, versions=2),
-    Scenario("rewriter-and-deleter", _actors(rewrite, delete_files), faults=1, versions=2),
-    Scenario("serializable-reader", _actors(append_after_all_read, append), faults=1, versions=2),
-    Scenario("three-appenders", _actors(append, append, overwrite), versions=2),
-    Scenario("definition-changes", _actors(set_properties, append, append), versions=2),
+    Scenario("two-appenders", actors_of(append, append), faults=2, crashes=1),
+    Scenario("two-appenders-object-store", actors_of(append, append), faults=1, crashes=1, store="object"),
+    Scenario("two-appenders-power-cut", actors_of(append, append), crashes=1, power_cuts=1, splits_sync=True),
+    Scenario("one-application-twice", actors_of(ingest_once, ingest_once, restarts=1), faults=1, crashes=1),
+    Scenario("application-goes-back", actors_of(partial(ingest, first=2, last=2), partial(ingest, first=1, last=1))),
+    Scenario("asks-what-became-of-it", actors_of(append_and_resolve, append), faults=2),
+    Scenario("overwriter-and-appender", actors_of(overwrite, append_what_was_read), faults=1, versions=2),
+    Scenario("rewriter-and-deleter", actors_of(rewrite, delete_files), faults=1, versions=2),
+    Scenario("serializable-reader", actors_of(append_after_all_read, append), faults=1, versions=2),
+    Scenario("three-appenders", actors_of(append, append, overwrite), versions=2),
+    Scenario("definition-changes", actors_of(set_properties, append, append), versions=2),
     Scenario(
-        "definition-changes-lying-lists", _actors(set_properties, append, append), faults=1, kinds=("hole", "stale")
+        "definition-changes-lying-lists", actors_of(set_properties, append, append), faults=1, kinds=("hole", "stale")
     ),
-    Scenario("rows-are-numbered", _actors(append, append), faults=1, properties=(_ROW_TRACKING,)),
-    Scenario("clocks-differ", _actors(append, append, behind_ms=-_HOUR_MS), properties=(_TIMESTAMPS,)),
-    Scenario("checkpointer", _actors(checkpoint, append, read), versions=2),
-    Scenario("checkpointer-power-cut", _actors(append, checkpoint), power_cuts=1, splits_sync=True),
-    Scenario("compactor-power-cut", _actors(append, compact, restarts=1), power_cuts=1, splits_sync=True, versions=2),
-    Scenario("cleaner", _actors(maintain, append), versions=3, deletes=True),
-    Scenario("cleaner-of-a-young-log", _actors(clean_up_at_once, append), versions=2, deletes=True),
-    Scenario("cleaner-after-a-crash", _actors(checkpoint, clean_up_later), crashes=1, versions=3, deletes=True),
-    Scenario("sink-and-recovery", _actors(staging_sink, recover)),
-    Scenario("sink-restarts", _actors(staging_sink, restarts=1), faults=1, crashes=1),
-    Scenario("sink-power-cut", _actors(staging_sink, restarts=1), crashes=1, power_cuts=1, splits_sync=True),
-    Scenario("sink-and-cleaner-of-staging", _actors(staging_and_leaving, clean_staging_later)),
-    Scenario("sink-whose-checkpoint-is-discarded", _actors(staging_and_leaving, discard), crashes=1),
-    Scenario("sink-and-appender-power-cut", _actors(append, staging_sink), power_cuts=1, splits_sync=True),
-    Scenario("cleaner-and-sleeper", _actors(maintain, append), versions=3, unseen=2, deletes=True),
-    Scenario("long-lived-reader", _actors(look_again, clean_up_now), versions=3, aged=True, deletes=True),
+    Scenario("rows-are-numbered", actors_of(append, append), faults=1, properties=(_ROW_TRACKING,)),
+    Scenario("clocks-differ", actors_of(append, append, behind_ms=-_HOUR_MS), properties=(_TIMESTAMPS,)),
+    Scenario("checkpointer", actors_of(checkpoint, append, read), versions=2),
+    Scenario("checkpointer-power-cut", actors_of(append, checkpoint), power_cuts=1, splits_sync=True),
+    Scenario("compactor-power-cut", actors_of(append, compact, restarts=1), power_cuts=1, splits_sync=True, versions=2),
+    Scenario("cleaner", actors_of(maintain, append), versions=3, deletes=True),
+    Scenario("cleaner-of-a-young-log", actors_of(clean_up_at_once, append), versions=2, deletes=True),
+    Scenario("cleaner-after-a-crash", actors_of(checkpoint, clean_up_later), crashes=1, versions=3, deletes=True),
+    Scenario("sink-and-recovery", actors_of(staging_sink, recover)),
+    Scenario("sink-restarts", actors_of(staging_sink, restarts=1), faults=1, crashes=1),
+    Scenario("sink-power-cut", actors_of(staging_sink, restarts=1), crashes=1, power_cuts=1, splits_sync=True),
+    Scenario("sink-and-cleaner-of-staging", actors_of(staging_and_leaving, clean_staging_later)),
+    Scenario("sink-whose-checkpoint-is-discarded", actors_of(staging_and_leaving, discard), crashes=1),
+    Scenario("sink-and-appender-power-cut", actors_of(append, staging_sink), power_cuts=1, splits_sync=True),
+    Scenario("cleaner-and-sleeper", actors_of(maintain, append), versions=3, unseen=2, deletes=True),
+    Scenario("long-lived-reader", actors_of(look_again, clean_up_now), versions=3, aged=True, deletes=True),
     Scenario(
         "long-lived-writer-that-reads",
-        _actors(append_what_was_read, clean_up_now),
+        actors_of(append_what_was_read, clean_up_now),
         versions=3,
         aged=True,
         deletes=True,
         store="object",
     ),
     Scenario(
-        "others-sync-nothing", _actors(append, append_unsynced), power_cuts=1, splits_sync=True, versions=2, unseen=1
+        "others-sync-nothing", actors_of(append, append_unsynced), power_cuts=1, splits_sync=True, versions=2, unseen=1
     ),
-    Scenario("sink-beside-others-that-sync-nothing", _actors(staging_sink, append_unsynced), power_cuts=1),
+    Scenario("sink-beside-others-that-sync-nothing", actors_of(staging_sink, append_unsynced), power_cuts=1),
     Scenario(
         "checkpointer-beside-others-that-sync-nothing",
-        _actors(checkpoint, append_unsynced),
+        actors_of(checkpoint, append_unsynced),
         power_cuts=1,
         splits_sync=True,
     ),
     Scenario(
         "writer-dies-below-others-that-sync-nothing",
-        _actors(append, append_unsynced, restarts=1),
+        actors_of(append, append_unsynced, restarts=1),
         crashes=1,
         splits_sync=True,
     ),
     Scenario(
         "refused-while-a-put-is-in-flight",
-        _actors(set_properties, append),
+        actors_of(set_properties, append),
         faults=2,
         kinds=("late",),
         power_cuts=1,
     ),
-    Scenario("files-that-no-reader-takes", _actors(append_what_no_reader_takes, append)),
-    Scenario("observers-fail", _actors(append_rows, append), faults=2, kinds=("fail_after",), observers_fail=True),
+    Scenario("files-that-no-reader-takes", actors_of(append_what_no_reader_takes, append)),
+    Scenario("observers-fail", actors_of(append_rows, append), faults=2, kinds=("fail_after",), observers_fail=True),
     Scenario(
         "short-retention",
-        _actors(append, move_on_and_clean_up),
+        actors_of(append, move_on_and_clean_up),
         versions=2,
         deletes=True,
         store="object",
         properties=_SHORT_RETENTION,
     ),
-    Scenario("rows-are-numbered-on-a-checkpoint", _actors(checkpoint, append), properties=(_ROW_TRACKING, _V2)),
+    Scenario("rows-are-numbered-on-a-checkpoint", actors_of(checkpoint, append), properties=(_ROW_TRACKING, _V2)),
     Scenario(
         "suspended-before-its-put",
-        _actors(append_and_maintain, append, sleep=True),
+        actors_of(append_and_maintain, append, sleep=True),
         store="object",
         deletes=True,
     ),
 )
 
 _COPIES = ("delta.enableDeletionVectors", "false")
-_LOST_ANSWERS = ("fail_before", "fail_after", "conflict", "late")
 
 
 _other_changes = partial(change_sink, app_id="other changes", number=1)
 
 
-def _of_rows(name: str, *programs: Program, restarts: int = 0, versions: int = 3, **options: Any) -> Scenario:
-    return Scenario(name, _actors(*programs, restarts=restarts), versions=versions, has_rows=True, **options)
-
-
 _OF_ROWS = (
-    _of_rows("two-upserters-of-one-key", upsert_same_key, upsert_same_key, faults=1, kinds=_LOST_ANSWERS),
-    _of_rows("upserter-and-appenders-of-its-key", upsert, append_keys, foreign_append),
-    _of_rows("upserter-and-compactor", upsert, compact_rows, versions=5, faults=1, kinds=_LOST_ANSWERS),
-    _of_rows("upserter-and-optimizer", upsert, optimize_rows, versions=5),
-    _of_rows("deleter-and-updater", delete_where, update_where, faults=1, kinds=_LOST_ANSWERS),
-    _of_rows("two-deleters-of-one-row", delete_where, delete_where, faults=1, kinds=_LOST_ANSWERS),
-    _of_rows("upserter-power-cut", upsert, delete_where, power_cuts=1, splits_sync=True),
-    _of_rows("upserter-restarts", upsert_once, restarts=1, faults=1, crashes=1),
-    _of_rows("inserter-beside-other-engines", insert_absent, foreign_delete, compact_rows, versions=5),
-    _of_rows("overwriter-and-upserter", overwrite_where, upsert),
-    _of_rows("updater-upserter-and-deleter", update_where, upsert, delete_where),
-    _of_rows("updater-and-deleter-that-copy", update_where, delete_where, foreign_append, properties=(_COPIES,)),
-    _of_rows("change-sink-and-its-twin", change_sink, change_sink),
-    _of_rows("two-change-sinks", change_sink, _other_changes),
-    _of_rows("change-sink-and-compactor", change_sink, compact_rows, versions=5, faults=1, kinds=_LOST_ANSWERS),
-    _of_rows("change-sink-that-copies", change_sink, foreign_append, properties=(_COPIES,)),
-    _of_rows("change-sink-power-cut", staging_change_sink, restarts=1, power_cuts=1, splits_sync=True),
-    _of_rows("change-sink-restarts", staging_change_sink, restarts=1, crashes=1),
-    _of_rows("change-sink-and-recovery", staging_change_sink, recover_changes),
+    of_rows("two-upserters-of-one-key", upsert_same_key, upsert_same_key, faults=1, kinds=LOST_ANSWERS),
+    of_rows("upserter-and-appenders-of-its-key", upsert, append_keys, foreign_append),
+    of_rows("upserter-and-compactor", upsert, compact_rows, versions=5, faults=1, kinds=LOST_ANSWERS),
+    of_rows("upserter-and-optimizer", upsert, optimize_rows, versions=5),
+    of_rows("deleter-and-updater", delete_where, update_where, faults=1, kinds=LOST_ANSWERS),
+    of_rows("two-deleters-of-one-row", delete_where, delete_where, faults=1, kinds=LOST_ANSWERS),
+    of_rows("upserter-power-cut", upsert, delete_where, power_cuts=1, splits_sync=True),
+    of_rows("upserter-restarts", upsert_once, restarts=1, faults=1, crashes=1),
+    of_rows("inserter-beside-other-engines", insert_absent, foreign_delete, compact_rows, versions=5),
+    of_rows("overwriter-and-upserter", overwrite_where, upsert),
+    of_rows("updater-upserter-and-deleter", update_where, upsert, delete_where),
+    of_rows("updater-and-deleter-that-copy", update_where, delete_where, foreign_append, properties=(_COPIES,)),
+    of_rows("change-sink-and-its-twin", change_sink, change_sink),
+    of_rows("two-change-sinks", change_sink, _other_changes),
+    of_rows("change-sink-and-compactor", change_sink, compact_rows, versions=5, faults=1, kinds=LOST_ANSWERS),
+    of_rows("change-sink-that-copies", change_sink, foreign_append, properties=(_COPIES,)),
+    of_rows("change-sink-power-cut", staging_change_sink, restarts=1, power_cuts=1, splits_sync=True),
+    of_rows("change-sink-restarts", staging_change_sink, restarts=1, crashes=1),
+    of_rows("change-sink-and-recovery", staging_change_sink, recover_changes),
 )
 
-_LONG_RETENTION = ("delta.deletedFileRetentionDuration", "interval 1000 days")
-_TRIMMED: dict[str, Any] = {"versions": 4, "aged": True, "trimmed": True}
-
-
-def _of_upkeep(name: str, *programs: Program, **options: Any) -> Scenario:
-    """On a table whose newest version removed a file long ago, which no retention of its own lets go."""
-    return _of_rows(name, *programs, **_TRIMMED, properties=(_LONG_RETENTION,), **options)
-
-
-_OF_UPKEEP = (
-    _of_rows("deleter-and-optimizer", delete_where, optimize_rows, versions=5),
-    _of_rows("two-optimizers", optimize_rows, optimize_rows, versions=5),
-    _of_upkeep("restorer-and-vacuum", restore_rows, vacuum_rows),
-    _of_upkeep("restorer-and-appender", restore_rows, append_keys),
-    _of_upkeep("restorer-and-optimizer", restore_rows, optimize_rows),
-)
-
-SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS, *_OF_UPKEEP)}
+SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS, *UPKEEP_SCENARIOS)}
 """Scenarios small enough to be explored whole."""
+
+SAMPLED = {scenario.name: scenario for scenario in LARGE_SCENARIOS}
+"""Scenarios of which some schedules are explored."""
 
 _LIGHT: tuple[Program, ...] = (
     append,
@@ -311,7 +259,7 @@ _LOG: tuple[Program, ...] = (
 )
 
 _AMONG_OTHERS: tuple[Program, ...] = (
-    *_OTHERS,
+    *OTHERS,
     look_again,
     append_what_no_reader_takes,
     append,
@@ -391,7 +339,7 @@ def any_story(choices: Choices) -> Scenario:
     by_itself = _CHECKPOINTS_BY_ITSELF in properties
     return Scenario(
         "any",
-        _actors(
+        actors_of(
             *programs,
             restarts=choices.choose(2),
             all_checkpoint=by_itself,
@@ -402,7 +350,7 @@ def any_story(choices: Choices) -> Scenario:
         crashes=choices.choose(3),
         power_cuts=choices.choose(2, calm=0.5),
         store=("local", "object")[choices.choose(2)],
-        deletes=by_itself or not set(programs).isdisjoint(_CLEANERS),
+        deletes=by_itself or not set(programs).isdisjoint(CLEANERS),
         pauses=bool(choices.choose(2)),
         splits_sync=bool(choices.choose(2)),
         observers_fail=bool(choices.choose(2, calm=0.8)),

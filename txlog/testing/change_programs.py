@@ -13,16 +13,15 @@ import pyarrow as pa
 from txlog.errors import TxlogError
 from txlog.sink.recovery import Recovery
 from txlog.sink.sink import Sink
-from txlog.testing.rows import ROW_SCHEMA, Makes, Row
+from txlog.testing.rows import Makes, Row
 from txlog.testing.session import Session
+from txlog.testing.world import CHANGES, SEALED, SEALED_CHANGES
 from txlog.writer.committable import Committable
 
-__all__ = ["change_sink", "recover_changes", "staging_change_sink"]
+__all__ = ["change_sink", "recover_changes", "recover_sealed", "staging_change_sink"]
 
 Change: TypeAlias = tuple[str, int, str | None, int | None, int]
 """Row kind, key, partition, value and sequence."""
-
-_SCHEMA = pa.schema([("op", pa.string()), *ROW_SCHEMA, ("at", pa.int64())])
 
 
 def change_sink(session: Session, *, app_id: str = "changes", number: int = 0) -> None:
@@ -37,7 +36,7 @@ def staging_change_sink(session: Session, *, app_id: str = "changes", number: in
     """One task, staged and sealed; what an earlier life has sealed is recovered."""
     door = _sink(session, app_id)
     if session.clock.incarnation:
-        _recover(session, door, app_id, number)
+        _recover(session, door, (app_id, 1), _makes(number))
     if door.last_checkpoint_id() == 1:
         return
     committables = _written(session, door, [[change for task in _changes(number) for change in task]])
@@ -51,7 +50,19 @@ def staging_change_sink(session: Session, *, app_id: str = "changes", number: in
 
 def recover_changes(session: Session, *, app_id: str = "changes", number: int = 0) -> None:
     """Another process, which commits what it finds sealed, by the keys that the seal names."""
-    _recover(session, Sink(session.table(), app_id), app_id, number)
+    _recover(session, Sink(session.table(), app_id), (app_id, 1), _makes(number))
+
+
+def recover_sealed(session: Session) -> None:
+    """The same for what was sealed before the story began, in a world that is_sealed."""
+    keys = {change[1] for change in SEALED_CHANGES}
+    new: list[Row] = [(key, part, v) for kind, key, part, v, _ in SEALED_CHANGES if part is not None and v is not None]
+    _recover(
+        session,
+        Sink(session.table(), SEALED[0]),
+        SEALED,
+        lambda old: [row for row in old if row[0] not in keys] + new,
+    )
 
 
 def _sink(session: Session, app_id: str) -> Sink:
@@ -78,19 +89,19 @@ def _written(session: Session, door: Sink, tasks: list[list[Change]]) -> list[Co
     attempt = session.clock.incarnation * 16 + session.clock.number
     found = []
     for task_id, changes in enumerate(tasks):
-        rows = [dict(zip(_SCHEMA.names, change, strict=True)) for change in changes]
+        rows = [dict(zip(CHANGES.names, change, strict=True)) for change in changes]
         with door.task(1, task_id, attempt) as task:
-            task.write(pa.Table.from_pylist(rows, _SCHEMA))
+            task.write(pa.Table.from_pylist(rows, CHANGES))
         found.append(task.committable)
     return found
 
 
-def _recover(session: Session, door: Sink, app_id: str, number: int) -> None:
-    with session.attempt((app_id, 1)) as attempt:
-        attempt.is_blind, attempt.makes = False, _makes(number)
+def _recover(session: Session, door: Sink, app: tuple[str, int], makes: Makes) -> None:
+    with session.attempt(app) as attempt:
+        attempt.is_blind, attempt.makes = False, makes
         try:
             results = door.recover().results
         except TxlogError as error:
             results = getattr(error, "recovery", Recovery()).results
             session.run.tell(f"{session.actor.name}: recovery stopped by {error}"[:150])
-        attempt.result = results.get(1)
+        attempt.result = results.get(app[1])

@@ -7,27 +7,40 @@ what a later look shows is held against that. Nothing here is computed by `txlog
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
 
+from txlog.protocol.actions import DeletionVectorDescriptor
+from txlog.protocol.deletion_vector import vector_path
 from txlog.protocol.log_names import LogFileKind, parse_log_name
+from txlog.testing.exports import ExportHistory
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.rows import RowHistory
 from txlog.testing.versions import Attempt, InvariantBroken, State, Version, folded, parsed_commit
 
 __all__ = ["Ledger"]
 
+_MANIFEST = ".manifest"
+
 
 class Ledger:
     """Every version that ever became visible; ``syncs`` where that and durable are two things, as on a local disk."""
 
     def __init__(
-        self, log: MemoryLogStore, files: MemoryFileStore, staging: MemoryLogStore | None = None, *, syncs: bool = True
+        self,
+        log: MemoryLogStore,
+        files: MemoryFileStore,
+        staging: MemoryLogStore,
+        iceberg: MemoryLogStore,
+        *,
+        syncs: bool = True,
     ) -> None:
         self.log = log
         self.files = files
-        self.staging = MemoryLogStore() if staging is None else staging
+        self.staging = staging
+        self.exports = ExportHistory(iceberg, files, syncs=syncs)
         self.syncs = syncs
         self.is_serializable = False
         self.rows: RowHistory | None = None
@@ -43,16 +56,22 @@ class Ledger:
         """The checkpoints of which somebody was told that they are sealed."""
         self.discarded: set[tuple[str, int]] = set()
         self._staged: dict[str, tuple[bytes, tuple[str, int], tuple[str, ...]]] = {}
+        self._staged_keys: dict[str, tuple[str, ...]] = {}
         self._seals: dict[tuple[str, int], set[tuple[str, ...]]] = {}
         self._kinds: dict[str, tuple[bool, int]] = {}
         self._seen: dict[str, bytes] = {}
 
-    def copy(self, log: MemoryLogStore, files: MemoryFileStore, staging: MemoryLogStore) -> Ledger:
-        """The same history over other stores that hold the same; nothing was staged yet."""
-        copied = Ledger(log, files, staging, syncs=self.syncs)
-        for name in ("versions", "states", "txn_ids", "apps", "_kinds", "_seen"):
+    def copy(
+        self, log: MemoryLogStore, files: MemoryFileStore, staging: MemoryLogStore, iceberg: MemoryLogStore
+    ) -> Ledger:
+        """The same history over other stores that hold the same."""
+        copied = Ledger(log, files, staging, iceberg, syncs=self.syncs)
+        for name in ("versions", "states", "txn_ids", "apps", "_kinds", "_seen", "_staged", "_staged_keys"):
             setattr(copied, name, dict(getattr(self, name)))
+        copied._seals = {work: set(paths) for work, paths in self._seals.items()}
+        copied.sealed = set(self.sealed)
         copied.rows = self.rows and self.rows.copy(files)
+        copied.exports = self.exports.copy(iceberg, files)
         return copied
 
     @property
@@ -79,12 +98,13 @@ class Ledger:
                 raise InvariantBroken("versions are immutable", f"the bytes of v{version} changed")
         for version in sorted(new):
             self._appears(version)
+        self.exports.observe(self.states)
         if len(self._seen) > len(self.log.objects):
             self._require_readable(oldest_retained_ms)
 
     def _look_at_staging(self) -> None:
         """Remember what was ever staged, and the files of all that was ever sealed, by what the bytes say."""
-        for name, (body, _) in sorted(self.staging.objects.items(), key=lambda found: found[0].endswith(".manifest")):
+        for name, (body, _) in sorted(self.staging.objects.items(), key=lambda found: found[0].endswith(_MANIFEST)):
             if name in self._staged and self._staged[name][0] is body:
                 continue
             if body.startswith(b"txlog-given-up"):
@@ -93,15 +113,35 @@ class Ledger:
             work = (told["app_id"], told["checkpoint_id"])
             if "files" in told:
                 self._require_durable_keys(told)
+                self._staged_keys[name] = tuple(file["path"] for file in told.get("keys", ()))
                 self._staged[name] = (body, work, tuple(file["path"] for file in told["files"]))
                 continue
-            start = name.removesuffix(".manifest")
+            start = name.removesuffix(_MANIFEST)
             tasks = [f"{start}.task.{task['task_id']}.{task['attempt']}" for task in told["tasks"]]
             if not self._staged.keys() >= set(tasks):
                 raise InvariantBroken("a seal names what is staged", f"{work} is sealed with {tasks}")
             paths = tuple(sorted(path for task in tasks for path in self._staged[task][2]))
             self._staged[name] = (body, work, paths)
             self._seals.setdefault(work, set()).add(paths)
+
+    def require_files(self, retained_ms: int) -> None:
+        """Where vacuums delete files: those of the newest version stay, of versions that were the newest at or after
+        ``retained_ms``, and of all that is sealed and not committed yet.
+        """
+        for name, (_, work, paths) in self._staged.items():
+            if name.endswith(_MANIFEST) and name in self.staging.objects and work not in self.apps:
+                tasks = (task for task in self._staged if task.startswith(f"{name.removesuffix(_MANIFEST)}.task."))
+                keys = [path for task in tasks for path in self._staged_keys.get(task, ())]
+                self._require_there(f"the seal of {work}", (*paths, *keys))
+        for version, state in self.states.items():
+            after = self.versions.get(version + 1)
+            if after is None or after.modified_ms >= retained_ms:
+                self._require_there(f"v{version}", (path for add in state.live.values() for path in _paths_of(add)))
+
+    def _require_there(self, who: str, paths: Iterable[str]) -> None:
+        for path in paths:
+            if path not in self.files.objects:
+                raise InvariantBroken("a vacuum deletes nothing that is needed", f"{path}, which {who} needs, is gone")
 
     def _require_durable_keys(self, told: dict[str, Any]) -> None:
         """A commit of a later life reads what is staged."""
@@ -327,6 +367,7 @@ class Ledger:
         self.gone = {version for version in self.gone if f"{version:020d}.json" not in self.log.objects}
         for version in self.versions.keys() - self.gone:
             self._seen[f"{version:020d}.json"] = self.versions[version].body
+        self.exports.power_was_cut(self.states)
 
     # --- at the end -------------------------------------------------------------------------------------------
 
@@ -349,6 +390,14 @@ class Ledger:
                     "a snapshot is the fold of the log",
                     f"{what} of v{version}: a reader saw {found}, the fold is {told}",
                 )
+
+
+def _paths_of(add: Mapping[str, Any]) -> Iterator[str]:
+    yield add["path"]
+    vector = add.get("deletionVector")
+    path = vector_path(DeletionVectorDescriptor.from_json(vector)) if vector else None
+    if path is not None:
+        yield path.path
 
 
 def _partition(path: str) -> str:

@@ -20,6 +20,7 @@ from txlog.testing.other_engines import link_unsynced
 from txlog.testing.rows import Makes, Row, file_of, table_of
 from txlog.testing.session import Session
 from txlog.testing.versions import vector_of
+from txlog.testing.world import VACUUMED_MS
 
 __all__ = [
     "append_keys",
@@ -127,7 +128,7 @@ def purge_rows(session: Session) -> None:
 def vacuum_rows(session: Session) -> None:
     """What was removed a day ago goes, although the table's own retention would keep it: an operator insists."""
     session.clock.attempt += 1
-    session.table(fresh=True).vacuum(24, force=True)
+    session.table(fresh=True).vacuum(VACUUMED_MS / 3_600_000, force=True)
 
 
 def restore_rows(session: Session, *, version: int = 3) -> None:

@@ -13,18 +13,17 @@ from dataclasses import dataclass
 
 import greenlet
 
-from txlog.errors import InvalidInputError, MetadataChangedError, TxlogError
-from txlog.protocol.log_names import LAST_CHECKPOINT
-from txlog.sink.sink import Sink
-from txlog.store.base import TableStore
+from txlog.errors import NotFoundError
+from txlog.iceberg.names import content_version
+from txlog.testing.ending import export_what_was_exported, recover_what_is_sealed
 from txlog.testing.faults import Fault, InFlightPut, StoreCall
 from txlog.testing.invariants import Ledger
 from txlog.testing.memory_store import MemoryLogStore
 from txlog.testing.observers import Observers
 from txlog.testing.schedule import Choices
 from txlog.testing.session import Actor, Clock, Session
-from txlog.testing.versions import InvariantBroken
-from txlog.testing.world import World, base_world, opened
+from txlog.testing.turns import answer, file_needs_no_turn, needs_no_turn
+from txlog.testing.world import VACUUMED_MS, World, base_world
 from txlog.util import ambient
 from txlog.util.logs import logger
 
@@ -34,7 +33,6 @@ SERIALIZABLE = ("delta.isolationLevel", "Serializable")
 
 _STEPS_MAX = 600
 _LONG_PAUSE_S = 7200.0
-_PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDuration
 
 logger.logger.addHandler(logging.NullHandler())
 
@@ -56,7 +54,9 @@ class Scenario:
     ``splits_sync`` lets others act between link and sync. ``observers_fail`` lets hooks and log handlers raise, each of
     which counts as a fault. The table begins with ``versions`` versions, of which handles that are open have not seen
     the newest ``unseen``, and with these ``properties``; all of them are older than any retention where it is ``aged``.
-    Where it ``has_rows``, they are held against those of the operations one by one.
+    Where it ``has_rows``, they are held against those of the operations one by one. Where it is ``trimmed``, vacuums
+    find what to delete; where ``sealed``, an application died that had sealed a checkpoint of changes of rows; where
+    ``exported``, Iceberg readers see the version before its newest.
     """
 
     name: str
@@ -85,6 +85,8 @@ class Scenario:
     properties: tuple[tuple[str, str], ...] = ()
     has_rows: bool = False
     trimmed: bool = False
+    sealed: bool = False
+    exported: bool = False
 
 
 class Run:
@@ -108,6 +110,8 @@ class Run:
             is_aged=scenario.aged,
             has_rows=scenario.has_rows,
             is_trimmed=scenario.trimmed,
+            is_sealed=scenario.sealed,
+            is_exported=scenario.exported,
         )
         self.world: World = self.base.copy()
         self.ledger: Ledger = self.world.ledger
@@ -132,7 +136,8 @@ class Run:
         self._current: Session | None = None
         self.lives: list[Session] = []
         self._left = {actor.name: actor.restarts for actor in scenario.actors}
-        self.world.log.before_sync = self.world.staging.before_sync = self._before_sync
+        for store in self.world.log_stores:
+            store.before_sync = self._before_sync
 
     def tell(self, line: str) -> None:
         if self._told:
@@ -162,10 +167,11 @@ class Run:
         return [life for life in self.lives if life.pending is not None]
 
     def _in_flight(self) -> list[tuple[Session, InFlightPut]]:
-        return [(life, put) for life in self.lives for put in (*life.log.in_flight, *life.staging.in_flight)]
-
-    def _store_of(self, name: str) -> MemoryLogStore:
-        return self.world.staging if _is_staged(name) else self.world.log
+        return [
+            (life, put)
+            for life in self.lives
+            for put in (*life.log.in_flight, *life.staging.in_flight, *life.iceberg.in_flight)
+        ]
 
     def _step(self, alive: list[Session]) -> None:
         self.steps += 1
@@ -176,7 +182,7 @@ class Run:
             alive.remove(self._current)
             alive.insert(0, self._current)
         in_flight = self._in_flight()
-        crashable = alive if self.crashes_left else []
+        crashable = [life for life in alive if life.actor.dies] if self.crashes_left else []
         width = len(alive) + len(in_flight) + len(crashable) + bool(self.cuts_left)
         choice = self.choices.choose(width, calm=0.5)
         if choice < len(alive):
@@ -187,29 +193,33 @@ class Run:
             self._crash(crashable[choice - len(alive) - len(in_flight)])
         else:
             self._cut_power()
-        self._check()
+        self.check()
 
     def _resume(self, life: Session) -> None:
         self._current = life
         life.pending = None
         life.greenlet.switch()
 
-    def _check(self) -> None:
+    def check(self) -> None:
         if self.broken is not None:
             raise self.broken
         retained = self.now_ms() - self.retention_ms
         self.ledger.observe(oldest_retained_ms=retained if self.scenario.deletes else None)
+        if self.scenario.trimmed:
+            self.ledger.require_files(self.now_ms() - VACUUMED_MS)
 
     def _prune(self) -> None:
         if self._visited is None or not self.choices.is_past_given:
             return
-        log, staging = self.world.log, self.world.staging
+        log, staging, iceberg = self.world.log_stores
         state = hash(
             (
                 frozenset((name, found[0]) for name, found in log.objects.items()),
                 frozenset(log.durable),
                 frozenset(staging.objects),
                 frozenset(staging.durable),
+                frozenset((name, found[0]) for name, found in iceberg.objects.items()),
+                frozenset(iceberg.durable),
                 frozenset(self.world.files.objects) if self.scenario.trimmed else None,
                 frozenset((life.history, life.is_dead, life.pending, life.clock.elapsed_ms) for life in self.lives),
                 frozenset((put.name, put.body) for _, put in self._in_flight()),
@@ -224,80 +234,61 @@ class Run:
 
     # --- what happens -----------------------------------------------------------------------------------------
 
-    def at_call(self, life: Session, call: StoreCall) -> Fault | None:
+    def at_call(self, life: Session, call: StoreCall, store: MemoryLogStore) -> Fault | None:
         """Before a store call of an actor, in its greenlet: let the others go first, then decide its fault."""
         life.clock.elapsed_ms += 1
-        commutes = self._commutes(life, call)
+        may_die = bool(self.crashes_left and life.actor.dies)
+        commutes = needs_no_turn(call, store, self.world, self._others(life), may_die=may_die)
         if not commutes:
-            self.suspend(life, call)
-        fault = Fault("crash_after") if life.dies_after else self._fault(life, call)
+            self.suspend(life, call, store)
+        fault = Fault("crash_after") if life.dies_after else self._fault(life, call, store)
         if self._told and (fault is not None or not commutes):
             self.tell(f"{life.actor.name}: {call.operation} {_short(call.name)}{f'  ** {fault}' if fault else ''}")
-        life.history = hash((life.history, call.operation, call.name, fault, self._answer(call, fault)))
+        life.history = hash((life.history, call.operation, call.name, fault, answer(call, store.objects)))
         return fault
 
     def at_file_call(self, life: Session, call: StoreCall) -> None:
         """Before a call on a data file: where the table has removed one, others may delete it."""
         if self.scenario.trimmed and call.operation in ("stat", "delete"):
-            self.suspend(life, call)
+            if not file_needs_no_turn(call, self._others(life)):
+                self.suspend(life, call)
             self.tell(f"{life.actor.name}: {call.operation} {call.name}")
             life.history = hash((life.history, call.operation, call.name, call.name in self.world.files.objects))
 
-    def suspend(self, life: Session, call: StoreCall) -> None:
-        """Let others go first, or let it die here."""
-        life.pending = call
+    def _others(self, life: Session) -> list[Actor]:
+        return [other.actor for other in self.lives if other is not life and not other.is_dead]
+
+    def suspend(self, life: Session, call: StoreCall, store: MemoryLogStore | None = None) -> None:
+        """Let others go first, or let it die here. ``store`` is what it calls, None for the log."""
+        life.pending, life.pending_in = call, store or self.world.log
         self._hub.switch()
 
-    def _commutes(self, life: Session, call: StoreCall) -> bool:
-        """Whether no other actor can change the answer, nor see that the call was made."""
-        if _is_staged(call.name):  # whoever commits a checkpoint deletes what was staged of it
-            alone = all(other is life or other.is_dead for other in self.lives)
-            return alone and call.operation in ("read", "stat", "list_from")
-        is_hint = call.name == LAST_CHECKPOINT
-        if call.operation != "make_durable":
-            if call.operation not in ("read", "stat", "put_if_absent"):
-                return False
-            if not is_hint and call.name not in self.world.log.objects:
-                return False
-        for other in self.lives:
-            actor = other.actor
-            if (actor.deletes or (is_hint and actor.checkpoints)) and other is not life and not other.is_dead:
-                return False
-        return True
-
-    def _answer(self, call: StoreCall, fault: Fault | None) -> int:
-        """What the call will answer, as a number: with the history it decides everything the actor does next."""
-        objects = self._store_of(call.name).objects
-        if call.operation == "list_from":
-            return hash(tuple(sorted(name for name in objects if name >= call.name)))
-        if call.operation == "read":
-            return hash(objects.get(call.name, (None,))[0])
-        return hash(call.name in objects)
-
-    def _fault(self, life: Session, call: StoreCall) -> Fault | None:
+    def _fault(self, life: Session, call: StoreCall, store: MemoryLogStore) -> Fault | None:
         if self.scenario.pauses and call.operation == "put_if_absent" and self.choices.choose(2, calm=0.8):
             life.clock.sleep(_LONG_PAUSE_S)
             self.write_back()
         if not self.faults_left:
             return None
-        offered = [self._faults[kind] for kind in self._possible(call) if kind in self._faults]
+        offered = [self._faults[kind] for kind in self._possible(call, store) if kind in self._faults]
         choice = self.choices.choose(1 + len(offered), calm=0.7) if offered else 0
         if not choice:
             return None
         self.faults_left -= 1
         return offered[choice - 1]
 
-    def _possible(self, call: StoreCall) -> tuple[str, ...]:
+    def _possible(self, call: StoreCall, store: MemoryLogStore) -> tuple[str, ...]:
         """The faults that make a difference here."""
         match call.operation:
-            case "put_if_absent" if call.name not in self._store_of(call.name).objects:
+            case "put_if_absent" if call.name not in store.objects:
                 return ("fail_before", "fail_after", "conflict", "late", "refused")
             case "put_if_absent":
                 return ("fail_before",)
-            case "list_from" if self.scenario.store == "local" and not _is_staged(call.name):
+            case "list_from" if self.scenario.store == "local" and store is self.world.log:
                 return ("stale", "hole")
-            case "read" | "make_durable" if call.name in self._store_of(call.name).objects:
+            case "read" | "make_durable" if call.name in store.objects:
                 return ("refused",)
+            case "put" if store is self.world.iceberg:
+                return ("fail_before", "fail_after")
         return ()
 
     def _at_observer(self, told: str) -> bool:
@@ -319,7 +310,7 @@ class Run:
             return False  # a put that was in flight lands without anybody there to sync it
         if self.scenario.store == "object":
             return True
-        if self.scenario.splits_sync:
+        if self.scenario.splits_sync and content_version(name) is None:
             self.suspend(life, StoreCall("sync", 1, name))
         if life.is_dead or not life.syncs_before:
             return False
@@ -331,19 +322,20 @@ class Run:
         return True
 
     def _land(self, life: Session, put: InFlightPut) -> None:
-        (life.log if put in life.log.in_flight else life.staging).in_flight.remove(put)
+        faulty = next(each for each in (life.log, life.staging, life.iceberg) if put in each.in_flight)
+        faulty.in_flight.remove(put)
         with ambient.use(life.clock):
             arrived = put.land()
         self.tell(f"{life.actor.name}'s put of {_short(put.name)} arrives: {arrived.value}")
-        store = self._store_of(put.name)
-        if self.scenario.store == "object" and put.name in store.objects:
-            store.make_durable(put.name)
+        if self.scenario.store == "object":
+            with contextlib.suppress(NotFoundError):
+                faulty.inner.make_durable(put.name)
 
     def _crash(self, life: Session) -> None:
         self.crashes_left -= 1
         call = life.pending
         assert call is not None
-        lands = call.operation == "put_if_absent" and call.name not in self._store_of(call.name).objects
+        lands = call.operation == "put_if_absent" and call.name not in life.pending_in.objects
         moment = self.choices.choose(3 if self.scenario.store == "local" else 2) if lands else 0
         if moment:
             life.dies_after, life.syncs_before = True, moment == 1
@@ -371,9 +363,9 @@ class Run:
         for life in self.lives:
             life.crash()
             life.has_crashed = True  # whoever was done with its program ends too, with its handles
-        unsafe = sorted(name for store in (self.world.log, self.world.staging) for name in store.unsafe())
+        unsafe = sorted(name for store in self.world.log_stores for name in store.unsafe())
         surviving = self._kept_in_order(unsafe, [name for name in unsafe if self.choices.choose(2)])
-        for store in (self.world.log, self.world.staging):
+        for store in self.world.log_stores:
             store.power_cut(surviving)
         self.tell(f"lost: {', '.join(_short(name) for name in unsafe if name not in surviving) or 'nothing'}")
         self.ledger.power_was_cut()
@@ -401,44 +393,27 @@ class Run:
         """What was in flight arrives, in order; then every way of reading the table must show the same."""
         for life, put in self._in_flight():
             self._land(life, put)
-            self._check()
-        self._check()
+            self.check()
+        self.check()
         self.is_over = True
-        self._recover()
+        for store in self.world.log_stores:
+            store.before_sync = None
+        recover_what_is_sealed(self)
         for life in self.lives:
             for table in () if life.has_crashed else life.handles:
                 with ambient.use(life.clock):
                     self.world.check_handle(self.ledger, table)
-        log = hash(frozenset((name, found[0]) for name, found in self.world.log.objects.items()))
+        log, exports = _contents(self.world.log), _contents(self.world.iceberg)
         if log not in self._read_before:  # the same bytes are read the same way
             self.world.check_readers(self.ledger)
-            self._read_before.add(log)
-
-    def _recover(self) -> None:
-        """Whatever happened, a recovery commits each checkpoint that somebody was told is sealed, and fails at none."""
-        app_ids = sorted(self.ledger.app_ids_of_seals())
-        if not app_ids:
-            return
-        self.world.log.before_sync = self.world.staging.before_sync = None
-        with ambient.use(Clock(255)):
-            table = opened(TableStore("memory://table", self.world.log, self.world.files, self.world.staging), None, {})
-            for app_id in app_ids:
-                try:
-                    Sink(table, app_id).recover()
-                except TxlogError as error:
-                    is_late = self.scenario.deletes or self.days_passed >= _PENDING_DAYS_MAX
-                    if is_late and isinstance(error, (InvalidInputError, MetadataChangedError)):
-                        return  # too old for what was, or may have been, cleaned up since
-                    if any(app_id == discarded for discarded, _ in self.ledger.discarded):
-                        return  # a seal that was under way arrived after what it names was given up
-                    raise InvariantBroken("what was sealed is recovered", str(error)) from error
-        self._check()
-        self.ledger.require_sealed_committed()
+        if exports and hash((log, exports)) not in self._read_before:
+            export_what_was_exported(self)
+        self._read_before |= {log, hash((log, exports))}
 
 
-def _is_staged(name: str) -> bool:
-    """Names in the staging folder begin with the name of an application, those of a log with a digit or underscore."""
-    return name[:1].isalpha()
+def _contents(store: MemoryLogStore) -> int:
+    """0 where it is empty."""
+    return hash(frozenset((name, found[0]) for name, found in store.objects.items())) if store.objects else 0
 
 
 def _is_commit(name: str) -> bool:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import greenlet
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from txlog.expressions.predicates import Predicate
     from txlog.snapshot import Snapshot
     from txlog.table import Table
+    from txlog.testing.memory_store import MemoryLogStore
     from txlog.testing.run import Run
     from txlog.transaction import Transaction
 
@@ -38,8 +40,10 @@ __all__ = ["Actor", "Clock", "Session"]
 class Actor:
     """``program`` acts on the table through its `Session`; after a crash it is begun again ``restarts`` times.
 
-    ``checkpoints`` and ``deletes`` say whether it may change the hint, and delete names from the log. Its clock is
-    ``behind_ms`` behind that of others. ``sleeps`` where its machine is suspended whenever time passes for all.
+    ``checkpoints`` and ``deletes`` say whether it may change the hint, and delete names from the log; ``vacuums``
+    whether it deletes data files; ``exports`` and ``cleans_exports`` whether it may write Iceberg metadata, and delete
+    some; ``stages`` whether it works with staged checkpoints; ``dies`` whether it may crash. Its clock is ``behind_ms``
+    behind that of others. ``sleeps`` where its machine is suspended whenever time passes for all.
     """
 
     name: str
@@ -47,6 +51,11 @@ class Actor:
     restarts: int = 0
     checkpoints: bool = False
     deletes: bool = False
+    vacuums: bool = False
+    exports: bool = False
+    cleans_exports: bool = False
+    stages: bool = True
+    dies: bool = True
     behind_ms: int = 0
     sleeps: bool = False
 
@@ -97,10 +106,12 @@ class Session:
         self.dies_after = False
         self.syncs_before = True
         self.pending: StoreCall | None = None
+        self.pending_in: MemoryLogStore = run.world.log
         self.history = hash((actor.name, clock.incarnation))
-        self.log = FaultyLogStore(run.world.log, self._at_log_call)
+        self.log, self.staging, self.iceberg = (
+            FaultyLogStore(store, partial(self._at_log_call, store)) for store in run.world.log_stores
+        )
         self.files = FaultyFileStore(run.world.files, self._at_file_call)
-        self.staging = FaultyLogStore(run.world.staging, self._at_log_call)
         self.greenlet = greenlet.greenlet(self._live)
         self.handles: list[Table] = []
         self.has_crashed = False
@@ -113,7 +124,7 @@ class Session:
 
         It is remembered: whatever its owner lives through, it must be of use at the end.
         """
-        store = TableStore("memory://table", self.log, self.files, self.staging)
+        store = TableStore("memory://table", self.log, self.files, self.staging, iceberg=self.iceberg)
         hooks = self.run.observers.hooks if self.run.observers else None
         is_new = fresh or self.clock.incarnation > 0  # who starts again has no handle from before
         table = opened(store, None if is_new else self.run.base, retry, hooks)
@@ -235,14 +246,14 @@ class Session:
         if self.is_dead:
             raise Crashed(f"{call.operation} {call.name}: the process has died")
 
-    def _at_log_call(self, call: StoreCall) -> Any:
+    def _at_log_call(self, store: MemoryLogStore, call: StoreCall) -> Any:
         if self.run.is_over:
             return None
         if self.is_dead:
             raise Crashed(f"{call.operation} {call.name}: the process has died")
         if threading.get_ident() != self.run.thread:
             return None
-        return self.run.at_call(self, call)
+        return self.run.at_call(self, call, store)
 
 
 class _WithoutRows:

@@ -21,6 +21,7 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import AddFile
 from txlog.protocol.log_names import LAST_CHECKPOINT
+from txlog.sink.sink import Sink
 from txlog.store.base import TableStore
 from txlog.store.capabilities import LOCAL_DISK, OBJECT_STORE
 from txlog.store.retry import RetryPolicy
@@ -31,10 +32,28 @@ from txlog.testing.rows import ROW_SCHEMA, RowHistory, file_of
 from txlog.testing.versions import InvariantBroken, State
 from txlog.util import ambient
 
-__all__ = ["BASE_MS", "FILE_BYTES", "World", "base_world", "opened", "seen_by"]
+__all__ = [
+    "BASE_MS",
+    "CHANGES",
+    "FILE_BYTES",
+    "SEALED",
+    "SEALED_CHANGES",
+    "VACUUMED_MS",
+    "World",
+    "base_world",
+    "opened",
+    "seen_by",
+]
 
 BASE_MS = 1_700_000_000_000
 PARTITIONS = ("a", "b")
+SEALED = ("sealed changes", 1)
+"""The application of a checkpoint that was sealed before a story began, and its id."""
+CHANGES = pa.schema([("op", pa.string()), *ROW_SCHEMA, ("at", pa.int64())])
+"""Row kind, key, partition, value and sequence."""
+SEALED_CHANGES = (("+U", 4, "a", 80, 1), ("-D", 7, None, None, 1), ("+I", 50, "a", 80, 1))
+VACUUMED_MS = 24 * 3600 * 1000
+"""The retention that vacuums of stories ask for."""
 _AGE_MS = 400 * 24 * 3600 * 1000
 _NO_CHECKPOINTS = {"delta.checkpointInterval": "1000000"}
 
@@ -78,16 +97,20 @@ class World:
     ledger: Ledger
     state: TableState
     staging: MemoryLogStore = field(default_factory=MemoryLogStore)
+    iceberg: MemoryLogStore = field(default_factory=MemoryLogStore)
     _paths_read: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
 
+    @property
+    def log_stores(self) -> tuple[MemoryLogStore, MemoryLogStore, MemoryLogStore]:
+        """The log, what sinks have staged, and the Iceberg metadata."""
+        return self.log, self.staging, self.iceberg
+
     def copy(self) -> World:
-        log, files = MemoryLogStore(), MemoryFileStore()
-        log.objects, log.durable = dict(self.log.objects), dict(self.log.durable)
+        files = MemoryFileStore()
         files.objects, files.durable = dict(self.files.objects), set(self.files.durable)
-        log.capabilities = self.log.capabilities
-        staging = MemoryLogStore()
-        staging.capabilities = self.log.capabilities
-        return World(log, files, self.ledger.copy(log, files, staging), self.state, staging)
+        log, staging, iceberg = (_copied(store) for store in self.log_stores)
+        ledger = self.ledger.copy(log, files, staging, iceberg)
+        return World(log, files, ledger, self.state, staging, iceberg)
 
     def check_readers(self, ledger: Ledger) -> None:
         """Read the newest version from each start point that the log offers, by txlog's own readers.
@@ -160,6 +183,12 @@ class World:
         return state.version
 
 
+def _copied(store: MemoryLogStore) -> MemoryLogStore:
+    copied = MemoryLogStore()
+    copied.objects, copied.durable, copied.capabilities = dict(store.objects), dict(store.durable), store.capabilities
+    return copied
+
+
 def seen_by(state: TableState, paths: Iterable[str]) -> State:
     """What a reader made of a version, as the `Ledger` tells it."""
     return State(
@@ -181,22 +210,27 @@ def base_world(
     is_aged: bool = False,
     has_rows: bool = False,
     is_trimmed: bool = False,
+    is_sealed: bool = False,
+    is_exported: bool = False,
 ) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
     Handles that are open on it have not seen the newest ``unseen`` of them. ``is_aged`` where it was written so long
     ago that no retention keeps what is below its newest checkpoint. Where it ``has_rows``, each file has three, and the
-    table deletion vectors. Where it ``is_trimmed``, its newest version has removed the first file.
+    table deletion vectors. Where it ``is_trimmed``, its newest version has removed the first file; where it
+    ``is_sealed``, a checkpoint of `SEALED` waits for its commit; where it ``is_exported``, Iceberg readers see the
+    version before the newest.
     """
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed}
         world = base_world(versions, store, 0, properties, **like)
         known = base_world(versions - unseen, store, 0, properties, **like).state
         return World(world.log, world.files, world.ledger, known)
-    log, files = MemoryLogStore(), MemoryFileStore()
-    log.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
+    files, (log, staging, iceberg) = MemoryFileStore(), (MemoryLogStore() for _ in range(3))
+    for each in (log, staging, iceberg):
+        each.capabilities = OBJECT_STORE if store == "object" else LOCAL_DISK
     with ambient.use(_Still(BASE_MS - _AGE_MS if is_aged else BASE_MS)):
-        open_table = OpenTable(TableStore("memory://table", log, files))
+        open_table = OpenTable(TableStore("memory://table", log, files, staging, iceberg=iceberg))
         open_table.post_commit._executor = _Inline()  # type: ignore[assignment]
         schema = ROW_SCHEMA if has_rows else pa.schema([("id", pa.int64()), ("part", pa.string())])
         with_vectors = {"delta.enableDeletionVectors": "true"} if has_rows else {}
@@ -209,17 +243,33 @@ def base_world(
             body = file_of(rows) if has_rows else FILE_BYTES
             files.publish(path, body)
             files.make_durable([path])
+            if is_exported and version == versions - 1:
+                Table(open_table).export_iceberg()
             with Table(open_table).transaction() as txn:
                 stats = f'{{"numRecords":{3 if has_rows else 1}}}'
                 txn.add(AddFile(path, {"part": part}, len(body), BASE_MS, True, stats))
         if is_trimmed:
             with Table(open_table).transaction() as txn:
                 txn.remove("part=a/base-1.parquet")
+        if is_sealed:
+            _seal(Table(open_table))
         state = open_table.log.newest_state()
-    ledger = Ledger(log, files, syncs=store == "local")
+    ledger = Ledger(log, files, staging, iceberg, syncs=store == "local")
     ledger.rows = RowHistory(files) if has_rows else None
+    ledger.sealed = {SEALED} if is_sealed else set()
     ledger.observe()
-    return World(log, files, ledger, state)
+    return World(log, files, ledger, state, staging, iceberg)
+
+
+def _seal(table: Table) -> None:
+    """What a task of `SEALED` wrote, sealed by a coordinator that then died."""
+    door = Sink(table, SEALED[0], mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
+    with door.task(SEALED[1]) as task:
+        task.write(
+            pa.Table.from_pylist([dict(zip(CHANGES.names, row, strict=True)) for row in SEALED_CHANGES], CHANGES)
+        )
+    door.stage(task.committable)
+    door.prepare(SEALED[1], [0])
 
 
 def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: CommitHooks | None = None) -> Table:

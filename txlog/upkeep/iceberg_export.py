@@ -73,7 +73,7 @@ class IcebergUpkeep:
     def _work(self, exporter: IcebergExporter) -> None:
         while (state := self._taken()) is not None:
             try:
-                exporter.export(state)
+                exporter.export(state, is_on_disk=True)  # it was acknowledged
                 self._warned = None
             except Exception as error:
                 reason = str(error)

@@ -1,0 +1,145 @@
+"""Exporters that are slow, or are overtaken, and disks that lose what nobody synced: readers never go back."""
+
+from __future__ import annotations
+
+import iceberg_decoded as decoded
+import orjson
+import pyarrow as pa
+
+from txlog import Table
+from txlog.commit.open_table import OpenTable
+from txlog.iceberg.names import HINT, metadata_name, metadata_number
+from txlog.iceberg_files.exporter import IcebergExporter
+from txlog.protocol.log_names import commit_name
+from txlog.store.base import PutOutcome, TableStore
+from txlog.testing.memory_store import MemoryLogStore, memory_table_store
+from txlog.util import ambient
+
+HOUR_MS = 3_600_000
+
+
+class Clock(ambient.Ambient):
+    """Time passes when a test says so."""
+
+    def __init__(self) -> None:
+        self.moment_ms = 1_700_000_000_000
+
+    def now_ms(self) -> int:
+        return self.moment_ms
+
+    def monotonic_s(self) -> float:
+        return self.moment_ms / 1000
+
+
+def created() -> Table:
+    from txlog.commands.table_definition import Definition, commit_definition, new_table
+
+    open_table = OpenTable(memory_table_store())
+    definition = Definition(*new_table(pa.schema([("id", pa.int64())]), (), {}))
+    commit_definition(open_table, None, definition, "CREATE TABLE", {})
+    return Table(open_table)
+
+
+def append(table: Table) -> None:
+    table.append(pa.table({"id": pa.array([1], pa.int64())}))
+
+
+def exporter(table: Table, iceberg: MemoryLogStore | None = None) -> IcebergExporter:
+    store = table._open_table.store
+    return IcebergExporter(
+        OpenTable(TableStore(store.uri, store.log, store.files, iceberg=iceberg or folder(table))).log
+    )
+
+
+def folder(table: Table) -> MemoryLogStore:
+    found = table._open_table.store.iceberg
+    assert isinstance(found, MemoryLogStore)
+    return found
+
+
+class Slow(MemoryLogStore):
+    """Shares the files of another store. Before its first put of metadata others do ``meanwhile``."""
+
+    def __init__(self, shared: MemoryLogStore, meanwhile: object) -> None:
+        super().__init__()
+        self.objects, self.durable, self._meanwhile = shared.objects, shared.durable, meanwhile
+
+    def put_if_absent(self, name: str, body: bytes | memoryview) -> PutOutcome:
+        if metadata_number(name) is not None and callable(self._meanwhile):
+            meanwhile, self._meanwhile = self._meanwhile, None
+            meanwhile()
+        return super().put_if_absent(name, body)
+
+
+def test_an_export_syncs_a_commit_that_another_engine_left_to_the_kernel() -> None:
+    """Else a power cut takes the version, another gets its number, and Iceberg readers keep the rows of the first."""
+    table = created()
+    append(table)
+    log = table._open_table.store.log
+    assert isinstance(log, MemoryLogStore)
+    lines = [{"commitInfo": {"operation": "WRITE", "isBlindAppend": True}}]
+    log.put(commit_name(2), b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    assert commit_name(2) in log.unsafe()
+    assert Table(OpenTable(table._open_table.store)).export_iceberg().version == 2
+    assert log.unsafe() == []
+
+
+def test_metadata_that_its_exporter_did_not_sync_is_synced_before_it_is_called_exported() -> None:
+    table = created()
+    append(table)
+    table.export_iceberg()
+    del folder(table).durable[metadata_name(1)]
+    assert exporter(table).export(table._open_table.log.newest_state()).snapshots == 0
+    assert metadata_name(1) in folder(table).durable
+
+
+def test_a_rebuild_that_was_overtaken_shows_no_older_version_than_readers_have_seen() -> None:
+    table = created()
+    append(table)
+    older = table._open_table.log.newest_state()
+    append(table)
+    table.export_iceberg()
+    assert exporter(table).export(older, rebuild=True).version == 2
+    assert decoded.document(table._open_table.store)["properties"]["delta.version"] == "2"
+
+
+def test_files_that_readers_of_the_metadata_before_a_rebuild_need_stay_for_an_hour() -> None:
+    clock = Clock()
+    with ambient.use(clock):
+        table = created()
+        append(table)
+        table.export_iceberg()
+        needed = [meta.name for meta in folder(table).list_from("0") if meta.name.endswith(".avro")]
+        append(table)
+        clock.moment_ms += 2 * HOUR_MS
+        table.export_iceberg(rebuild=True)
+        assert len(needed) == 2
+        assert set(needed) <= folder(table).objects.keys()
+        clock.moment_ms += 2 * HOUR_MS
+        append(table)
+        table.export_iceberg(rebuild=True)
+        assert not set(needed) & folder(table).objects.keys()
+
+
+def test_an_exporter_that_slept_while_others_cleaned_up_leaves_readers_at_the_newest_metadata() -> None:
+    """The number that it found free was taken and deleted since, so that its put succeeds."""
+    clock = Clock()
+    with ambient.use(clock):
+        table = created()
+        append(table)
+        table.export_iceberg()
+        append(table)
+
+        def others_go_on() -> None:
+            for _ in range(22):
+                table.export_iceberg(rebuild=True)
+            append(table)
+            clock.moment_ms += 2 * HOUR_MS
+            table.export_iceberg(rebuild=True)
+            assert metadata_name(2) not in folder(table).objects
+
+        slow = exporter(table, Slow(folder(table), others_go_on))
+        done = slow.export(OpenTable(table._open_table.store).log.newest_state())
+        assert done.version == 3
+        assert done.metadata_location.endswith(metadata_name(24))
+        assert folder(table).read(HINT) == b"24"

@@ -1,0 +1,71 @@
+"""What must still be possible when a story is over: each sealed checkpoint is recovered, and exports catch up.
+
+In: a `Run` that is over. Out: nothing, or `InvariantBroken`. Whatever its actors lived through, one more process does
+what an operator would do next, without any fault.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from txlog.errors import IcebergExportError, InvalidInputError, MetadataChangedError, TxlogError
+from txlog.sink.sink import Sink
+from txlog.store.base import TableStore
+from txlog.testing.session import Clock
+from txlog.testing.versions import InvariantBroken
+from txlog.testing.world import opened
+from txlog.util import ambient
+from txlog.verify.iceberg import check_iceberg
+
+if TYPE_CHECKING:
+    from txlog.testing.run import Run
+
+__all__ = ["export_what_was_exported", "recover_what_is_sealed"]
+
+_PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDuration
+
+
+def recover_what_is_sealed(run: Run) -> None:
+    """Whatever happened, a recovery commits each checkpoint that somebody was told is sealed, and fails at none."""
+    app_ids = sorted(run.ledger.app_ids_of_seals())
+    if not app_ids:
+        return
+    with ambient.use(Clock(255)):
+        table = opened(_store(run), None, {})
+        for app_id in app_ids:
+            try:
+                Sink(table, app_id).recover()
+            except TxlogError as error:
+                is_late = run.scenario.deletes or run.days_passed >= _PENDING_DAYS_MAX
+                if is_late and isinstance(error, (InvalidInputError, MetadataChangedError)):
+                    return  # too old for what was, or may have been, cleaned up since
+                if any(app_id == discarded for discarded, _ in run.ledger.discarded):
+                    return  # a seal that was under way arrived after what it names was given up
+                raise InvariantBroken("what was sealed is recovered", str(error)) from error
+    run.check()
+    run.ledger.require_sealed_committed()
+
+
+def export_what_was_exported(run: Run) -> None:
+    """One more export brings Iceberg readers to the newest version; where another Iceberg writer came, a rebuild."""
+    exports = run.ledger.exports
+    if not exports.versions:
+        return
+    store = _store(run)
+    with ambient.use(Clock(254)):
+        exporter = opened(store, None, {})
+        try:
+            exporter.export_iceberg()
+        except IcebergExportError as error:
+            if not exports.newest_is_foreign:
+                raise InvariantBroken("an export catches up", str(error)) from error
+            exporter.export_iceberg(rebuild=True)
+        run.check()
+        exports.require_newest_is_hinted()
+        for problem in check_iceberg(store):
+            raise InvariantBroken("an export catches up", problem.message)
+
+
+def _store(run: Run) -> TableStore:
+    world = run.world
+    return TableStore("memory://table", world.log, world.files, world.staging, iceberg=world.iceberg)

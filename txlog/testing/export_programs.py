@@ -1,0 +1,95 @@
+"""What actors of a story do with Iceberg metadata: export, export anew, clean up, and commit to it as a foreign writer.
+
+In: a `Session`. Out: nothing; what Iceberg readers see is judged as it appears, by `ExportHistory`, and what an
+exporter is told when it is told.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from txlog.errors import IcebergExportError
+from txlog.iceberg.names import HINT, metadata_name
+from txlog.iceberg_files.clean_up import clean_up_metadata
+from txlog.store.base import PutOutcome
+from txlog.table import Table
+from txlog.testing.other_engines import append_unsynced
+from txlog.testing.programs import append
+from txlog.testing.row_programs import delete_where
+from txlog.testing.session import Session
+
+__all__ = [
+    "append_and_export",
+    "clean_up_exports",
+    "delete_and_export",
+    "export",
+    "export_anew",
+    "foreign_iceberg_commit",
+    "move_on_and_export",
+]
+
+_HOUR_MS = 3_600_000
+
+
+def export(session: Session, *, rebuild: bool = False) -> None:
+    """Let Iceberg readers see the newest version."""
+    _export(session, session.table(), rebuild=rebuild)
+
+
+def export_anew(session: Session) -> None:
+    """As an operator does who does not trust what is there, or wants fewer files."""
+    export(session, rebuild=True)
+
+
+def append_and_export(session: Session) -> None:
+    append(session)
+    export(session)
+
+
+def move_on_and_export(session: Session) -> None:
+    """The same on a version of another engine, which takes one step."""
+    append_unsynced(session, times=1)
+    export(session)
+
+
+def delete_and_export(session: Session) -> None:
+    """Rows that go, by deletion vectors, from which delete files are made."""
+    delete_where(session)
+    export(session)
+
+
+def clean_up_exports(session: Session) -> None:
+    """Two hours later, delete what no reader needs, as each fiftieth export does."""
+    session.let_pass(2 * _HOUR_MS)
+    exporter = session.table(fresh=True)._open_table.post_commit.iceberg.exporter()
+    newest = exporter._folder.newest()
+    if newest is not None:
+        clean_up_metadata(exporter._folder, exporter._folder.exported(newest))
+
+
+def foreign_iceberg_commit(session: Session) -> None:
+    """A library that knows nothing of Delta puts the next metadata file, and leaves what it names to itself."""
+    store = session.iceberg
+    number = int(store.read(HINT))
+    document = orjson.loads(store.read(metadata_name(number)))
+    document["last-updated-ms"] += 1
+    document = dict(reversed(document.items()))  # each library spells JSON in its own way
+    while store.put_if_absent(metadata_name(number + 1), orjson.dumps(document)) is PutOutcome.ALREADY_EXISTS:
+        number += 1
+    store.put(HINT, str(number + 1).encode())
+
+
+def _export(session: Session, table: Table, *, rebuild: bool) -> None:
+    session.clock.attempt += 1
+    ledger = session.run.ledger
+    try:
+        done = table.export_iceberg(rebuild=rebuild)
+    except IcebergExportError as error:
+        ledger.observe()
+        if not any(version is None for version in ledger.exports.versions.values()):
+            raise
+        session.run.tell(f"{session.actor.name}: refused: {error.message}"[:150])
+        return
+    session.run.tell(f"{session.actor.name}: exported v{done.version} as {done.metadata_location.rpartition('/')[2]}")
+    ledger.observe()
+    ledger.exports.require(done.version, session.actor.name)
