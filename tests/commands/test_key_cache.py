@@ -320,3 +320,32 @@ def test_every_history_is_the_same_as_without_a_cache(keys: list[str], history: 
         else:
             watched.others.overwrite(watched.others.snapshot().to_arrow())
         assert values(watched) == expected, (number, what, ids)
+
+
+@KEYS
+def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file_of_the_table_nor_of_its_own(keys: list[str]) -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(50)))
+    sink = txlog.Sink(watched.table, "app", mode="upsert", keys=keys)
+
+    def checkpoint(number: int, *ids: int, gone: tuple[int, ...] = ()) -> set[str]:
+        tasks = []
+        for task_id in (0, 1):  # each has changes of its own, and files of its own
+            with sink.task(number, task_id) as task:
+                task.write(rows(*(each for each in ids if each % 2 == task_id), v=number))
+                task.delete(rows(*(each for each in gone if each % 2 == task_id)))
+            tasks.append(task.committable)
+        read = watched.read_by(lambda: sink.commit(number, tasks))
+        return {path for path in read if path.startswith("part-")}
+
+    assert checkpoint(1, 1, 2, 60, 61)
+    assert checkpoint(2, 2, 3, 62, 63, gone=(60,))
+    assert len(checkpoint(3, 1, 2, 61)) == 1, "what it wrote before it knew any file, and is not gone"
+    expected = {**dict.fromkeys(range(50), 0), 1: 3, 2: 3, 3: 2, 61: 3, 62: 2, 63: 2}
+    for number in range(4, 8):
+        new, old = 60 + 2 * number, 20 + 2 * number
+        # its newest keys, in another order than they were written in, in files that have keys of rows that go beside
+        assert not checkpoint(number, new + 1, new, new - 1, old + 1, old, gone=(new - 2, 5 + number)), number
+        expected = {key: v for key, v in expected.items() if key not in (new - 2, 5 + number)}
+        expected |= dict.fromkeys((new + 1, new, new - 1, old + 1, old), number)
+        assert values(watched) == expected

@@ -23,7 +23,7 @@ Mutant = Callable[[pytest.MonkeyPatch], None]
 def writes_every_change_of_a_key(patch: pytest.MonkeyPatch) -> None:
     """A row that is new and changed in one checkpoint is there twice."""
     patch.setattr(change_buffer, "collapse", lambda changes, keys, merge: changes)
-    patch.setattr(staged_keys, "_latest", lambda index, are_deletes, *rest: np.ones(len(are_deletes), dtype=bool))
+    patch.setattr(staged_keys, "_latest", lambda codes, *rest: np.ones(len(codes), dtype=bool))
 
 
 def forgets_the_keys_of_rows_that_go(patch: pytest.MonkeyPatch) -> None:
@@ -60,11 +60,11 @@ def takes_the_least_sequence(patch: pytest.MonkeyPatch) -> None:
     """Of two tasks the one with the earlier change wins."""
     latest = staged_keys._latest
 
-    def earliest(index: Any, are_deletes: Any, tasks: Any, sequence: Any, table: str) -> Any:
+    def earliest(codes: Any, are_deletes: Any, sequence: Any, refuse: Any) -> Any:
         import pyarrow as pa
 
         turned = None if sequence is None else pa.chunked_array([pa.array(-sequence.to_numpy())])
-        return latest(index, are_deletes, tasks, turned, table)
+        return latest(codes, are_deletes, turned, refuse)
 
     patch.setattr(staged_keys, "_latest", earliest)
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import Struct, from_arrow, to_arrow
 from txlog.protocol.statistics import FileStatistics, StatisticsPolicy
-from txlog.skipping.key_pruning import KeyPruner, key_range
+from txlog.skipping.key_pruning import KeyPruner, KeyRanges, key_range
 
 KINDS: dict[str, tuple[pa.DataType, Any]] = {
     "i": (pa.int32(), st.integers(-5, 5)),
@@ -130,3 +130,34 @@ def _files(files: Sequence[tuple[Mapping[str, str | None], str | None]]) -> pa.R
     return pa.RecordBatch.from_arrays(
         [maps, pa.array([text for _, text in files], pa.string())], names=["partitionValues", "stats"]
     )
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 5)), min_size=1, max_size=5),
+    st.integers(-5, 50),
+    st.integers(0, 6),
+    st.booleans(),
+)
+def test_of_ranges_of_keys_a_file_is_left_out_that_lies_between_them(
+    steps: list[tuple[int, int]], low: int, width: int, is_text: bool
+) -> None:
+    ranges: list[tuple[int, int]] = []
+    for gap, length in steps:
+        first = (ranges[-1][1] if ranges else 0) + gap + 1
+        ranges.append((first, first + length))
+    kind, written = (pa.string(), "{:05}".format) if is_text else (pa.int64(), int)
+    schema = from_arrow(pa.schema([("k", kind)]))
+    low, high = low + 10, low + 10 + width
+    keys = KeyRanges(*(pa.array([written(each) for each in ends], kind) for ends in zip(*ranges, strict=True)))
+    pruner = KeyPruner([("k",)], [keys], schema, ())
+    stats = orjson.dumps(
+        {"numRecords": 2, "minValues": {"k": written(low)}, "maxValues": {"k": written(high)}}
+    ).decode()
+    wanted = any(first <= high and low <= last for first, last in ranges)
+    assert pruner.of_one_file.may_match({}, stats) is wanted
+    assert pruner.mask(_files([({}, stats)] * 40)).tolist() == [wanted] * 40
+    assert pruner.of_one_file.holds_others({}, stats) is (low < ranges[0][0] or high > ranges[-1][1])
+    condition = key_range([("k",)], [keys], schema)
+    assert condition is not None
+    rows = pa.table({"k": pa.array([written(each) for each in (ranges[0][0] - 1, ranges[0][0], ranges[-1][1])], kind)})
+    assert rows.filter(condition.to_arrow()).num_rows == 2

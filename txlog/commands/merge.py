@@ -23,7 +23,7 @@ from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import check_adds_columns, with_new_columns
-from txlog.commands.upsert.known_keys import KnownKeys, KnownPart
+from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
 from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, SchemaMismatchError, TxlogError
@@ -126,9 +126,7 @@ def bound_merge(
         source = read_merge_source(
             data, merge.condition, state, now, merge.source_alias, merge.target_alias, table=open_table.uri
         )
-        cache = open_table.key_cache
-        known = KnownKeys(cache, source.index, state) if cache.size_bytes_max and len(source.indexed) else None
-        return MergeRows(source, merge, clauses, state, now, known)
+        return MergeRows(source, merge, clauses, state, now, known_keys(open_table.key_cache, source.index, state))
 
 
 class MergeRows:

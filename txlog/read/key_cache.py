@@ -28,12 +28,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-__all__ = ["CachedKeys", "FileId", "FileKeys", "KeyCache", "Places"]
+__all__ = ["CachedKeys", "FileId", "FileKeys", "KeyCache", "Places", "new_key_numbers"]
 
 FileId: TypeAlias = tuple[str, int]
 """The path of a data file, as the log spells it, and its size in bytes."""
 
 _GROWTH = 4
+_SEARCHED_AT_ONCE = 1 << 20
 _POSITION_MAX = 1 << 32
 _PLACE_BYTES = 8  # the number of a file, and a position in it
 _FILE_BYTES = 400  # about what a path and its place in the tables take
@@ -132,7 +133,7 @@ class KeyCache:
         with self.lock():
             found = self._by_keys.pop(key, None)
             if found is None:
-                found = CachedKeys(self, KeyNumbers(types, f"{ambient.uuid4()}{ambient.uuid4()}".encode()))
+                found = CachedKeys(self, new_key_numbers(types))
             self._by_keys[key] = found
             return found
 
@@ -151,6 +152,11 @@ class KeyCache:
                 break
             del self._by_keys[key]
         return self.size_bytes + size_bytes <= self.size_bytes_max
+
+
+def new_key_numbers(types: Sequence[pa.DataType]) -> KeyNumbers:
+    """With a secret of its own, so that nobody can make up keys whose numbers are equal."""
+    return KeyNumbers(types, f"{ambient.uuid4()}{ambient.uuid4()}".encode())
 
 
 def _vector_bytes(dead: NDArray[np.uint64]) -> int:
@@ -258,20 +264,33 @@ def _searched(runs: Sequence[_Run], wanted: KeyValues, is_asked: NDArray[np.bool
     """The places in ``wanted`` of the keys that are found in the files that are asked for, and where they are."""
     import numpy as np
 
-    order = np.argsort(wanted.numbers)
-    wanted = wanted.at(order)
+    order = None
+    if (wanted.numbers[1:] < wanted.numbers[:-1]).any():
+        order = np.argsort(wanted.numbers)
+        wanted = wanted.at(order)
     found: list[tuple[NDArray[np.int64], _Run]] = []
-    for run in runs:
-        first = np.searchsorted(run.values.numbers, wanted.numbers, side="left")
-        counts = np.searchsorted(run.values.numbers, wanted.numbers, side="right") - first
-        keys = np.repeat(np.arange(len(wanted)), counts)
-        at = np.arange(len(keys)) + np.repeat(first - np.cumsum(counts) + counts, counts)
-        places = run.at(at)
-        is_found = is_asked[places.files]
-        if wanted.second is not None and places.values.second is not None:
-            is_found &= places.values.second == wanted.second[keys]
-        found.append((order[keys[is_found]], places.at(is_found)))
+    for start in range(0, max(1, len(wanted)), _SEARCHED_AT_ONCE):
+        part = wanted.at(slice(start, start + _SEARCHED_AT_ONCE))
+        for run in runs:
+            keys, places = _found_in(run, part, is_asked)
+            keys += start
+            found.append((keys if order is None else order[keys], places))
     return np.concatenate([keys for keys, _ in found]), _joined([places for _, places in found])
+
+
+def _found_in(run: _Run, wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tuple[NDArray[np.int64], _Run]:
+    """The same in one run, of keys that ascend."""
+    import numpy as np
+
+    first = np.searchsorted(run.values.numbers, wanted.numbers, side="left")
+    counts = np.searchsorted(run.values.numbers, wanted.numbers, side="right") - first
+    keys = np.repeat(np.arange(len(wanted)), counts)
+    at = np.arange(len(keys)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+    places = run.at(at)
+    is_found = is_asked[places.files]
+    if wanted.second is not None and places.values.second is not None:
+        is_found &= places.values.second == wanted.second[keys]
+    return keys[is_found], places.at(is_found)
 
 
 def _appended(runs: tuple[_Run, ...], new: _Run) -> tuple[_Run, ...]:

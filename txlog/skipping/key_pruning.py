@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -28,7 +29,7 @@ from txlog.skipping.one_file import Facts, Pruner
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["KeyPruner", "SingleFileKeys", "key_range"]
+__all__ = ["KeyPruner", "KeyRanges", "SingleFileKeys", "key_range"]
 
 _UNKNOWN = Facts()
 
@@ -36,23 +37,55 @@ SortedValues: TypeAlias = "NDArray[Any]"
 """Distinct values of a key column, ascending: 64-bit integers, or Python's strings or decimals."""
 
 
+@dataclass(frozen=True, slots=True)
+class KeyRanges:
+    """Ranges, ends included, that hold all keys of a column that are too many to be told one by one.
+
+    They ascend, and none overlaps another.
+    """
+
+    lows: pa.Array
+    highs: pa.Array
+
+
+@dataclass(frozen=True, slots=True)
+class _SortedRanges:
+    """The same to be searched; of a single value both ends are the value."""
+
+    lows: SortedValues
+    highs: SortedValues
+
+    @classmethod
+    def of(cls, column: pa.Array | KeyRanges) -> _SortedRanges | None:
+        """None for a type whose bounds are not looked at."""
+        if isinstance(column, KeyRanges):
+            lows, highs = _sorted_values(column.lows), _sorted_values(column.highs)
+        else:
+            lows = highs = _sorted_values(column)
+        return None if lows is None or highs is None else cls(lows, highs)
+
+
 class KeyPruner(FilePruner):
     """Many keys, ready to be asked about columns of files. ``columns`` hold no nulls. Thread-safe."""
 
     def __init__(
-        self, paths: Sequence[Path], columns: Sequence[pa.Array], schema: Struct, partition_columns: tuple[str, ...]
+        self,
+        paths: Sequence[Path],
+        columns: Sequence[pa.Array | KeyRanges],
+        schema: Struct,
+        partition_columns: tuple[str, ...],
     ) -> None:
         self.of_one_file = SingleFileKeys(paths, columns, schema, partition_columns)
         super().__init__(self.of_one_file)
 
     def _judge(self, bounds: BoundsColumns, partition: Partition, codes: Any) -> Mask:
         verdict = ~bounds.empty
-        for path, values in self.of_one_file.sorted_values:
+        for path, ranges in self.of_one_file.sorted_ranges:
             known = bounds.columns.get(path)
             if known is not None:
-                verdict &= known.may_be_value & _overlap(known, values)
+                verdict &= known.may_be_value & _overlap(known, ranges)
             elif path[0] in self.partition_columns:
-                each = [_overlaps(facts.get(path, _UNKNOWN), values) for facts in partition.facts]
+                each = [_overlaps(facts.get(path, _UNKNOWN), ranges) for facts in partition.facts]
                 verdict &= np.array(each, dtype=bool)[codes]
         return verdict
 
@@ -61,36 +94,41 @@ class SingleFileKeys(Pruner):
     """The rule for one file: each key column has to have a value among the file's."""
 
     def __init__(
-        self, paths: Sequence[Path], columns: Sequence[pa.Array], schema: Struct, partition_columns: tuple[str, ...]
+        self,
+        paths: Sequence[Path],
+        columns: Sequence[pa.Array | KeyRanges],
+        schema: Struct,
+        partition_columns: tuple[str, ...],
     ) -> None:
         # Which columns are looked at is all that the rules it is derived from take from this predicate.
         super().__init__(_all_of([IsNull(path) for path in paths]), schema, partition_columns)
-        self.sorted_values = [
-            (physical_path(schema, path), values)
+        self.sorted_ranges = [
+            (physical_path(schema, path), ranges)
             for path, column in zip(paths, columns, strict=True)
-            if (values := _sorted_values(column)) is not None
+            if (ranges := _SortedRanges.of(column)) is not None
         ]
-        self.needs_statistics = any(path[0] not in self.partition_columns for path, _ in self.sorted_values)
+        self.needs_statistics = any(path[0] not in self.partition_columns for path, _ in self.sorted_ranges)
 
     def is_possible(self, facts: Mapping[Path, Facts]) -> bool:
-        return all(_overlaps(facts.get(path, _UNKNOWN), values) for path, values in self.sorted_values)
+        return all(_overlaps(facts.get(path, _UNKNOWN), ranges) for path, ranges in self.sorted_ranges)
 
     def holds_others(self, partition_values: Mapping[str, str | None], stats: str | None) -> bool:
         """Whether the file reaches beyond the range of the keys' first column, so that a filter by range is of use."""
-        if not self.sorted_values:
+        if not self.sorted_ranges:
             return False
-        path, values = self.sorted_values[0]
+        path, ranges = self.sorted_ranges[0]
         facts = self.statistics_facts(stats) | self.partition_facts(partition_values)
         known = facts.get(path, _UNKNOWN)
         if known.low is None or known.high is None:
             return True
-        return bool(known.low < values[0] or known.high > values[-1])
+        return bool(known.low < ranges.lows[0] or known.high > ranges.highs[-1])
 
 
-def key_range(paths: Sequence[Path], columns: Sequence[pa.Array], schema: Struct) -> Predicate | None:
+def key_range(paths: Sequence[Path], columns: Sequence[pa.Array | KeyRanges], schema: Struct) -> Predicate | None:
     """A condition that every row with one of the keys satisfies; None where no key column has an order."""
     conditions: list[Predicate] = []
-    for path, column in zip(paths, columns, strict=True):
+    for path, given in zip(paths, columns, strict=True):
+        column = pa.concat_arrays([given.lows, given.highs]) if isinstance(given, KeyRanges) else given
         if len(column) == 0 or pa.types.is_boolean(column.type) or _is_binary(column.type):
             continue
         ends = pc.min_max(column)
@@ -102,21 +140,21 @@ def _all_of(conditions: Sequence[Predicate]) -> Predicate:
     return reduce(And, conditions[1:], conditions[0])
 
 
-def _overlaps(known: Facts, values: SortedValues) -> bool:
+def _overlaps(known: Facts, ranges: _SortedRanges) -> bool:
     if not known.may_be_value:
         return False
-    at = 0 if known.low is None else bisect.bisect_left(values, known.low)
-    return at < len(values) and (known.high is None or bool(values[at] <= known.high))
+    at = 0 if known.low is None else bisect.bisect_left(ranges.highs, known.low)
+    return at < len(ranges.highs) and (known.high is None or bool(ranges.lows[at] <= known.high))
 
 
-def _overlap(known: ColumnBounds, values: SortedValues) -> Mask:
-    """Whether some value lies between the bounds of each file."""
+def _overlap(known: ColumnBounds, ranges: _SortedRanges) -> Mask:
+    """Whether some value may lie between the bounds of each file."""
     if known.low is None or known.high is None:
         return np.ones(len(known.may_be_value), dtype=bool)
-    lows, no_low = _bounds(known.low, values, above=False)
-    highs, no_high = _bounds(known.high, values, above=True)
-    first = np.where(no_low, 0, np.searchsorted(values, lows, side="left"))
-    end = np.where(no_high, len(values), np.searchsorted(values, highs, side="right"))
+    lows, no_low = _bounds(known.low, ranges.highs, above=False)
+    highs, no_high = _bounds(known.high, ranges.lows, above=True)
+    first = np.where(no_low, 0, np.searchsorted(ranges.highs, lows, side="left"))
+    end = np.where(no_high, len(ranges.lows), np.searchsorted(ranges.lows, highs, side="right"))
     found: Mask = first < end
     return found
 

@@ -11,25 +11,35 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from txlog.commands.upsert.sorted_keys import SortedKeys
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
 from txlog.protocol.column_mapping import physical_path
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import type_name, type_to_arrow
 from txlog.protocol.statistics_read import num_records
-from txlog.read.key_cache import FileKeys, KeyCache, Places
+from txlog.read.key_cache import CachedKeys, FileKeys, KeyCache, Places
 from txlog.read.key_values import KeyValues
 from txlog.writer.committable import PendingFile
-from txlog.writer.keys import KeyIndex
+from txlog.writer.keys import KeyColumn, KeyIndex
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KnownKeys", "KnownPart"]
+__all__ = ["KnownKeys", "KnownPart", "cached_keys", "known_keys"]
 
 KnownPart = tuple[KeyValues, "NDArray[np.int64]"]
 """The keys of some rows of a file, as numbers, and the positions of the rows."""
+
+
+def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], state: TableState) -> CachedKeys:
+    """What is held of the keys of the table's files by these columns."""
+    types = [type_to_arrow(key.type) for key in keys]
+    paths = tuple(physical_path(state.schema, key.path) for key in keys)
+    # A table that was made anew at the place, or a column of another type, is another matter.
+    identity = (state.metadata.id, paths, tuple(type_name(key.type) for key in keys))
+    return cache.of(identity, types)
 
 
 class KnownKeys:
@@ -38,18 +48,20 @@ class KnownKeys:
     Of several rows of the source with one key the last counts, as in `KeyIndex.source_rows`.
     """
 
-    def __init__(self, cache: KeyCache, index: KeyIndex, state: TableState) -> None:
-        types = [type_to_arrow(key.type) for key in index.keys]
-        paths = tuple(physical_path(state.schema, key.path) for key in index.keys)
-        # A table that was made anew at the place, or a column of another type, is another matter.
-        identity = (state.metadata.id, paths, tuple(type_name(key.type) for key in index.keys))
-        self._cached = cache.of(identity, types)
+    def __init__(self, cached: CachedKeys, index: KeyIndex | SortedKeys, state: TableState) -> None:
+        self._cached = cached
         self._is_partitioned = bool(state.partition_columns)
-        self._row_of_key = None if index.num_keys == len(index.code_of_row) else index.last_row_of_keys
+        self._row_of_key = None
+        self._offered: list[FileKeys] = []
+        if isinstance(index, SortedKeys):
+            assert index.numbers is cached.numbers
+            self._wanted = index.values
+            return
+        if index.num_keys < len(index.code_of_row):
+            self._row_of_key = index.last_row_of_keys
         rows = None if self._row_of_key is None else pa.array(self._row_of_key)
         columns = index.columns if rows is None else [column.take(rows) for column in index.columns]
-        self._wanted = self._cached.numbers.of(columns)[0]
-        self._offered: list[FileKeys] = []
+        self._wanted = cached.numbers.of(columns)[0]
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Places]:
         """The rows with keys of the source in each of ``files`` that is known, by path, with rows of the index as keys.
@@ -92,6 +104,13 @@ class KnownKeys:
         offered, self._offered = self._offered, []
         self._cached.add(offered)
 
+    def keep_staged(self, files: Sequence[FileKeys]) -> None:
+        """Make known these files of a table without partitions. Does nothing before files are known."""
+        if not self._is_partitioned and not self._cached.is_empty:
+            self._cached.add(
+                [FileKeys((canonical_path(each.file[0]), each.file[1]), each.values, each.positions) for each in files]
+            )
+
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[Any]) -> None:
         """Make known the file of the rows of the source that were written, where it is certain which row is where: in
         a table without partitions, one file has them in the order of the source. Of several files each has row groups
@@ -105,3 +124,10 @@ class KnownKeys:
             return
         file = canonical_path(files[0].to_add().path), files[0].size_bytes
         self._cached.add([FileKeys.of(file, self._wanted.at(rows), np.arange(len(rows)))])
+
+
+def known_keys(cache: KeyCache, index: KeyIndex, state: TableState) -> KnownKeys | None:
+    """The keys of a source in memory; None where nothing is to be held, or asked for."""
+    if not cache.size_bytes_max or not len(index.code_of_row):
+        return None
+    return KnownKeys(cached_keys(cache, index.keys, state), index, state)

@@ -17,7 +17,7 @@ import pyarrow as pa
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Touched
 from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
-from txlog.commands.upsert.known_keys import KnownKeys
+from txlog.commands.upsert.known_keys import known_keys
 from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
@@ -150,8 +150,7 @@ class MergedRows(UpsertRows):
         engine: MergeEngine,
         upsert: UpsertOptions,
     ) -> None:
-        cache, has_rows = open_table.key_cache, source.changes.rows.num_rows > 0
-        known = KnownKeys(cache, source.keys.index, state) if cache.size_bytes_max and has_rows else None
+        known = known_keys(open_table.key_cache, source.keys.index, state)
         is_first = engine.name == "first-row"
         how = UpsertOptions(upsert.keys, when_matched="ignore" if is_first else "update")
         super().__init__(source.keys, how, None, state, known)

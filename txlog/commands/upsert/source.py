@@ -41,6 +41,12 @@ class Source:
     index: KeyIndex
     num_given: int
 
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+        found: int = self.rows.num_rows
+        return found
+
     def batches(self, is_wanted: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """The rows that are marked."""
         first = 0

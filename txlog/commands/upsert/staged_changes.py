@@ -16,8 +16,8 @@ from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Touched
 from txlog.commands.row_change.options import RowOptions, check_changeable
 from txlog.commands.row_change.run import run_prepared
-from txlog.commands.upsert.known_keys import KnownKeys
-from txlog.commands.upsert.source import Source
+from txlog.commands.upsert.known_keys import KnownKeys, cached_keys
+from txlog.commands.upsert.sorted_keys import SortedKeys
 from txlog.commands.upsert.staged_keys import StagedKeys, gather_keys
 from txlog.commands.upsert.staged_merge import check_staged_rows, staged_merge
 from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
@@ -26,12 +26,13 @@ from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import TxlogError
 from txlog.log.proposal import operation_parameters
 from txlog.log.state import TableState
-from txlog.protocol.schema import to_arrow
+from txlog.protocol.schema import to_arrow, type_to_arrow
+from txlog.read.key_cache import new_key_numbers
 from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.input import DataStream
-from txlog.writer.keys import KeyIndex, key_columns
+from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.task_committer import write_task
 from txlog.writer.write_job import WriteJob
@@ -51,7 +52,8 @@ def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequen
     if engine is not None:
         check_staged_rows(open_table, committables, job.plan.schema, keys, engine)
     elif sum(bool(each.keys) for each in committables) > 1:
-        gather_keys(open_table.store.files, committables, keys, open_table.uri)
+        numbers = new_key_numbers([type_to_arrow(key.type) for key in keys])
+        gather_keys(open_table.store.files, committables, keys, open_table.uri, numbers)
 
 
 def commit_staged_changes(
@@ -76,11 +78,16 @@ def commit_staged_changes(
     if engine is not None:
         merge = staged_merge(open_table, state, committables, keys, engine)
         return run_prepared(open_table, state, options, merge)
-    staged = gather_keys(open_table.store.files, committables, keys, open_table.uri)
+    cached = cached_keys(open_table.key_cache, keys, state)
+    staged = gather_keys(open_table.store.files, committables, keys, open_table.uri, cached.numbers)
     with UnsentFiles(open_table.store.files) as copies:
         files = _files_of_latest(open_table, state, job, committables, staged, copies)
-        operation = StagedChanges(open_table, state, job, staged, files)
-        return run_prepared(open_table, state, options, operation, unsent=copies)
+        known = KnownKeys(cached, staged.index, state) if open_table.key_cache.size_bytes_max else None
+        operation = StagedChanges(open_table, state, job.intent.keys, staged, files, known)
+        result = run_prepared(open_table, state, options, operation, unsent=copies)
+        if known is not None:
+            known.keep_staged(staged.in_one_file(committables))
+        return result
 
 
 class StagedChanges(UpsertRows):
@@ -91,15 +98,13 @@ class StagedChanges(UpsertRows):
         self,
         open_table: OpenTable,
         state: TableState,
-        job: WriteJob,
+        keys: Sequence[str],
         staged: StagedKeys,
         files: tuple[PendingFile, ...],
+        known: KnownKeys | None,
     ) -> None:
-        cache, index = open_table.key_cache, staged.index
-        columns = {f"key_{at}": column for at, column in enumerate(index.columns)}
-        source = Source(pa.table(columns), index, staged.num_given)
-        known = KnownKeys(cache, index, state) if cache.size_bytes_max and source.rows.num_rows else None
-        super().__init__(source, UpsertOptions(job.intent.keys), None, state, known)
+        super().__init__(staged, UpsertOptions(keys), None, state, known)
+        self._staged = staged
         self.source_files = files
         self.writes_every_source_row = False
         self._are_new = ~staged.are_deletes
@@ -133,7 +138,7 @@ class StagedChanges(UpsertRows):
         """Read from the tasks' files, in which each new row is once."""
         for file in self.source_files:
             for _, batch in self._rows.batches(file.to_add(), with_dead_rows=True):
-                wanted = is_written[_places(self._index, batch)]
+                wanted = is_written[_places(self._staged.index, batch)]
                 if wanted.any():
                     yield batch.filter(pa.array(wanted))
 
@@ -173,6 +178,6 @@ def _files_of_latest(
     return tuple(found)
 
 
-def _places(index: KeyIndex, batch: pa.RecordBatch) -> NDArray[np.int64]:
+def _places(index: SortedKeys, batch: pa.RecordBatch) -> NDArray[np.int64]:
     """The key of each row, by its place in ``index``; -1 where it has none."""
     return index.source_rows([key.of(batch) for key in index.keys])

@@ -2,30 +2,40 @@
 
 In: committables with files of keys. Out: `StagedKeys`. What one task did to a key it has decided itself; where two
 tasks changed one, the sequence of the changelog decides, and without one the checkpoint is refused.
+
+A checkpoint may have tens of millions of keys. So a file is read a batch at a time, of each key stays a number of 8 or
+16 bytes, and what only equal keys need (sequences, the words of a refusal) is read again where there are some.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.commands.upsert.sorted_keys import ColumnValues, SortedKeys, sort_order
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import type_to_arrow
+from txlog.read.key_cache import FileKeys
+from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.store.base import FileStore
 from txlog.util.parallel import parallel_map
-from txlog.writer.changelog.key_files import KeysOfFile, read_keys
+from txlog.writer.changelog.key_files import StagedKeyRows, read_keys
 from txlog.writer.committable import Committable, KeyFile
-from txlog.writer.keys import KeyColumn, KeyIndex, key_text
+from txlog.writer.keys import KeyColumn, key_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 __all__ = ["StagedKeys", "gather_keys"]
+
+_FEW_KEYS = 1 << 20
+_DISTINCT_MAX = 1 << 16  # of more keys, all values of a column are told where they repeat themselves: a day, a country
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,102 +45,260 @@ class StagedKeys:
     Attributes:
         index: The keys.
         are_deletes: Which of them have no new row.
-        outdone: By task_id, the index of the keys whose new rows another task's later changes took the place of.
+        outdone: By task_id, the keys whose new rows another task's later changes took the place of.
         num_given: The keys of all tasks, those that were outdone among them.
+        rows: Where each key is among all rows of the files of keys, one file after the other; None for so many keys
+            that nobody asks.
     """
 
-    index: KeyIndex
+    index: SortedKeys
     are_deletes: NDArray[np.bool_]
-    outdone: dict[int, KeyIndex]
+    outdone: dict[int, SortedKeys]
     num_given: int
+    rows: NDArray[np.int64] | None
+
+    @property
+    def num_rows(self) -> int:
+        """The keys that are left."""
+        return len(self.are_deletes)
+
+    def in_one_file(self, committables: Sequence[Committable]) -> list[FileKeys]:
+        """The keys of the new rows of each task that wrote a single data file, which has them in the order of its file
+        of keys. Without partitions, whose rows would have been put elsewhere."""
+        import numpy as np
+
+        found: list[FileKeys] = []
+        first = 0
+        for each in committables:
+            start, first = first, first + sum(file.num_keys for file in each.keys)
+            if self.rows is None or len(each.files) != 1 or len(each.keys) != 1 or each.task_id in self.outdone:
+                continue
+            at = np.flatnonzero((self.rows >= start) & (self.rows < first) & ~self.are_deletes)
+            if len(at) == each.files[0].num_rows:
+                positions = np.empty(len(at), dtype=np.uint32)
+                positions[np.argsort(self.rows[at])] = np.arange(len(at))
+                add = each.files[0].to_add()
+                found.append(FileKeys((add.path, add.size), self.index.values.at(at), positions))
+        return found
 
 
 def gather_keys(
-    files: FileStore, committables: Sequence[Committable], keys: Sequence[KeyColumn], table: str
+    files: FileStore,
+    committables: Sequence[Committable],
+    keys: Sequence[KeyColumn],
+    table: str,
+    numbers: KeyNumbers,
 ) -> StagedKeys:
-    """Read the keys of all tasks.
+    """Read the keys of all tasks. ``numbers`` makes numbers of keys of these columns.
 
     Raises ``InvalidInputError`` where two tasks changed one key and nothing says which of them was later, and where the
     files are not what the tasks wrote; ``NotFoundError``, ``StorageError``.
     """
     import numpy as np
 
-    staged = [(each.task_id, file) for each in committables for file in each.keys]
-    parts = [*parallel_map(lambda each: read_keys(files, each[1], keys, table), staged)]
-    _check_counts(committables, staged, parts, table)
-    columns = [
-        pa.chunked_array([chunk for part in parts for chunk in part.columns[at].chunks], type_to_arrow(key.type))
-        for at, key in enumerate(keys)
-    ]
-    index = KeyIndex(keys, [column.combine_chunks() for column in columns])
-    are_deletes = np.concatenate([part.are_deletes for part in parts]) if parts else np.empty(0, dtype=bool)
-    if index.num_keys == len(are_deletes):
-        return StagedKeys(index, are_deletes, {}, len(are_deletes))
-    tasks = np.repeat([task for task, _ in staged], [len(part.are_deletes) for part in parts])
-    stays = _latest(index, are_deletes, tasks, _sequence(parts, table), table)
-    outdone = {
-        task: KeyIndex(keys, [column.filter(pa.array(gone)) for column in index.columns])
-        for task in np.unique(tasks).tolist()
-        if (gone := ~stays & ~are_deletes & (tasks == task)).any()
-    }
-    kept = KeyIndex(keys, [column.filter(pa.array(stays)) for column in index.columns])
-    return StagedKeys(kept, are_deletes[stays], outdone, len(are_deletes))
+    source = _KeyFiles(files, committables, keys, table)
+    values, are_deletes, columns = source.read(numbers)
+    source.check_counts(are_deletes)
+    order = sort_order(values)
+    values = _sorted(values, order)
+    are_deletes = are_deletes[order]
+    is_again = values.numbers[1:] == values.numbers[:-1]
+    if values.second is not None:
+        is_again &= values.second[1:] == values.second[:-1]
+    outdone: dict[int, SortedKeys] = {}
+    if is_again.any():
+        stays, outdone = _settled(source, numbers, values, are_deletes, order, is_again)
+        values, are_deletes, order = values.at(stays), are_deletes[stays], order[stays]
+    ranges = [each.found() for each in columns] or [_as_column(values, keys[0])]
+    index = SortedKeys(keys, numbers, values, ranges)
+    rows = order if len(order) <= _FEW_KEYS else None
+    return StagedKeys(index, np.ascontiguousarray(are_deletes), outdone, source.num_keys, rows)
 
 
-def _check_counts(
-    committables: Sequence[Committable],
-    staged: Sequence[tuple[int, KeyFile]],
-    parts: Sequence[KeysOfFile],
-    table: str,
-) -> None:
-    """Each new row has its key, and each key that is not deleted its row."""
-    new_rows = {each.task_id: 0 for each in committables}
-    for (task, _), part in zip(staged, parts, strict=True):
-        new_rows[task] += int((~part.are_deletes).sum())
-    for each in committables:
-        if new_rows[each.task_id] != each.num_rows:
+def _sorted(values: KeyValues, order: NDArray[np.int64]) -> KeyValues:
+    return KeyValues(values.numbers[order], None if values.second is None else values.second[order])
+
+
+def _as_column(values: KeyValues, key: KeyColumn) -> pa.Array:
+    """The keys that are their own numbers."""
+    kind = type_to_arrow(key.type)
+    found = pa.array(values.numbers)
+    return found.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else found.cast(kind)
+
+
+class _KeyFiles:
+    """The files of keys of all tasks, one after the other: the row of a key is its place among all of them."""
+
+    def __init__(
+        self, files: FileStore, committables: Sequence[Committable], keys: Sequence[KeyColumn], table: str
+    ) -> None:
+        import numpy as np
+
+        self.keys = keys
+        self.table = table
+        self._files = files
+        self._committables = committables
+        self._staged = [(each.task_id, file) for each in committables for file in each.keys]
+        self._starts = np.cumsum([0, *(file.num_keys for _, file in self._staged)])
+
+    @property
+    def num_keys(self) -> int:
+        return int(self._starts[-1])
+
+    def read(self, numbers: KeyNumbers) -> tuple[KeyValues, NDArray[np.bool_], list[ColumnValues]]:
+        """The number of each key, whether it is deleted, and what the columns hold: none of keys that are their own
+        numbers."""
+        import numpy as np
+
+        first = np.empty(self.num_keys, dtype=np.int64 if numbers.is_exact else np.uint64)
+        second = None if numbers.is_exact else np.empty(self.num_keys, dtype=np.uint64)
+        are_deletes = np.empty(self.num_keys, dtype=bool)
+        keys = [] if numbers.is_exact else self.keys
+        distinct_max = _FEW_KEYS if self.num_keys <= _FEW_KEYS else _DISTINCT_MAX
+
+        def read(item: tuple[int, KeyFile]) -> list[ColumnValues]:
+            at, file = item
+            found = [ColumnValues(key, distinct_max) for key in keys]
+            for rows in read_keys(self._files, file, self.keys, self.table):
+                here, at = slice(at, at + len(rows)), at + len(rows)
+                values = numbers.of(rows.columns)[0]
+                first[here], are_deletes[here] = values.numbers, rows.are_deletes
+                if second is not None and values.second is not None:
+                    second[here] = values.second
+                for each, column in zip(found, rows.columns, strict=False):
+                    each.add(column)
+            return found
+
+        columns = [ColumnValues(key, distinct_max) for key in keys]
+        items = zip(self._starts.tolist(), (file for _, file in self._staged), strict=False)
+        for found in parallel_map(read, items):
+            for each, more in zip(columns, found, strict=True):
+                each.join(more)
+        return KeyValues(first, second), are_deletes, columns
+
+    def check_counts(self, are_deletes: NDArray[np.bool_]) -> None:
+        """Each new row has its key, and each key that is not deleted its row."""
+        new_rows = {each.task_id: 0 for each in self._committables}
+        for (task, _), (start, end) in zip(self._staged, itertools.pairwise(self._starts.tolist()), strict=True):
+            new_rows[task] += int((~are_deletes[start:end]).sum())
+        for each in self._committables:
+            if new_rows[each.task_id] != each.num_rows:
+                raise InvalidInputError(
+                    f"task {each.task_id} wrote {each.num_rows} rows and {new_rows[each.task_id]} keys of new rows:"
+                    " nothing was committed. Write the checkpoint again",
+                    table=self.table,
+                )
+
+    def tasks_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The task_id of each row."""
+        import numpy as np
+
+        tasks = np.array([task for task, _ in self._staged], dtype=np.int64)
+        found: NDArray[np.int64] = tasks[np.searchsorted(self._starts, rows, side="right") - 1]
+        return found
+
+    def sequence_of(self, rows: NDArray[np.int64]) -> pa.ChunkedArray | None:
+        """The sequence of these rows, which ascend; None where a task has none. Of a column that is not of the table,
+        tasks may have found different types, whose values are compared where Arrow has a type for both."""
+        found: list[pa.Array] = []
+        for at, batch in self._batches_with(rows, with_sequence=True):
+            if batch.sequence is None:
+                return None
+            found.append(batch.sequence.take(pa.array(at)))
+        try:
+            tables = [pa.table({"sequence": each}) for each in found]
+            return pa.concat_tables(tables, promote_options="permissive").column(0)
+        except pa.ArrowException as error:
+            types = sorted({str(each.type) for each in found})
             raise InvalidInputError(
-                f"task {each.task_id} wrote {each.num_rows} rows and {new_rows[each.task_id]} keys of new rows: nothing"
-                " was committed. Write the checkpoint again",
-                table=table,
-            )
+                f"the column sequence_by has the types {' and '.join(types)} in different tasks, whose values cannot be"
+                " compared: nothing was committed. Give it one type in all tasks",
+                table=self.table,
+            ) from error
+
+    def text_of(self, row: int) -> str:
+        """The key of one row, for messages."""
+        import numpy as np
+
+        at, batch = next(self._batches_with(np.array([row]), with_sequence=False))
+        return key_text(self.keys, batch.columns, int(at[0]))
+
+    def _batches_with(
+        self, rows: NDArray[np.int64], *, with_sequence: bool
+    ) -> Iterator[tuple[NDArray[np.int64], StagedKeyRows]]:
+        """The batches that have some of these rows, which ascend, and where in them these are."""
+        import numpy as np
+
+        for (_, file), (start, end) in zip(self._staged, itertools.pairwise(self._starts.tolist()), strict=True):
+            if np.searchsorted(rows, start) == np.searchsorted(rows, end):
+                continue
+            for batch in read_keys(self._files, file, self.keys, self.table, with_sequence=with_sequence):
+                low, high = np.searchsorted(rows, [start, start + len(batch)])
+                if low < high:
+                    yield rows[low:high] - start, batch
+                start += len(batch)
 
 
-def _sequence(parts: Sequence[KeysOfFile], table: str) -> pa.ChunkedArray | None:
-    """The sequence of all keys; None where a task has none. Of a column that is not of the table, tasks may have found
-    different types, whose values are compared where Arrow has a type for both."""
-    found = [part.sequence for part in parts if part.sequence is not None]
-    if len(found) < len(parts):
-        return None
-    try:
-        whole = pa.concat_tables([pa.table({"sequence": each}) for each in found], promote_options="permissive")
-    except pa.ArrowException as error:
-        types = sorted({str(each.type) for each in found})
+def _settled(
+    source: _KeyFiles,
+    numbers: KeyNumbers,
+    values: KeyValues,
+    are_deletes: NDArray[np.bool_],
+    order: NDArray[np.int64],
+    is_again: NDArray[np.bool_],
+) -> tuple[NDArray[np.bool_], dict[int, SortedKeys]]:
+    """Which of the sorted keys stay, of which some are equal, and what is `StagedKeys.outdone` for it.
+
+    ``is_again`` marks each key but the first that equals the one before it.
+    """
+    import numpy as np
+
+    repeated = np.flatnonzero(np.append(is_again, False) | np.append(False, is_again))
+    codes = np.cumsum(~np.append(False, is_again)[repeated]) - 1
+    by_row = np.argsort(order[repeated])
+    places, codes = repeated[by_row], codes[by_row]
+    rows = order[places]
+    tasks = source.tasks_of(rows)
+    sequence = source.sequence_of(rows)
+
+    def refuse(first: int, second: int) -> NoReturn:
+        what = "have no sequence" if sequence is None else f"have one sequence, {sequence[first].as_py()!s:.60}"
         raise InvalidInputError(
-            f"the column sequence_by has the types {' and '.join(types)} in different tasks, whose values cannot be"
-            " compared: nothing was committed. Give it one type in all tasks",
-            table=table,
-        ) from error
-    return whole.column(0)
+            f"tasks {tasks[first]} and {tasks[second]} both changed the row with {source.text_of(int(rows[first]))},"
+            f" and their changes {what}: nobody knows which came later. Nothing was committed. Send all rows of a key"
+            " to one task (Sink.partition_of), or give sequence_by",
+            table=source.table,
+        )
+
+    goes = ~_latest(codes, are_deletes[places], sequence, refuse)
+    stays = np.ones(len(order), dtype=bool)
+    stays[places[goes]] = False
+    outdone = {}
+    for task in np.unique(tasks[goes]).tolist():
+        gone = np.sort(places[goes & (tasks == task)])
+        gone = gone[~are_deletes[gone]]
+        if len(gone):
+            outdone[task] = SortedKeys(source.keys, numbers, values.at(gone))
+    return stays, outdone
 
 
 def _latest(
-    index: KeyIndex,
+    codes: NDArray[np.int64],
     are_deletes: NDArray[np.bool_],
-    tasks: NDArray[np.int64],
     sequence: pa.ChunkedArray | None,
-    table: str,
+    refuse: Callable[[int, int], Any],
 ) -> NDArray[np.bool_]:
-    """Which changes stay. Of several deletes of one key, any may."""
+    """Which changes stay, by the number of their key. Of several deletes of one key, any may. ``refuse`` raises what
+    says that nobody knows which of two changes came later."""
     import numpy as np
 
-    codes = index.code_of_row
     if sequence is None:
         rank = np.zeros(len(codes), dtype=np.int64)
     else:
         rank = pc.rank(sequence, tiebreaker="dense").to_numpy().astype(np.int64)
     order = np.lexsort((rank, codes))
-    greatest = np.zeros(index.num_keys, dtype=np.int64)
+    num_keys = int(codes.max()) + 1
+    greatest = np.zeros(num_keys, dtype=np.int64)
     greatest[codes[order]] = rank[order]
     before, after = order[:-1], order[1:]
     # Two that are the last of their key together: nobody knows which of them came later.
@@ -138,17 +306,9 @@ def _latest(
     unclear &= ~(are_deletes[before] & are_deletes[after])
     if unclear.any():
         at = int(np.argmax(unclear))
-        first, second = sorted((int(before[at]), int(after[at])))
-        what = "have no sequence" if sequence is None else f"have one sequence, {sequence[first].as_py()!s:.60}"
-        raise InvalidInputError(
-            f"tasks {tasks[first]} and {tasks[second]} both changed the row with"
-            f" {key_text(index.keys, index.columns, first)}, and their changes {what}: nobody knows which came"
-            " later. Nothing was committed. Send all rows of a key to one task (Sink.partition_of), or give"
-            " sequence_by",
-            table=table,
-        )
+        refuse(*sorted((int(before[at]), int(after[at]))))
     found = np.zeros(len(codes), dtype=bool)
-    last = np.zeros(index.num_keys, dtype=np.int64)
+    last = np.zeros(num_keys, dtype=np.int64)
     last[codes[order]] = order
     found[last] = True
     return found

@@ -20,8 +20,9 @@ from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import replayed, run_prepared, state_to_change
 from txlog.commands.table_definition import check_adds_columns, with_new_columns
-from txlog.commands.upsert.known_keys import KnownKeys, KnownPart
+from txlog.commands.upsert.known_keys import KnownKeys, KnownPart, known_keys
 from txlog.commands.upsert.source import OnDuplicate, Source, read_source
+from txlog.commands.upsert.staged_keys import StagedKeys
 from txlog.commands.write_options import SchemaMode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
@@ -133,9 +134,7 @@ def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: Up
             table=open_table.uri,
             left_out={*state.schema.names} - {*schema.names},
         )
-    cache = open_table.key_cache
-    known = KnownKeys(cache, source.index, state) if cache.size_bytes_max and source.rows.num_rows else None
-    return UpsertRows(source, upsert, updated, state, known)
+    return UpsertRows(source, upsert, updated, state, known_keys(open_table.key_cache, source.index, state))
 
 
 def source_columns(
@@ -193,7 +192,7 @@ class UpsertRows:
 
     def __init__(
         self,
-        source: Source,
+        source: Source | StagedKeys,
         upsert: UpsertOptions,
         updated: tuple[str, ...] | None,
         state: TableState,
@@ -201,7 +200,7 @@ class UpsertRows:
     ) -> None:
         self._source = source
         self._known = known
-        self.num_source_rows: int = source.rows.num_rows
+        self.num_source_rows = source.num_rows
         self._upsert = upsert
         self._updated = updated
         self._index = source.index
@@ -221,7 +220,7 @@ class UpsertRows:
     @property
     def is_empty(self) -> bool:
         """Whether the source has no row."""
-        return bool(self._source.rows.num_rows == 0)
+        return self.num_source_rows == 0
 
     def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
         if self._range is None:
@@ -332,6 +331,7 @@ class UpsertRows:
     # --- rows -----------------------------------------------------------------------------------------------
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
+        assert isinstance(self._source, Source)
         assert self._updated is not None
         assert rows is not None
         taken = self._source.rows.select(list(self._updated)).take(pa.array(hits.source_rows))
@@ -370,6 +370,7 @@ class UpsertRows:
         return found, comes_back
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
+        assert isinstance(self._source, Source)
         return self._source.batches(is_written)
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
@@ -386,7 +387,7 @@ class UpsertRows:
         """Which rows of the source have a row of the table with their key."""
         import numpy as np
 
-        is_matched = np.zeros(self._source.rows.num_rows, dtype=bool)
+        is_matched = np.zeros(self.num_source_rows, dtype=bool)
         for each in touched:
             is_matched[each.live_source_rows] = True
         return is_matched

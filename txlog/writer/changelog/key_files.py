@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.errors import InvalidInputError, NotFoundError
+from txlog.arrow.arrays import flags_of
+from txlog.errors import InvalidInputError, NotFoundError, TxlogError
 from txlog.protocol.schema import BOOLEAN, DataType, Field, Struct, to_arrow, type_to_arrow
 from txlog.store.base import FileStore
 from txlog.writer.changelog.collapse import Changes
@@ -28,18 +29,23 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["KeysOfFile", "key_plan", "key_rows", "read_keys"]
+__all__ = ["StagedKeyRows", "key_plan", "key_rows", "read_keys"]
 
 _IS_DELETE, _SEQUENCE = "is_delete", "sequence"
+_BATCH_ROWS = 1 << 17
+_AT_ONCE_BYTES = 8 << 20  # a file so small is read with few requests to the store, and held whole
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KeysOfFile:
-    """The keys of one file: the values of each key column, which of them are deletes, and their sequence or None."""
+class StagedKeyRows:
+    """Some keys of one file: the values of each key column, which of them are deletes, and their sequence or None."""
 
-    columns: tuple[pa.ChunkedArray, ...]
+    columns: tuple[pa.Array, ...]
     are_deletes: NDArray[np.bool_]
-    sequence: pa.ChunkedArray | None
+    sequence: pa.Array | None
+
+    def __len__(self) -> int:
+        return len(self.are_deletes)
 
 
 def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | None) -> WritePlan:
@@ -68,32 +74,36 @@ def key_rows(plan: WritePlan, changes: Changes, keys: Sequence[KeyColumn]) -> pa
     return pa.Table.from_arrays(columns, schema=to_arrow(plan.schema))
 
 
-def read_keys(files: FileStore, file: KeyFile, keys: Sequence[KeyColumn], table: str) -> KeysOfFile:
-    """What a file of keys holds.
+def read_keys(
+    files: FileStore, file: KeyFile, keys: Sequence[KeyColumn], table: str, *, with_sequence: bool = False
+) -> Iterator[StagedKeyRows]:
+    """What a file of keys holds, a bounded number of rows at a time; as many rows in all as the committable says.
 
     Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` where it is damaged, or not of these columns.
     """
     import pyarrow.parquet as pq
 
-    names = [f"key_{at}" for at in range(len(keys))]
-    types = [(name, type_to_arrow(key.type)) for name, key in zip(names, keys, strict=True)]
+    names = [*(f"key_{at}" for at in range(len(keys))), _IS_DELETE]
+    types = [*(type_to_arrow(key.type) for key in keys), pa.bool_()]
     try:
         with contextlib.closing(files.open(file.path)) as source:
-            found = pq.read_table(source)
-        for name, kind in (*types, (_IS_DELETE, pa.bool_())):
-            found = found.set_column(found.column_names.index(name), name, found.column(name).cast(kind))
+            parquet = pq.ParquetFile(source, pre_buffer=file.size_bytes <= _AT_ONCE_BYTES)
+            there, num_rows = parquet.schema_arrow.names, parquet.metadata.num_rows
+            if there[: len(names)] != names or num_rows != file.num_keys:
+                raise _not_what_was_staged(file, f"has {num_rows} rows of {', '.join(there)}", table)
+            wanted = [*names, _SEQUENCE] if with_sequence and _SEQUENCE in there else names
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=wanted):
+                columns = [column.cast(kind) for column, kind in zip(batch.columns, types, strict=False)]
+                if any(column.null_count for column in columns):
+                    raise _not_what_was_staged(file, "has keys that are null", table)
+                sequence = batch.column(len(names)) if len(wanted) > len(names) else None
+                yield StagedKeyRows(tuple(columns[:-1]), flags_of(columns[-1]), sequence)
+    except TxlogError:
+        raise
     except FileNotFoundError as error:
         raise NotFoundError("a staged file of keys is gone", table=table, path=file.path) from error
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise _not_what_was_staged(file, f"cannot be read: {error}", table) from error
-    if found.column_names[: len(keys) + 1] != [*names, _IS_DELETE] or found.num_rows != file.num_keys:
-        raise _not_what_was_staged(file, f"has {found.num_rows} rows of {', '.join(found.column_names)}", table)
-    columns = tuple(found.column(name) for name in names)
-    are_deletes = found.column(_IS_DELETE).to_numpy()
-    if any(column.null_count for column in columns):
-        raise _not_what_was_staged(file, "has keys that are null", table)
-    has_sequence = _SEQUENCE in found.column_names
-    return KeysOfFile(columns, are_deletes, found.column(_SEQUENCE) if has_sequence else None)
 
 
 def _not_what_was_staged(file: KeyFile, problem: str, table: str) -> InvalidInputError:

@@ -1,0 +1,161 @@
+"""Many keys, ready to be asked for, in little memory: sorted numbers of 8 or 16 bytes each, whatever the keys' type.
+
+In: the numbers of keys, and what their columns hold as far as it tells which files to look into. Out: for columns of
+keys, the place of each, or -1. `KeyIndex` does the same for sources that are in memory anyway, by hash tables that take
+several times what the keys do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.protocol.schema import type_to_arrow
+from txlog.read.key_values import KeyNumbers, KeyValues
+from txlog.skipping.key_pruning import KeyRanges
+from txlog.writer.keys import KeyColumn
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["ColumnValues", "SortedKeys", "sort_order"]
+
+_FLAGS_PER_KEY, _FLAGS_MAX = 8, 1 << 24
+_IN_CACHE = 1 << 16  # keys; among more of them, sorted ones are searched for faster
+
+
+class SortedKeys:
+    """Keys of which no two are equal. Thread-safe.
+
+    Attributes:
+        keys: The columns that they are of.
+        numbers: What made numbers of them.
+        values: The numbers, ascending.
+        columns: For each key column its values, or ranges that hold all of them; none twice.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[KeyColumn],
+        numbers: KeyNumbers,
+        values: KeyValues,
+        columns: Sequence[pa.Array | KeyRanges] = (),
+    ) -> None:
+        self.keys = tuple(keys)
+        self.numbers = numbers
+        self.values = values
+        self.columns = tuple(columns)
+        self._flags = _flags(values.numbers)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
+        """For each key in ``columns`` its place among these; -1 where it is none of them, or null."""
+        import numpy as np
+
+        found = np.full(len(columns[0]), -1, dtype=np.int64)
+        if not len(self):
+            return found
+        asked, rows = self.numbers.of(columns)
+        if self._flags is not None:
+            at = np.flatnonzero(self._flags[_flag_of(asked.numbers, len(self._flags))])
+            asked, rows = asked.at(at), at if rows is None else rows[at]
+        if len(self) > _IN_CACHE:
+            at = np.argsort(asked.numbers)
+            asked, rows = asked.at(at), at if rows is None else rows[at]
+        found[slice(None) if rows is None else rows] = self._places(asked)
+        return found
+
+    def _places(self, asked: KeyValues) -> NDArray[np.int64]:
+        import numpy as np
+
+        numbers, second = self.values.numbers, self.values.second
+        at = np.searchsorted(numbers, asked.numbers)
+        is_equal = numbers[np.minimum(at, len(numbers) - 1)] == asked.numbers
+        if second is None or asked.second is None:
+            return np.where(is_equal, at, -1)
+        places = np.full(len(asked), -1, dtype=np.int64)
+        rows = np.flatnonzero(is_equal)
+        while len(rows):  # again only for different keys with one first half, which chance makes of few
+            is_found = second[at[rows]] == asked.second[rows]
+            places[rows[is_found]] = at[rows[is_found]]
+            rows = rows[~is_found]
+            at[rows] += 1
+            rows = rows[at[rows] < len(numbers)]
+            rows = rows[numbers[at[rows]] == asked.numbers[rows]]
+        return places
+
+
+def sort_order(values: KeyValues) -> NDArray[np.int64]:
+    """The places of the keys in ascending order: equal ones side by side."""
+    import numpy as np
+
+    # Files of keys are sorted, which a stable sort makes use of; there is no such order in fingerprints.
+    order = np.argsort(values.numbers, kind="stable" if values.second is None else None)
+    if values.second is not None:
+        numbers = values.numbers[order]
+        if (numbers[1:] == numbers[:-1]).any():
+            order = np.lexsort((values.second, values.numbers))
+    return order
+
+
+def _flags(numbers: NDArray[Any]) -> NDArray[np.bool_] | None:
+    """Flags of the lowest bits of the numbers, which tell of most others that they are none of them; None where there
+    would be too many flags to be fast."""
+    import numpy as np
+
+    size = 1 << (len(numbers) * _FLAGS_PER_KEY).bit_length()
+    if size > _FLAGS_MAX:
+        return None
+    flags = np.zeros(size, dtype=bool)
+    flags[_flag_of(numbers, size)] = True
+    return flags
+
+
+def _flag_of(numbers: NDArray[Any], size: int) -> NDArray[np.int64]:
+    import numpy as np
+
+    found: NDArray[np.int64] = (numbers & numbers.dtype.type(size - 1)).astype(np.int64, copy=False)
+    return found
+
+
+class ColumnValues:
+    """What the values of a key column tell of the files that may hold one: the distinct ones while they are not too
+    many, from then on the least and the greatest."""
+
+    def __init__(self, key: KeyColumn, distinct_max: int) -> None:
+        self._distinct_max = distinct_max
+        self._values = pa.array([], type_to_arrow(key.type))
+        self._are_all = True
+
+    def add(self, column: pa.Array) -> None:
+        """Values more, none of them null."""
+        self._join(pc.unique(column) if self._are_all else _ends(column), are_all=self._are_all)
+
+    def join(self, other: ColumnValues) -> None:
+        """The values of another part of the keys."""
+        self._join(other._values, are_all=other._are_all)
+
+    def _join(self, values: pa.Array, *, are_all: bool) -> None:
+        self._are_all &= are_all
+        joined = pa.concat_arrays([self._values, values])
+        self._values = pc.unique(joined) if self._are_all else _ends(joined)
+        if self._are_all and len(self._values) > self._distinct_max:
+            self._values, self._are_all = _ends(self._values), False
+
+    def found(self) -> pa.Array | KeyRanges:
+        """The values, or a range that holds them."""
+        return self._values if self._are_all else KeyRanges(self._values[:1], self._values[1:])
+
+
+def _ends(column: pa.Array) -> pa.Array:
+    """The least and the greatest value."""
+    if not len(column):
+        return column
+    ends = pc.min_max(column)
+    return pa.concat_arrays([pa.repeat(ends["min"], 1), pa.repeat(ends["max"], 1)])
