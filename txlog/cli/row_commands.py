@@ -27,6 +27,23 @@ from txlog.cli.write_commands import (
 __all__ = ["delete", "update", "upsert"]
 
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say how many rows and files, and write nothing")]
+RowKind = Annotated[
+    str | None, typer.Option(metavar="COLUMN", help="says what a row does: +I, -U, +U, -D, or c, r, u, d")
+]
+RowKinds = Annotated[
+    list[str] | None, typer.Option("--row-kinds", metavar="WORD=KIND", help="what another word means: gone=-D")
+]
+MergeEngine = Annotated[
+    str | None,
+    typer.Option(
+        metavar="deduplicate|partial-update|aggregation|first-row",
+        help="what becomes of rows of one key; without it, what the table says",
+    ),
+]
+MergeOptions = Annotated[
+    list[str] | None,
+    typer.Option("--merge-option", metavar="KEY=VALUE", help="of the engine: fields.sold.aggregate-function=sum"),
+]
 
 
 def delete(
@@ -91,23 +108,10 @@ def upsert(
     when_not_matched: Annotated[str, typer.Option(metavar="insert|ignore", help="new keys")] = "insert",
     on_duplicate: Annotated[str, typer.Option(metavar="error|last", help="a key twice in the files")] = "error",
     sequence_by: Annotated[str | None, typer.Option(metavar="COLUMN", help="says which is the last")] = None,
-    row_kind: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="says what a row does: +I, -U, +U, -D, or c, r, u, d")
-    ] = None,
-    row_kinds: Annotated[
-        list[str] | None, typer.Option("--row-kinds", metavar="WORD=KIND", help="what another word means: gone=-D")
-    ] = None,
-    merge_engine: Annotated[
-        str | None,
-        typer.Option(
-            metavar="deduplicate|partial-update|aggregation|first-row",
-            help="what becomes of rows of one key; without it, what the table says",
-        ),
-    ] = None,
-    merge_options: Annotated[
-        list[str] | None,
-        typer.Option("--merge-option", metavar="KEY=VALUE", help="of the engine: fields.sold.aggregate-function=sum"),
-    ] = None,
+    row_kind: RowKind = None,
+    row_kinds: RowKinds = None,
+    merge_engine: MergeEngine = None,
+    merge_options: MergeOptions = None,
     dry_run: DryRun = False,
     file_format: Format = None,
     null_values: NullValues = None,
