@@ -42,7 +42,7 @@ from txlog.protocol.properties import TableProperties
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__every_ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version"]
+__all__ = ["DatedCommit", "Export", "Sources", "export_commits", "export_version"]
 
 _TOTALS = ("data-files", "records", "files-size", "delete-files", "position-deletes")
 
