@@ -30,7 +30,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.schema import from_arrow
 from txlog.read.scan_plan import ScanPlan, select
-from txlog.read.scan_task import ScanTask, Selection
+from txlog.read.scan_task import ScanTask, Selection, TaskReader
 from txlog.store.base import TableStore
 from txlog.store.open import open_store
 from txlog.testing.faults import FaultyFileStore
@@ -315,3 +315,19 @@ def test_a_transaction_prunes_once(tmp_path: Path) -> None:
 
     once = opened(lambda table: table.snapshot().files("n > 0"))
     assert opened(read_in_transaction) == once != []
+
+
+def test_a_predicate_may_leave_out_row_groups_and_keep_every_row_of_the_others(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"n": range(30)}), tmp_path / "a.parquet", row_group_size=10)
+    schema = from_arrow(pa.schema([("n", pa.int64())]))
+    predicate = bind_predicate(sql.parse_predicate("n >= 14 and n < 17", schema), schema)
+    selection = Selection("uri", 0, schema.fields, predicate, schema)
+    task = ScanTask("a.parquet", "a.parquet", (tmp_path / "a.parquet").stat().st_size, selection)
+    store = open_store(str(tmp_path))
+    for filters_rows, expected in ((True, range(14, 17)), (False, range(10, 20))):
+        reader = TaskReader(store, selection, filters_rows=filters_rows, batch_rows=4)
+        found = [
+            (positions.tolist(), batch.column("n").to_pylist()) for positions, batch in reader.numbered_batches(task)
+        ]
+        assert [n for positions, _ in found for n in positions] == [*expected]
+        assert [n for _, values in found for n in values] == [*expected]

@@ -139,7 +139,8 @@ class TaskReader:
     """Reads tasks of one selection; computes what they share once. Thread-safe.
 
     A batch has at most ``batch_rows`` rows. ``keeps_dictionaries``: columns of text come as dictionaries from large
-    files that hold them as such, which takes a fraction of the time and of the memory.
+    files that hold them as such, which takes a fraction of the time and of the memory. Without ``filters_rows`` the
+    predicate only leaves out row groups.
     """
 
     def __init__(
@@ -149,6 +150,7 @@ class TaskReader:
         *,
         batch_rows: int = BATCH_ROWS,
         keeps_dictionaries: bool = False,
+        filters_rows: bool = True,
     ) -> None:
         self._store = store
         self._selection = selection
@@ -159,6 +161,7 @@ class TaskReader:
         self._constants = [each for each in self._needed if fold_name(each.name) in partition_columns]
         self._pruner = _row_group_pruner(selection)
         self._batch_rows = batch_rows
+        self._filter = selection.predicate if filters_rows else None
         is_encoded = keeps_dictionaries and selection.predicate is None
         texts = [each for each in self._needed if is_encoded and each.type in (STRING, BINARY)]
         self._texts = frozenset(map(physical_name, texts))
@@ -181,7 +184,7 @@ class TaskReader:
         self, task: ScanTask, *, is_numbered: bool
     ) -> Iterator[tuple[NDArray[np.int64] | None, pa.RecordBatch]]:
         """The live rows that the predicate keeps: the requested columns, then that of the file."""
-        predicate = self._selection.predicate
+        predicate = self._filter
         wanted = [*range(len(self._selection.fields))]
         if self._selection.file_column is not None:
             wanted.append(len(self._needed))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from txlog.arrow.arrays import from_numbers
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.util.arguments import described
@@ -154,27 +155,39 @@ class KeyIndex:
         at = again[np.argmin(order[again + 1])]
         return int(order[at]), int(order[at + 1])
 
+    @property
+    def is_cheap(self) -> bool:
+        """Whether a look-up costs nothing besides the rows that are looked up."""
+        return self._flags is not None
+
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
         """For each key in ``columns`` the row of the source that has it; -1 where none has."""
         import numpy as np
 
         found = np.full(len(columns[0]), -1, dtype=np.int64)
+        at, rows = self.matches(columns)
+        found[at] = rows
+        return found
+
+    def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of those keys in ``columns`` that the source has, ascending, and the row of the source that has
+        each of them."""
+        import numpy as np
+
         if self.num_keys == 0:
-            return found
+            return np.empty(0, np.int64), np.empty(0, np.int64)
         at = self._possible(columns[0])
         if at is not None:
-            columns = [column.take(pa.array(at)) for column in columns]
+            columns = [column.take(from_numbers(at)) for column in columns]
         codes = self._first_codes(columns[0], is_certain=at is not None)
         for column, distinct, level in zip(columns[1:], self._distinct[1:], self._levels, strict=True):
             other = _codes(column, distinct)
             combined = codes * len(distinct) + other
             place = np.minimum(np.searchsorted(level, combined), len(level) - 1)
             codes = np.where((codes >= 0) & (other >= 0) & (level[place] == combined), place, -1)
-        rows = np.where(codes >= 0, self._row_of_code[np.maximum(codes, 0)], -1)
-        if at is None:
-            return rows
-        found[at] = rows
-        return found
+        matched = np.flatnonzero(codes >= 0)
+        rows = self._row_of_code[codes[matched]]
+        return (matched if at is None else at[matched]), rows
 
     def _first_codes(self, column: pa.Array, *, is_certain: bool) -> NDArray[np.int64]:
         """`_codes` of the first key column. ``is_certain``: each value, an integer, is among the distinct ones."""
@@ -221,8 +234,10 @@ class KeyIndex:
             return None
         low, flags = self._flags
         values = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        # A difference that overflows never comes out inside of the range; -1 and the greatest place are no key.
-        return np.flatnonzero(flags[np.clip(values - low, -1, len(flags) - 1)])
+        # As an unsigned number a difference is within the range only where the value is; the last flag is no key's.
+        places = (values - low).view(np.uint64)
+        np.minimum(places, np.uint64(len(flags) - 1), out=places)
+        return np.flatnonzero(flags[places.view(np.int64)])
 
 
 def _codes(column: pa.Array, distinct: pa.Array) -> NDArray[np.int64]:

@@ -38,9 +38,16 @@ class FileReader:
     ``are_whole_rows``: of most columns; text may come in dictionaries then, which `plain` looks up.
     """
 
-    def __init__(self, store: TableStore, selection: Selection, *, are_whole_rows: bool = False) -> None:
-        batch_rows = _WHOLE_ROWS if are_whole_rows else BATCH_ROWS
-        self._reader = TaskReader(store, selection, batch_rows=batch_rows, keeps_dictionaries=are_whole_rows)
+    def __init__(
+        self, store: TableStore, selection: Selection, *, are_whole_rows: bool = False, filters_rows: bool = True
+    ) -> None:
+        self._reader = TaskReader(
+            store,
+            selection,
+            batch_rows=_WHOLE_ROWS if are_whole_rows else BATCH_ROWS,
+            keeps_dictionaries=are_whole_rows,
+            filters_rows=filters_rows,
+        )
         self._selection = selection
 
     def batches(
@@ -60,30 +67,37 @@ class FileRows:
     def __init__(self, store: TableStore, state: TableState) -> None:
         self._store = store
         self._state = state
-        self._readers: dict[tuple[tuple[str, ...], int, bool], FileReader] = {}
+        self._readers: dict[tuple[tuple[str, ...], int, bool, bool], FileReader] = {}
         self.ids = RowIds.of(state)
         """Where files keep the ids of rows; None where the table does not promise stable ones."""
         ids = self.ids.fields if self.ids is not None else ()
         self._everything = self.reader((*state.schema.fields, *ids), are_whole_rows=True)
 
     def reader(
-        self, fields: tuple[Field, ...], predicate: Predicate | None = None, *, are_whole_rows: bool = False
+        self,
+        fields: tuple[Field, ...],
+        predicate: Predicate | None = None,
+        *,
+        are_whole_rows: bool = False,
+        filters_rows: bool = True,
     ) -> FileReader:
-        """Reads these columns, of the rows for which ``predicate`` is true. The same reader for the same ones."""
-        key = tuple(field.name for field in fields), id(predicate), are_whole_rows  # the reader holds the predicate
+        """Reads these columns, of the rows for which ``predicate`` is true, or without ``filters_rows`` of the row
+        groups that may have such a row. The same reader for the same ones."""
+        names = tuple(field.name for field in fields)
+        key = names, id(predicate), are_whole_rows, filters_rows  # the reader holds the predicate
         found = self._readers.get(key)
         if found is None:
-            found = self._readers[key] = self._new_reader(fields, predicate, are_whole_rows=are_whole_rows)
+            selection = self._selection(fields, predicate)
+            found = FileReader(self._store, selection, are_whole_rows=are_whole_rows, filters_rows=filters_rows)
+            self._readers[key] = found
         return found
 
-    def _new_reader(
-        self, fields: tuple[Field, ...], predicate: Predicate | None, *, are_whole_rows: bool
-    ) -> FileReader:
+    def _selection(self, fields: tuple[Field, ...], predicate: Predicate | None) -> Selection:
         state = self._state
         position = "position"
         while state.schema.find(position) is not None:
             position = f"_{position}"
-        selection = Selection(
+        return Selection(
             self._store.uri,
             state.version,
             fields,
@@ -93,7 +107,6 @@ class FileRows:
             state.properties.column_mapping_mode,
             position_column=position,
         )
-        return FileReader(self._store, selection, are_whole_rows=are_whole_rows)
 
     def live(
         self, add: AddFile, without: NDArray[np.uint64] | None = None

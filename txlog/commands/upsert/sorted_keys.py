@@ -54,6 +54,19 @@ class SortedKeys:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def is_cheap(self) -> bool:
+        """Whether a look-up costs nothing besides the rows that are looked up: no, it sorts them."""
+        return False
+
+    def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places of those keys in ``columns`` that are among these, ascending, and which of these each one is."""
+        import numpy as np
+
+        found = self.source_rows(columns)
+        at = np.flatnonzero(found >= 0)
+        return at, found[at]
+
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
         """For each key in ``columns`` its place among these; -1 where it is none of them, or null."""
         import numpy as np

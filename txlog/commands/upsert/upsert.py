@@ -259,11 +259,11 @@ class UpsertRows:
             and self._pruner.of_one_file.holds_others(add.partition_values, add.stats)
         )
         positions, source_rows = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for numbers, columns in self._keys_in(rows.reader(self._fields, self._range if is_narrow else None), add):
-            matched = self._index.source_rows(columns)
-            at = np.flatnonzero(matched >= 0)
+        reader = rows.reader(self._fields, self._range if is_narrow else None, filters_rows=False)
+        for numbers, columns in self._keys_in(reader, add):
+            at, matched = self._index.matches(columns)
             positions.append(numbers[at])
-            source_rows.append(matched[at])
+            source_rows.append(matched)
             if parts is not None and self._known is not None:
                 parts.append(self._known.part_of(columns, numbers))
         if parts is not None and self._known is not None:
@@ -282,9 +282,8 @@ class UpsertRows:
         numbers = np.concatenate([numbers for batches in found for numbers, _ in batches])
         table = pa.Table.from_batches([batch for batches in found for _, batch in batches])
         columns = [key.of(table) for key in self._index.keys]
-        matched = self._index.source_rows(columns)
-        at = np.flatnonzero(matched >= 0)
-        positions, source_rows = numbers[at].astype(np.uint64), matched[at]
+        at, source_rows = self._index.matches(columns)
+        positions = numbers[at].astype(np.uint64)
         ends = np.cumsum(counts)
         cuts = [0, *np.searchsorted(at, ends).tolist()]
         for add, is_offered, count, end in zip(adds, offers, counts, ends.tolist(), strict=True):
@@ -298,11 +297,12 @@ class UpsertRows:
         import numpy as np
 
         batches = reader.batches(add, with_dead_rows=True)
+        at_once = 0 if self._index.is_cheap else _PROBE_ROWS
         waiting: list[tuple[NDArray[np.int64], pa.RecordBatch]] = []
         for each in itertools.chain(batches, [None]):
             if each is not None:
                 waiting.append(each)
-            if waiting and (each is None or sum(len(numbers) for numbers, _ in waiting) >= _PROBE_ROWS):
+            if waiting and (each is None or sum(len(numbers) for numbers, _ in waiting) >= at_once):
                 table = pa.Table.from_batches([batch for _, batch in waiting])
                 numbers = np.concatenate([numbers for numbers, _ in waiting])
                 waiting = []
