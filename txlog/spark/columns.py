@@ -1,6 +1,7 @@
-"""Values and conditions of txlog as columns of Spark: exact, whatever the session's time zone and settings.
+"""txlog's values and conditions as Spark columns. They are exact under every session time zone and setting.
 
-In: values in their ordered form (``expressions.values``) or columns of them, and bound predicates. Out: Spark columns.
+In: values in their ordered form (``expressions.values``: integers for dates and timestamps), columns of such values,
+and bound predicates. Out: Spark columns.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ _COMPARED = {
 
 
 def carrier_type(data_type: DataType) -> pa.DataType:
-    """The Arrow type that holds values of a type in their ordered form."""
+    """The Arrow type that holds the ordered form of a type's values."""
     return _CARRIERS.get(data_type.name if isinstance(data_type, Primitive) else "", type_to_arrow(data_type))
 
 
 def typed_column(carrier: Column, data_type: DataType, spark_type: Any) -> Column:
-    """A column of ordered values as a column of the type."""
+    """Convert a column of ordered values to a column of ``data_type``."""
     from pyspark.sql import functions as F
 
     match data_type:
         case Primitive("timestamp"):
             return F.timestamp_micros(carrier.cast("bigint"))
         case Primitive("timestamp_ntz"):
-            # No function of Spark's makes one of microseconds without the session's time zone.
+            # Spark has no function from microseconds to timestamp_ntz that ignores the session's time zone.
             micros = carrier.cast("bigint")
             in_day = F.pmod(micros, F.lit(_DAY_US))
             days = (micros - in_day) / F.lit(_DAY_US)  # a double, which holds every number of days exactly
@@ -71,7 +72,7 @@ def typed_column(carrier: Column, data_type: DataType, spark_type: Any) -> Colum
 
 
 def value_column(value: Any, data_type: DataType, spark_type: Any) -> Column:
-    """One ordered value, or None, as a constant of the type."""
+    """Convert one ordered value, or None, to a constant of ``data_type``."""
     from pyspark.sql import functions as F
 
     if value is None:
@@ -80,7 +81,7 @@ def value_column(value: Any, data_type: DataType, spark_type: Any) -> Column:
 
 
 def is_translatable(predicate: Predicate) -> bool:
-    """Whether `condition_column` knows every part of a bound predicate; expressions of several columns it does not."""
+    """Whether `condition_column` can translate a bound predicate. It cannot if one term uses several columns."""
     match predicate:
         case And(left, right) | Or(left, right):
             return is_translatable(left) and is_translatable(right)
@@ -92,10 +93,10 @@ def is_translatable(predicate: Predicate) -> bool:
 
 
 def condition_column(predicate: Predicate, spark_types: Any) -> Column:
-    """A bound predicate as a Spark column.
+    """Translate a bound predicate to a boolean Spark column.
 
     Args:
-        predicate: A predicate that `is_translatable`.
+        predicate: A predicate for which `is_translatable` is true.
         spark_types: The table's columns, a ``StructType``.
     """
     from pyspark.sql import functions as F
@@ -121,7 +122,7 @@ def condition_column(predicate: Predicate, spark_types: Any) -> Column:
             kind = _spark_type(path, spark_types)
             found = _column(path).isin(*[value_column(each, data_type, kind) for each in values])
             return F.when(found, F.lit(True)) if has_null else found
-    raise TypeError(f"not a condition that Spark is told: {predicate!r}")
+    raise TypeError(f"this predicate has no translation to a Spark column: {predicate!r}")
 
 
 def _column(path: Path) -> Column:

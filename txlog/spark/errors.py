@@ -21,7 +21,7 @@ from txlog import errors
 from txlog.errors import ConflictReason, InvalidInputError, TxlogError
 from txlog.util.logs import logger
 
-__all__ = ["WORDS_OF_CHANGES", "TxlogErrorInSpark", "crossing", "error_from", "in_words_of_spark"]
+__all__ = ["CHANGE_OPTION_NAMES", "TxlogErrorInSpark", "crossing", "error_from", "with_option_names"]
 
 _MARKER = re.compile(r"\[txlog-error:1:([0-9a-f]{8}):([A-Za-z0-9_-]+)\]")
 NOT_FOUND_ADVICE = (
@@ -77,7 +77,7 @@ def crossing() -> Iterator[None]:
         raise_crossing(error)
 
 
-WORDS_OF_CHANGES: Mapping[str, str] = {
+CHANGE_OPTION_NAMES: Mapping[str, str] = {
     r"Send all rows of a key to one task \(Sink\.partition_of\)": (
         "Bring all rows of a key into one task by df.repartition(<upsertKeys>)"
     ),
@@ -85,17 +85,21 @@ WORDS_OF_CHANGES: Mapping[str, str] = {
     r" row_kinds says what other words mean": "; translate other words in the DataFrame",
     r"\bsequence_by\b": "sequenceBy",
 }
-"""For `in_words_of_spark`: what the errors of a write of changes call by the names of Python's arguments."""
+"""For `with_option_names`: Python names in the errors of writes that change rows -> what Spark users set instead."""
 
 
 @contextlib.contextmanager
-def in_words_of_spark(words: Mapping[str, str]) -> Iterator[None]:
-    """Replace the Python names in an error's message with the names of the options that the user set."""
+def with_option_names(names: Mapping[str, str]) -> Iterator[None]:
+    """Replace the Python names in an `InvalidInputError`'s message with the names of the options that the user set.
+
+    Args:
+        names: Regular expression -> replacement, as for ``re.sub``.
+    """
     try:
         yield
     except InvalidInputError as error:
-        for pattern, word in words.items():
-            error.message = re.sub(pattern, word, error.message)
+        for pattern, name in names.items():
+            error.message = re.sub(pattern, name, error.message)
         raise
 
 

@@ -83,7 +83,8 @@ def foreach_batch(
         which `error_from` rebuilds them.
 
     Raises:
-        InvalidInputError: ``mode``, ``keys`` or ``options`` were given together with a function, or do not go together.
+        InvalidInputError: ``mode``, ``keys`` or ``options`` were given together with a function, or contradict each
+            other.
     """
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
@@ -98,7 +99,7 @@ def foreach_batch(
 
     if callable(write) and (mode != "append" or keys is not None or options):
         raise InvalidInputError(
-            "mode, keys and options go with a path; a function passes them to each to.write(...) or to.upsert(...)"
+            "mode, keys and options are for a path; inside a function, pass them to to.write(...) or to.upsert(...)"
         )
     names, stored = _upsert_arguments(mode, keys, options or {})
     return write_batch
@@ -107,7 +108,7 @@ def foreach_batch(
 def _upsert_arguments(
     mode: str, keys: Iterable[str] | None, options: Mapping[str, str]
 ) -> tuple[Iterable[str], dict[str, str]]:
-    """The key columns and the options of the store; of another mode none. Raises ``InvalidInputError``."""
+    """The key columns and the store's options of an upsert; both are empty for other modes."""
     if (mode == "upsert") != (keys is not None):
         raise InvalidInputError('mode="upsert" and keys=[...] go together: give both, or neither')
     if keys is None:
@@ -116,8 +117,8 @@ def _upsert_arguments(
     stored = {key.removeprefix("storage."): value for key, value in given.items() if key.startswith("storage.")}
     if len(stored) < len(given):
         raise InvalidInputError(
-            'with mode="upsert" only the options storage.<key> are taken; a function of the batch passes arguments to'
-            " to.upsert(...). Into a table with a merge engine, append with the option upsertKeys"
+            'mode="upsert" accepts only the options storage.<key>; for others, give a function that calls'
+            " to.upsert(...). For a table with a merge engine, append with the option upsertKeys"
         )
     return keys if isinstance(keys, str) else tuple(keys), stored
 
@@ -137,7 +138,7 @@ class MicroBatch:
         self._app_id = app_id
         self._skip_committed_batches = skip_committed_batches
         self._used: set[tuple[str, str]] = set()
-        self._is_run_through = False
+        self._is_computed = False
         self._lock = threading.Lock()
 
     @property
@@ -197,7 +198,7 @@ class MicroBatch:
             state = open_table.state_if_exists()
             before = state.version if state else -1
             _save(frame, mode, given)
-            return _result(open_table, before, name, self.batch_id)
+            return _find_result(open_table, before, name, self.batch_id)
 
         return self._once(parse_write_options(given), name, save)
 
@@ -216,10 +217,27 @@ class MicroBatch:
         mode: RowMode | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> WriteResult | None:
-        """Upsert ``frame``, which was made from the batch, into a table that exists, exactly once.
+        """Upsert ``frame``, which was made from the batch, into an existing table, exactly once.
 
-        ``app_id`` is that of `write`; all other arguments, the errors, and the work that Spark's tasks do are those of
-        `txlog.spark.upsert`. Returns the result, also for a replay that was dropped; None if there was no row.
+        Args:
+            frame: The rows.
+            path: The table.
+            keys: The columns that identify a row.
+            app_id: The name of this write, as for `write`.
+            when_matched: As for `txlog.spark.upsert`, like all arguments that follow.
+            when_not_matched: See there.
+            update_columns: See there.
+            on_duplicate: See there.
+            sequence_by: See there.
+            mode: See there.
+            storage_options: See there.
+
+        Returns:
+            The result, also for a replay that was dropped; None if ``frame`` has no row.
+
+        Raises:
+            InvalidInputError: An argument is invalid, or the ``app_id`` was used twice in this batch.
+            TxlogError: Whatever `txlog.spark.upsert` raises.
         """
         spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
         return self._change(frame, path, spec, app_id, mode, storage_options)
@@ -236,10 +254,21 @@ class MicroBatch:
         mode: RowMode | None = None,
         storage_options: Mapping[str, str] | None = None,
     ) -> MergeBuilder[WriteResult | None]:
-        """Begin a merge of ``frame`` into a table that exists; clauses and ``execute()``, once a batch, follow.
+        """Begin a merge of ``frame`` into an existing table. Add clauses, then call ``execute()`` once.
 
-        ``app_id`` is that of `write`; all other arguments and the errors are those of `txlog.spark.merge`. What
-        ``execute()`` returns is what `upsert` returns.
+        Args:
+            frame: The rows of the source.
+            path: The table.
+            on: The condition or the key columns, as for `txlog.spark.merge`.
+            app_id: The name of this write, as for `write`.
+            source_alias: The name of ``frame`` in conditions.
+            target_alias: The name of the table in conditions.
+            mode: As for `txlog.spark.merge`.
+            storage_options: As for `txlog.spark.merge`.
+
+        Returns:
+            A builder. Its ``execute()`` returns what `upsert` returns, and raises what `upsert` and
+            `txlog.spark.merge` raise.
         """
         return merge_builder(
             os.fspath(path),
@@ -273,29 +302,29 @@ class MicroBatch:
     def _once(
         self, options: WriteOptions, app_id: str, do: Callable[[OpenTable], WriteResult | None]
     ) -> WriteResult | None:
-        """What ``do`` does to the table, unless the table has the batch already."""
+        """Call ``do`` with the table, unless the table already contains the batch; return the result of either."""
         with self._claimed(options, app_id) as open_table:
             known = answer_known(
                 open_table, app_id, self.batch_id, self._query_id, skip_committed=self._skip_committed_batches
             )
             if known is None:
                 return do(open_table)
-        self._run_through()
+        self._compute_without_writing()
         return known
 
-    def _run_through(self) -> None:
-        """Compute the batch of a replay for nothing: Spark fails a batch whose query's state was not computed."""
+    def _compute_without_writing(self) -> None:
+        """Compute a replayed batch once. Spark fails a batch if nothing computed the state of its query."""
         with self._lock:
-            is_first, self._is_run_through = not self._is_run_through, True
+            is_first, self._is_computed = not self._is_computed, True
         if is_first:
             self._batch.write.format("noop").mode("overwrite").save()
 
     @contextlib.contextmanager
     def _claimed(self, options: WriteOptions, app_id: str) -> Iterator[OpenTable]:
-        """The open table. ``app_id`` is reserved in it for the rest of the batch.
+        """Open the table, and reserve ``app_id`` in it for the rest of the batch.
 
-        The reservation uses the table's id, since several paths can lead to one table, or the location if there is no
-        table yet.
+        The reservation is by the table's id, since several paths can lead to one table, and by its location, since
+        there may be no table yet.
         """
         open_table = process_table(options)
         state = open_table.state_if_exists()
@@ -331,7 +360,7 @@ def _query_id_of(batch: DataFrame) -> str | None:
 
 
 def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
-    """Write. Works also in a thread that the user's function started, where Spark does not find the source."""
+    """Write ``frame``, also in a thread that the user's function started, where Spark does not find the source."""
     save = frame.write.format("txlog").mode(mode).options(**options).save
     try:
         try:
@@ -351,8 +380,8 @@ def _save(frame: DataFrame, mode: str, options: Mapping[str, str]) -> None:
         raise typed from None
 
 
-def _result(open_table: OpenTable, before: int, app_id: str, batch_id: int) -> WriteResult | None:
-    """The result of the write, read from its commit: the processes that wrote the rows return nothing."""
+def _find_result(open_table: OpenTable, before: int, app_id: str, batch_id: int) -> WriteResult | None:
+    """Read the result of the write from its commit. The processes that wrote the rows return nothing."""
     state = open_table.state_if_exists()
     for version in range(state.version if state else -1, before, -1):
         commit = open_table.log.read_commit(version, files=False)
@@ -360,19 +389,19 @@ def _result(open_table: OpenTable, before: int, app_id: str, batch_id: int) -> W
             isinstance(action, SetTransaction) and (action.app_id, action.version) == (app_id, batch_id)
             for action in commit.actions
         ):
-            return _told(commit)
+            return _result_of(commit)
     return None
 
 
-def _told(commit: Commit) -> WriteResult:
+def _result_of(commit: Commit) -> WriteResult:
     info = commit.commit_info.fields if commit.commit_info else {}
-    did, own = info.get("operationMetrics") or {}, info.get("txlog") or {}
+    operation, own = info.get("operationMetrics") or {}, info.get("txlog") or {}
     lost_to = own.get("lostTo") or {}
     metrics = WriteMetrics(
-        rows=int(did.get("numOutputRows", 0)),
-        files=int(did.get("numFiles", 0)),
-        bytes=int(did.get("numOutputBytes", 0)),
-        files_removed=int(did.get("numRemovedFiles", 0)),
+        rows=int(operation.get("numOutputRows", 0)),
+        files=int(operation.get("numFiles", 0)),
+        bytes=int(operation.get("numOutputBytes", 0)),
+        files_removed=int(operation.get("numRemovedFiles", 0)),
         lost_races=sum(lost_to.values()),
         waited_s=own.get("waitedMs", 0) / 1000,
         lost_to=lost_to,

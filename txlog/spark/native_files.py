@@ -1,8 +1,8 @@
 """Which data files Spark's own Parquet reader may read, and in which groups: pure decisions.
 
 In: the tasks of a scan. Out: `FileGroup`s for Spark's reader, and the tasks that txlog's reader has to take. Spark
-splits, expands, decodes or skips some paths, which gives missing or repeated rows, so a path is only handed to it if it
-has plain characters. Rows of a file are found again by the end of its path, which is the same in every spelling.
+splits, expands, decodes or skips some paths, which gives missing or repeated rows, so it only receives paths of plain
+characters. A row's file is identified by the end of the file's path, which is the same in every spelling.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from txlog.read.scan_task import ScanTask, Selection
 __all__ = ["FileGroup", "groups_of", "hadoop_root", "is_plain_path", "reads_natively"]
 
 BRANCHES_MAX = 64
-"""A read of each partition by itself lets Spark skip partitions later; beyond this many, planning would take longer
-than that saves."""
+"""The most combinations of partition values that are read by separate Spark reads. Separate reads let Spark skip
+partitions later, but with more of them planning takes longer than skipping saves."""
 
 _PLAIN_ROOT = re.compile(r"(?:(?:s3a?|abfss?|gs)://[A-Za-z0-9._@-]+)?(?:/[A-Za-z0-9=_+.-]+)*/?")
 _PLAIN_PATH = re.compile(r"(?:[A-Za-z0-9=+-][A-Za-z0-9=_+.-]*/)*[A-Za-z0-9+-][A-Za-z0-9=_+.-]*")
@@ -30,9 +30,9 @@ _SKIPPED_BY_SPARK = "._COPYING_"
 
 @dataclass(slots=True)
 class FileGroup:
-    """Files that one read of Spark's takes: all at the same depth below the root, all with or all without vectors.
+    """The files of one Spark read: all at the same depth below the root, all with or all without deletion vectors.
 
-    ``partition_values`` are those of all its files, or None if the files differ in them.
+    ``partition_values`` are the values that all files have, or None if the files differ in them.
     """
 
     depth: int
@@ -42,7 +42,7 @@ class FileGroup:
 
 
 def hadoop_root(uri: str) -> str | None:
-    """A table's location as Hadoop names it, without a slash at its end; None if Spark is not to be handed it.
+    """A table's location as Hadoop names it, without a slash at its end; None if Spark would misread it.
 
     Args:
         uri: The table's URI, as a store shows it: a local path, or one with a scheme.
@@ -64,10 +64,11 @@ def is_plain_path(path: str) -> bool:
 
 
 def reads_natively(selection: Selection) -> bool:
-    """Whether Spark's reader finds the needed columns and knows their types.
+    """Whether Spark's reader finds the needed columns and can read their types.
 
-    It finds columns by id only while a setting of the session is on, and otherwise gives nulls without an error; it has
-    no void inside of another type; it reads no integers as decimals; and ``_metadata`` is a name that it uses itself.
+    Spark's reader finds columns by id only if a setting of the session is on, and otherwise gives nulls without an
+    error. It does not support void inside another type, cannot read integers as decimals, and uses the name
+    ``_metadata`` itself.
     """
     if selection.column_mapping_mode == "id" or was_integer(Struct(tuple(selection.needed()))):
         return False
@@ -77,9 +78,14 @@ def reads_natively(selection: Selection) -> bool:
 
 
 def groups_of(tasks: Iterable[ScanTask], branches_max: int = BRANCHES_MAX) -> tuple[list[FileGroup], list[ScanTask]]:
-    """The groups for Spark's reader, and the tasks whose paths it must not be given.
+    """Group the files for Spark's reader.
 
-    With more than ``branches_max`` combinations of partition values, groups hold files of several.
+    Args:
+        tasks: The tasks of a scan.
+        branches_max: With more combinations of partition values than this, a group holds files with different values.
+
+    Returns:
+        The groups, and the tasks with paths that Spark would misread.
     """
     plain: list[ScanTask] = []
     others: list[ScanTask] = []

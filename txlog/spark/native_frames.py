@@ -1,9 +1,10 @@
 """DataFrames of data files that Spark's own Parquet reader reads.
 
-In: a session, groups of files of one table version, and the rows of them that are deleted. Out: DataFrames of the
-selected columns and rows. Few files with dead rows are read one by one, each with its dead rows as a literal. Of more
-files what differs, dead rows and partition values, is joined by the file's name, or where two files share one by the
-end of their paths. A file that finds no partner there stops the query: it would give deleted rows back or lose rows.
+In: a session, groups of files of one table version, and the deleted rows of these files. Out: DataFrames of the
+selected columns and rows. A few files with dead rows are read one by one, each with its dead rows as a literal. For
+more files, the dead rows and partition values of each file are joined by the file's name, or by the end of its path if
+two files have the same name. If a file has no match in this join, the query fails, since it would give deleted rows
+back or lose rows.
 """
 
 from __future__ import annotations
@@ -36,20 +37,28 @@ __all__ = ["NativeFrames", "words_of"]
 _PHYSICAL_NAME = "delta.columnMapping.physicalName"
 _VECTORS_AT_ONCE = 8
 _WORDS_BYTES_MAX = 64 << 20
-"""What Spark broadcasts to each executor; files whose vectors do not fit are left out."""
+"""The most bytes of deletion vectors that Spark broadcasts to each executor; files with further vectors are left
+out."""
 _LITERAL_FILES_MAX = 16
 _LITERAL_BYTES_MAX = 2 << 20
-"""Up to here the vectors of a group are part of the plan, which a join per row takes twice as long as. Each file is a
-branch of the plan then."""
+"""Up to these limits the vectors of a group are literals in the plan, with one branch for each file. A join for each
+row takes twice as long."""
 _ANY_ROWS = 1 << 62
 _READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
-"""Whatever the session says: a file less would be rows less."""
+"""These override the session's settings, because a skipped file would mean missing rows."""
 
 
 class NativeFrames:
-    """Makes the frames of one selection. ``root`` is the table's location as Hadoop names it.
+    """Makes the DataFrames of one selection.
 
-    ``left_out`` are the tasks whose deletion vectors are too large to send.
+    Args:
+        spark: The session.
+        table: The table version.
+        selection: The columns and rows to read.
+        root: The table's location as Hadoop names it.
+
+    Attributes:
+        left_out: The tasks whose deletion vectors are too large to send.
     """
 
     def __init__(self, spark: SparkSession, table: TableVersion, selection: Selection, root: str) -> None:
@@ -70,7 +79,15 @@ class NativeFrames:
         self.left_out: list[ScanTask] = []
 
     def with_vectors_loaded(self, tasks: Sequence[ScanTask]) -> list[ScanTask]:
-        """The tasks but for those that are left out. Raises CorruptLogError, StorageError."""
+        """Load the deletion vectors of the tasks.
+
+        Returns:
+            The tasks without those in ``left_out``.
+
+        Raises:
+            CorruptLogError: A deletion vector is damaged.
+            StorageError: The store failed.
+        """
         reader = DeletionVectorReader(self._log.store, self._selection.version)
         kept = [task for task in tasks if task.deletion_vector is None]
         size_bytes = 0
@@ -109,15 +126,15 @@ class NativeFrames:
         """The live rows of one file."""
         from pyspark.sql import functions as F
 
-        # Spark computes this once, while it plans: arrays have no literal of their own that is not one of each element.
-        # The word more at the end stands for rows that live, so that there always is one.
+        # Spark computes this once, while it plans: an array literal would be one literal for each element. The zero
+        # word at the end means live rows; with it the list is never empty.
         text = ",".join(map(str, [*self._words[task.path].tolist(), 0]))
         words = F.split(F.lit(text), ",").cast("array<bigint>")
         rows = self._stored_rows([task]).where(_is_live(words, F.col("_metadata.row_index")))
         return self._selected(rows, self._literals(task.partition_values))
 
     def _stored_rows(self, tasks: Sequence[ScanTask]) -> DataFrame:
-        """The columns of these files, with all rows."""
+        """The stored columns of these files, with all rows, dead ones too."""
         reader = self._spark.read.schema(self._physical_schema()).options(**_READ_OPTIONS)
         return reader.parquet(*(f"{self._root}/{task.path}" for task in tasks))
 
@@ -156,7 +173,7 @@ class NativeFrames:
         kind = self._types[column.name].dataType
         if column.type == VOID:
             return F.lit(None).cast(kind)
-        # A cast renames the members of structs by position, and does nothing else here.
+        # This cast only renames the members of structs, by position.
         return _not_pushed_down(F.col(_quoted(physical_name(column))).cast(kind), kind)
 
     # --- what differs by file ---------------------------------------------------------------------------------------
@@ -180,7 +197,7 @@ class NativeFrames:
             columns[names[each.name]] = pa.array(found, carrier_type(each.type))
         side = self._spark.createDataFrame(pa.table(columns))
         joined = with_key.join(F.broadcast(side), F.col(key) == F.col(side_key), "left")
-        # The message needs a column of each side: of the right side alone, Spark would try it out while it plans.
+        # The message uses columns of both sides: with the right side alone, Spark would evaluate it while it plans.
         lost = F.raise_error(F.concat(F.lit(f"txlog does not know the file of these rows: {self._root} "), F.col(key)))
         live = _is_live(F.col(words), F.col(row)) if group.has_vectors else F.lit(True)
         rows = joined.where(F.when(F.col(side_key).isNull(), lost.cast("boolean")).otherwise(live))
@@ -200,8 +217,10 @@ class NativeFrames:
 
 
 def _key_of_file(group: FileGroup) -> tuple[Column, list[str]]:
-    """What tells the files of a group apart, as a column and of each file. Spark computes the end of a path for each
-    row, so names serve where no two are the same."""
+    """A key that identifies the files of a group: as a Spark column, and its value for each file.
+
+    Spark computes the end of a path for each row, so the file's name is used if no two files have the same one.
+    """
     from pyspark.sql import functions as F
 
     names = [task.path.rpartition("/")[2] for task in group.tasks]
@@ -211,7 +230,7 @@ def _key_of_file(group: FileGroup) -> tuple[Column, list[str]]:
 
 
 def words_of(dead: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Positions, ascending, as a bitmap: bit ``position % 64`` of word ``position // 64``."""
+    """Pack ascending positions into a bitmap: bit ``position % 64`` of word ``position // 64``."""
     import numpy as np
 
     if not len(dead):
@@ -236,9 +255,9 @@ def _ordered_value(column: Field, partition_values: Mapping[str, str | None]) ->
 
 
 def _not_pushed_down(column: Column, kind: Any) -> Column:
-    """The same column, such that Spark does not compare its floats with the statistics of row groups.
+    """The same column, in a form in which Spark does not compare its floats with the statistics of row groups.
 
-    Those leave NaN out, which Spark's filters take for the greatest number, so it would lose rows.
+    These statistics ignore NaN, but Spark's filters treat NaN as the greatest number, so Spark would lose rows.
     """
     from pyspark.sql import functions as F
     from pyspark.sql.types import DoubleType, FloatType, StructType
@@ -252,7 +271,7 @@ def _not_pushed_down(column: Column, kind: Any) -> Column:
 
 
 def _has_floats(kind: Any) -> bool:
-    """Whether a filter may be on a float in the type: not on one in an array or map."""
+    """Whether a filter can apply to a float inside the type. It cannot apply to one in an array or map."""
     from pyspark.sql.types import DoubleType, FloatType, StructType
 
     if isinstance(kind, StructType):

@@ -39,9 +39,17 @@ _lock = threading.Lock()
 
 
 def process_table(options: WriteOptions) -> OpenTable:
-    """The `OpenTable` for a write's options; an open one is reused if its table is still the same.
+    """Open the table of a write, or reuse the open one if the table at its location is still the same.
 
-    Raises InvalidInputError for a location, storage option or hook that cannot be used, and what loading raises.
+    Args:
+        options: The options of the write.
+
+    Returns:
+        The open table; it need not exist yet.
+
+    Raises:
+        InvalidInputError: The location, a storage option or the hooks cannot be used.
+        TxlogError: Whatever loading the table raises.
     """
     key = (options.path, tuple(sorted(options.storage_options.items())), options.retry, options.hooks)
     with _lock:
@@ -71,7 +79,7 @@ def _is_current(known: _Open) -> bool:
 
 
 def _load_hooks(name: str) -> CommitHooks:
-    """The hooks that ``module:name`` names in this process: an object, or a class or function that makes one."""
+    """Import the hooks ``module:name``: an object, or a class or function that returns one."""
     module, _, attribute = name.partition(":")
     try:
         found = getattr(importlib.import_module(module), attribute)

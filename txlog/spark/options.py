@@ -1,7 +1,7 @@
-"""The options of a Spark write: every name txlog knows, its spelling, its value, and what is refused by name.
+"""The options of a Spark write: the names that txlog knows, how their values are read, and what it refuses by name.
 
-In: the options as Spark passes them (keys in lower case). Out: a `WriteOptions`, complete and checked;
-nothing is ever ignored. Names that Delta has keep Delta's meaning.
+In: the options as Spark passes them (keys in lower case). Out: a `WriteOptions`, complete and checked; no option is
+ever ignored. Options with Delta's names have Delta's meaning.
 """
 
 from __future__ import annotations
@@ -88,14 +88,13 @@ KNOWN_OF_STREAMS = (
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """A write's options, typed. ``None`` and empty mean: not given. Sizes in bytes.
+    """A write's typed options. None and empty mean: not given. Sizes are in bytes.
 
-    ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` say what an overwrite
-    replaces. ``changelog`` says that the rows are changes, and how. ``merge_engine`` are table properties that say what
-    becomes of rows of one key. ``fingerprint`` names the input of ``transaction``: a rerun from other input is refused.
-    ``hooks`` is ``module:name``, loaded where the commit runs; with ``skip_empty`` an append without rows makes no
-    version.
-    ``storage_options`` may hold secrets, so it is left out of the repr.
+    ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` define what an
+    overwrite replaces. ``changelog`` is set if the rows are changes; ``merge_engine`` holds the table properties that
+    define how rows with the same key are merged. ``fingerprint`` identifies the input of ``transaction``: a rerun from
+    other input is an error. ``hooks`` is ``module:name``, imported by the process that commits. With ``skip_empty`` an
+    append without rows makes no version. ``storage_options`` may hold secrets, so the repr leaves it out.
     """
 
     path: str
@@ -121,9 +120,19 @@ class WriteOptions:
 
 
 def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN) -> WriteOptions:
-    """Check and convert the options of ``df.write``; keys in any case. An error for an unknown key lists ``known``.
-    Raises InvalidInputError on an unknown name (with the nearest known one) or a bad value, and
-    UnsupportedFeatureError, naming the option, on a feature that this release lacks.
+    """Check and convert the options of ``df.write``.
+
+    Args:
+        options: Option -> value; keys in any case.
+        known: The names that the error for an unknown option lists.
+
+    Returns:
+        The typed options.
+
+    Raises:
+        InvalidInputError: An unknown name (the message has the nearest known one), a bad value, or options that
+            contradict each other.
+        UnsupportedFeatureError: An option, named in the message, that this release does not support.
     """
     given = Given({key.lower(): value for key, value in options.items()})
     given.refuse_unbuilt()
@@ -158,9 +167,10 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
 
 
 def _changelog(given: Given) -> ChangelogSpec | None:
-    """What the rows of a write of changes do; None if they are appended, or replace others.
+    """How the rows change the table; None if they are appended or replace others.
 
-    Raises InvalidInputError for options of changes without the keys that find the rows.
+    Raises:
+        InvalidInputError: ``upsertKeys`` is missing, but another option of such writes is set.
     """
     keys = given.take("upsertKeys", column_list)
     others = {name: given.take(name, text_value) for name in ("rowKindColumn", "sequenceBy")}
@@ -172,28 +182,28 @@ def _changelog(given: Given) -> ChangelogSpec | None:
         return None
     if others["changelogMode"] == "retract" and others["rowKindColumn"] is None:
         raise InvalidInputError(
-            "option changelogMode=retract takes back the rows of the kind -U: set rowKindColumn, the column that says"
-            " which rows these are, too"
+            "option changelogMode=retract takes back the rows of the kind -U: also set rowKindColumn, the column that"
+            " holds the kinds"
         )
     mode = others["changelogMode"] or "upsert"
     return ChangelogSpec.of(keys, mode, others["rowKindColumn"], None, others["sequenceBy"])
 
 
-_NEEDS_KEYS = "is for changes of rows: set upsertKeys, their key columns, too"
+_NEEDS_KEYS = "is for changes of rows: also set upsertKeys, the key columns"
 
 
 def _merge_engine(given: Given) -> dict[str, str]:
-    """What the options say of rows of one key, by the names of table properties; empty where they say nothing."""
+    """The merge engine's options as table properties; empty if none is set."""
     engine = given.take("mergeEngine", _choice(*MERGE_ENGINES, "aggregate"))
     named = {key: given.rest.pop(key) for key in [*given.rest] if merge_options({key: ""})}
     if engine is not None and MERGE_ENGINE in named:
-        raise InvalidInputError(f"options mergeEngine and {MERGE_ENGINE} are one option: set one of them")
+        raise InvalidInputError(f"options mergeEngine and {MERGE_ENGINE} mean the same: set only one of them")
     return validate(named if engine is None else {**named, MERGE_ENGINE: engine})
 
 
 def _check_region(options: WriteOptions) -> None:
-    """Raise InvalidInputError if two options define what an overwrite replaces, or a write of changes has one, or what
-    is said of rows of one key is said of a write of other rows."""
+    """Raise InvalidInputError if two options define what to overwrite, or if one does and upsertKeys is set, or if
+    a merge engine is set without upsertKeys."""
     if options.changelog is None and options.merge_engine:
         name = "mergeEngine" if MERGE_ENGINE in options.merge_engine else next(iter(options.merge_engine))
         raise InvalidInputError(f"option {name} {_NEEDS_KEYS}")
@@ -206,8 +216,8 @@ def _check_region(options: WriteOptions) -> None:
         ):
             if is_given:
                 raise InvalidInputError(
-                    f"option {name} does not go with upsertKeys, which changes single rows of a table that has all"
-                    " columns: leave one of them out"
+                    f"option {name} does not go with upsertKeys, which changes single rows of a table that already has"
+                    " all columns: set only one of them"
                 )
     dynamic = options.partition_overwrite_mode == "dynamic"
     if options.replace_where is not None and dynamic:
@@ -224,10 +234,11 @@ def _check_region(options: WriteOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StreamOptions:
-    """A stream's options: those of each micro-batch's write, and the stream's name.
+    """A stream's options: the options of each micro-batch's write, and the stream's name.
 
-    ``app_id`` None means the query's id, which Spark keeps in ``checkpoint_location``. ``skip_committed_batches``
-    drops every batch that is not newer than the last committed one, as Spark's Delta does.
+    If ``app_id`` is None, the name is the query's id, which Spark keeps in ``checkpoint_location``. With
+    ``skip_committed_batches`` every batch that is not newer than the last committed one is dropped, as in Spark's
+    Delta.
     """
 
     write: WriteOptions
@@ -237,7 +248,18 @@ class StreamOptions:
 
 
 def parse_stream_options(options: Mapping[str, str]) -> StreamOptions:
-    """Check and convert the options of ``df.writeStream``; keys in any case. Raises as `parse_write_options`."""
+    """Check and convert the options of ``df.writeStream``.
+
+    Args:
+        options: Option -> value; keys in any case.
+
+    Returns:
+        The typed options.
+
+    Raises:
+        InvalidInputError: As `parse_write_options`; also for options that are only for batches.
+        UnsupportedFeatureError: As `parse_write_options`.
+    """
     given = Given({key.lower(): value for key, value in options.items()})
     app_id = given.take("txnAppId", text_value)
     skip = bool(given.take("skipCommittedBatches", flag))
@@ -266,7 +288,7 @@ UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "replaceUsing": (lambda value: True, _REPLACE),
     "checkpointLocation": (lambda value: True, "it is an option of streams: df.writeStream.format('txlog')"),
 }
-"""Delta options that this release lacks: name -> (does this value use the feature?, what to do instead)."""
+"""Options that this release does not support: name -> (whether a value uses the feature, what to do instead)."""
 
 
 class Given:
@@ -291,6 +313,7 @@ class Given:
         return {key[len(prefix) :]: self.rest.pop(key) for key in found}
 
     def refuse_unbuilt(self) -> None:
+        """Raise UnsupportedFeatureError for an option of `UNBUILT` whose value uses the feature."""
         for name, (is_use, advice) in UNBUILT.items():
             text = self.rest.get(name.lower())
             if text is None:
@@ -323,7 +346,15 @@ class BadValue(ValueError):
 
 
 def table_path(given: str | None, advice: str = NO_PATH_TO_WRITE) -> str:
-    """The absolute location of the table: executors need not share the driver's working directory."""
+    """The absolute location of the table, since executors need not share the driver's working directory.
+
+    Args:
+        given: The option's value; None or empty if Spark passed none.
+        advice: What the error says to do.
+
+    Raises:
+        InvalidInputError: There is no path.
+    """
     if not given:
         raise InvalidInputError(f"Spark passed no path: {advice}")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", given):
@@ -335,8 +366,8 @@ def _transaction(app_id: str | None, version: int | None) -> tuple[str, int] | N
     if (app_id is None) != (version is None):
         missing = "txnAppId" if app_id is None else "txnVersion"
         raise InvalidInputError(
-            f"option {missing} is missing: txnAppId and txnVersion together name a batch, so that a rerun is not added"
-            " twice"
+            f"option {missing} is missing: txnAppId and txnVersion together identify a batch, so that a rerun adds no"
+            " rows twice"
         )
     return None if app_id is None or version is None else (app_id, version)
 
@@ -356,7 +387,7 @@ def _retry(given: Given) -> RetryPolicy | None:
 
 
 def _properties(given: Given) -> dict[str, str]:
-    """The ``delta.*`` options. Spark lower-cases keys; this restores the spelling of the table property."""
+    """The ``delta.*`` options as table properties. Spark lower-cases keys, so their spelling is restored here."""
     properties = {f"delta.{key}": text for key, text in given.take_prefix("delta.").items()}
     allowed = given.take(SHORT_LOG_RETENTION, str)
     return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
@@ -416,7 +447,7 @@ def byte_count(value: str) -> int:
 
 
 def column_list(value: str) -> tuple[str, ...]:
-    """Column names from a comma-separated list, or a JSON list if a name contains a comma. Empty: no partitioning."""
+    """Column names from a comma-separated list, or from a JSON list if a name contains a comma."""
     if value.lstrip().startswith("["):
         try:
             names = json.loads(value)

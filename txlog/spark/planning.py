@@ -25,7 +25,7 @@ from txlog.log.state import TableState
 from txlog.protocol.merge_options import MERGE_ENGINE, PREFIX, merge_options
 from txlog.protocol.schema import Struct, fold_name, to_arrow
 from txlog.result import WriteResult
-from txlog.spark.errors import WORDS_OF_CHANGES, in_words_of_spark
+from txlog.spark.errors import CHANGE_OPTION_NAMES, with_option_names
 from txlog.spark.open_tables import process_table
 from txlog.spark.options import StreamOptions, WriteOptions
 from txlog.spark.schema import as_nullable, frame_schema
@@ -51,9 +51,21 @@ _OTHER_INPUT = (
 
 
 def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) -> tuple[WriteJob, bool]:
-    """The planned write, and whether the table already contains it (a rerun of ``txnAppId`` and ``txnVersion``).
+    """Plan a write before any task runs.
 
-    Raises, before any task runs: ``SchemaMismatchError``, ``InvalidInputError``, ``UnsupportedFeatureError``.
+    Args:
+        options: The options of the write.
+        spark_schema: The schema of the DataFrame.
+        overwrite: Whether the write replaces rows.
+
+    Returns:
+        The planned write, and whether the table already contains it (a rerun of ``txnAppId`` and ``txnVersion``).
+
+    Raises:
+        SchemaMismatchError: The DataFrame does not fit the table.
+        InvalidInputError: An option does not fit the table or another option.
+        TableNotFoundError: The write changes rows of a table that does not exist.
+        UnsupportedFeatureError: A column or the table needs a feature that txlog cannot write.
     """
     open_table = process_table(options)
     with TxlogError.located(open_table.uri):
@@ -72,16 +84,27 @@ def plan(options: WriteOptions, spark_schema: StructType, *, overwrite: bool) ->
         job = _planned(open_table, columns, options, overwrite)
     else:
         job = _planned_changes(open_table, state, columns, options, options.changelog, overwrite=overwrite)
-    with in_words_of_spark(_BATCH):
+    with with_option_names(_BATCH_NAMES):
         return job, GlobalCommitter(open_table).replay_of(job, quietly=True) is not None
 
 
 def commit(
     options: WriteOptions, job: WriteJob, committables: Sequence[Committable], *, lives_on: bool = False
 ) -> WriteResult | None:
-    """Commit the files of every task as one version; None if no task had a row and ``skipEmpty`` is set.
+    """Commit the files of every task as one version.
 
-    Waits for a Delta checkpoint that is due, unless this process ``lives_on``: Spark may end the process.
+    Args:
+        options: The options of the write.
+        job: The planned write.
+        committables: What the tasks wrote.
+        lives_on: Whether Spark keeps this process for later batches. If not, Spark may end it at once, so this call
+            also waits for a Delta checkpoint that is due.
+
+    Returns:
+        The result, or None if no task had a row and ``skipEmpty`` is set.
+
+    Raises:
+        TxlogError: Whatever `GlobalCommitter.commit` raises.
     """
     if options.skip_empty and _adds_nothing(job, committables):
         return None
@@ -89,7 +112,7 @@ def commit(
     open_table.state_if_exists()  # another process may have planned the job on a newer version than this one knows
     committer = GlobalCommitter(open_table)
     try:
-        with in_words_of_spark(_BATCH):
+        with with_option_names(_BATCH_NAMES):
             result = committer.commit(job, committables)
         committer.remove_keys(committables)
         return result
@@ -99,9 +122,18 @@ def commit(
 
 
 def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[Committable]) -> WriteResult | None:
-    """Commit one micro-batch of a stream as one version; None if it has no row to append.
+    """Commit one micro-batch of a stream as one version.
 
-    Raises as `answer_known`, `commit`.
+    Args:
+        options: The stream's options.
+        job: The planned write, with the stream's ``app_id`` and the batch id as ``checkpoint_id``.
+        committables: What the tasks wrote.
+
+    Returns:
+        The result, also of a replay that was dropped; None if the batch has no row to append.
+
+    Raises:
+        TxlogError: Whatever `answer_known` and `commit` raise.
     """
     assert job.app_id is not None
     assert job.checkpoint_id is not None
@@ -113,7 +145,8 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
         return known
     if _adds_nothing(job, committables):
         return None
-    # Spark reuses this worker for as long as the stream runs, so no batch has to wait for an earlier batch's upkeep.
+    # After the first batch, Spark reuses this worker for as long as the stream runs, so a batch need not wait for
+    # upkeep.
     lives_on = job.app_id in _streams
     _streams.add(job.app_id)
     return commit(options.write, job, committables, lives_on=lives_on)
@@ -122,12 +155,24 @@ def commit_batch(options: StreamOptions, job: WriteJob, committables: Sequence[C
 def answer_known(
     open_table: OpenTable, app_id: str, batch_id: int, fingerprint: str | None, *, skip_committed: bool
 ) -> WriteResult | None:
-    """The result for a micro-batch that is not newer than its stream's last one in the table; None for a new one.
+    """Decide whether a micro-batch is a replay of one that the table already contains.
 
-    If the batch is the last one and has the same ``fingerprint``, Spark replays it after a crash. If it is older, or
-    was made from other input, the stream's checkpoint folder was rewound or replaced under the same stream name, and
-    the batch holds other rows under an old number. That raises ``InvalidInputError``, unless ``skip_committed`` says
-    that the user wants such batches dropped.
+    If the batch is the stream's last one in the table and has the same ``fingerprint``, Spark replays it after a
+    crash. If it is older, or was made from other input, the stream's checkpoint folder was rewound or replaced under
+    the same stream name, and the batch holds other rows under an old number.
+
+    Args:
+        open_table: The table.
+        app_id: The stream's name.
+        batch_id: The batch's number.
+        fingerprint: Identifies the batch's input; None if it is not known.
+        skip_committed: Whether to drop every batch that is not newer than the last one, whatever its input.
+
+    Returns:
+        The result for a dropped batch, or None if the batch is new.
+
+    Raises:
+        InvalidInputError: The batch holds other rows under an old number, and ``skip_committed`` is false.
     """
     state = open_table.state_if_exists()
     last = state.transaction_version(app_id) if state else None
@@ -135,7 +180,7 @@ def answer_known(
         return None
     if batch_id == last:
         try:
-            with in_words_of_spark(_MICRO_BATCH):
+            with with_option_names(_MICRO_BATCH_NAMES):
                 found = open_table.replay_of(state, app_id, batch_id, None if skip_committed else fingerprint)
         except InvalidInputError as error:
             error.message += f": {_OTHER_INPUT}"
@@ -157,26 +202,31 @@ def _adds_nothing(job: WriteJob, committables: Sequence[Committable]) -> bool:
 
 
 def confirm_replay(options: WriteOptions, job: WriteJob) -> WriteResult:
-    """Finish a write whose tasks wrote nothing because the table already contained it when it was planned."""
-    with in_words_of_spark(_BATCH):
+    """Finish a write whose tasks wrote nothing because the table already contained it when it was planned.
+
+    Raises:
+        InvalidInputError: The table no longer contains it.
+    """
+    with with_option_names(_BATCH_NAMES):
         result = GlobalCommitter(process_table(options)).replay_of(job)
     if result is None:
         raise InvalidInputError(
             f"the table contained txnVersion {job.checkpoint_id} of txnAppId {job.app_id!r} when the write was planned,"
-            " and no longer does: it was restored or created again meanwhile. Nothing was written; run the write again",
+            " but no longer does: the table was restored or created again in between. Nothing was written; run the"
+            " write again",
             table=job.plan.table,
         )
     return result
 
 
-_BATCH = {
+_BATCH_NAMES = {
     r"\bcheckpoint (\d+) of (?=['\"])": r"txnVersion \1 of txnAppId ",
     r"\bapp_id\b": "txnAppId",
     r"\bcheckpoint_id\b": "txnVersion",
     r"\(fingerprint\b": "(txnFingerprint",
-    **WORDS_OF_CHANGES,
+    **CHANGE_OPTION_NAMES,
 }
-_MICRO_BATCH = {r"\bcheckpoint (\d+) of (?=['\"])": r"micro-batch \1 of stream ", r"\bapp_id\b": "txnAppId"}
+_MICRO_BATCH_NAMES = {r"\bcheckpoint (\d+) of (?=['\"])": r"micro-batch \1 of stream ", r"\bapp_id\b": "txnAppId"}
 
 
 def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
@@ -219,16 +269,16 @@ def _planned_changes(
     *,
     overwrite: bool,
 ) -> WriteJob:
-    """The plan of a write of changes: the columns of kinds and of sequences need not be columns of the table."""
+    """Plan a write that changes rows. The row-kind and sequence columns need not be columns of the table."""
     if overwrite:
         raise InvalidInputError(
-            "option upsertKeys changes single rows, and an overwrite (or a stream's complete mode) replaces all: use"
-            " .mode('append'), which upserts then, or leave the option out",
+            "option upsertKeys changes single rows, but an overwrite (or a stream's complete mode) replaces all rows:"
+            " use .mode('append'), which upserts if the option is set, or leave the option out",
             table=open_table.uri,
         )
     if state is None:
         raise TableNotFoundError(
-            "there is no Delta table here, and option upsertKeys changes the rows of one that exists: create it with"
+            "there is no Delta table here, and option upsertKeys needs an existing table: create it with"
             " txlog.Table.create(path, schema)",
             table=open_table.uri,
         )

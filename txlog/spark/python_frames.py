@@ -1,7 +1,7 @@
 """DataFrames of scan tasks that txlog's reader reads in Spark's Python workers.
 
-In: a session and tasks. Out: a DataFrame. It reads any file that the log may name and any condition, through the Arrow
-pipe between Spark and Python, which costs about as much as the reading itself.
+In: a session and tasks. Out: a DataFrame. This way supports every file that a log may name and every condition. The
+rows go through the Arrow pipe between Spark and Python, which costs about as much as reading the files.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from txlog.read.scan_task import ScanTask, Selection
 from txlog.spark.table_version import TableVersion
-from txlog.spark.task_reader import PickledTasks, dealt
+from txlog.spark.task_reader import PickledTasks, task_partitions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +27,7 @@ _TASKS_MAX = 64
 
 @dataclass(frozen=True, slots=True)
 class PythonFrames:
-    """Makes the frames of one table version; its storage options may hold secrets."""
+    """Makes the DataFrames of one table version. ``storage_options`` may hold secrets, so the repr leaves it out."""
 
     spark: SparkSession
     table: TableVersion
@@ -35,13 +35,13 @@ class PythonFrames:
     storage_options: Mapping[str, str] = field(repr=False)
 
     def of(self, tasks: Sequence[ScanTask], selection: Selection) -> DataFrame:
-        """The rows of the tasks, all of this selection."""
+        """The rows of ``tasks``, which all belong to ``selection``."""
         from pyspark.sql.types import StructField, StructType
 
         types = self.table.spark_schema()
         schema = StructType([StructField(each.name, types[each.name].dataType) for each in selection.fields])
         if not tasks:
             return self.spark.createDataFrame([], schema)
-        parts = [pickle.dumps(part) for part in dealt(tasks, _TASKS_MAX)]
+        parts = [pickle.dumps(part) for part in task_partitions(tasks, _TASKS_MAX)]
         rows = self.spark.createDataFrame(pa.table({"tasks": pa.array(parts, pa.binary())})).repartition(len(parts))
         return rows.mapInArrow(PickledTasks(self.location, self.storage_options, schema), schema)

@@ -1,7 +1,7 @@
-"""The options of a Spark read: every name txlog knows, its value, and what is refused by name.
+"""The options of a Spark read: the names that txlog knows, how their values are read, and what it refuses by name.
 
 In: the options as Spark passes them (keys in lower case). Out: a `ReadOptions`, or a `StreamReadOptions` for a stream
-from a table, complete and checked; nothing is ever ignored. Names that Delta has keep Delta's meaning.
+from a table, complete and checked; no option is ever ignored. Options with Delta's names have Delta's meaning.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from txlog.spark.options import (
     whole_count,
 )
 
-__all__ = ["ReadOptions", "StreamReadOptions", "are_of_stream", "parse_read_options", "parse_stream_read_options"]
+__all__ = ["ReadOptions", "StreamReadOptions", "has_stream_option", "parse_read_options", "parse_stream_read_options"]
 
 _OF_BOTH = ("path", "columns", "where")
 _OF_BATCHES = ("versionAsOf", "timestampAsOf")
@@ -52,7 +52,7 @@ _NO_PATH = (
 
 @dataclass(frozen=True, slots=True)
 class ReadOptions:
-    """A read's options, typed; None means: not given. ``storage_options`` may hold secrets: it is not in the repr."""
+    """A read's typed options; None means: not given. ``storage_options`` may hold secrets, so it is not in the repr."""
 
     path: str
     version: int | None = None
@@ -63,7 +63,13 @@ class ReadOptions:
 
 
 def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
-    """Check and convert the options of ``spark.read``; keys in any case.
+    """Check and convert the options of ``spark.read``.
+
+    Args:
+        options: Option -> value; keys in any case.
+
+    Returns:
+        The typed options.
 
     Raises:
         InvalidInputError: An unknown name (with the nearest known one), a bad value, or no path.
@@ -72,8 +78,8 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
     for name in _OF_STREAMS:
         if name.lower() in given.rest:
             raise InvalidInputError(
-                f"option {name} is of streams, spark.readStream.format('txlog'). A batch reads one version; the changes"
-                " of several are in table.changes()"
+                f"option {name} is for streams: spark.readStream.format('txlog'). A batch read returns one version; for"
+                " the changes of several versions, call table.changes()"
             )
     parsed = ReadOptions(
         path=table_path(given.take("path", str), _NO_PATH),
@@ -91,12 +97,12 @@ def parse_read_options(options: Mapping[str, str]) -> ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class StreamReadOptions:
-    """A stream's options, typed; sizes in bytes. Without a start it begins with all rows of the newest version.
+    """A stream's typed options; sizes are in bytes. Without a start, it begins with all rows of the newest version.
 
-    ``starting_version`` is the first version whose rows are read, or None with ``starts_at_latest``.
-    ``ignore_deletes`` passes over versions that only remove files; ``ignore_changes`` gives the files that a changing
-    version added; ``skip_change_commits`` leaves such versions out. ``storage_options`` may hold secrets: they are not
-    in the repr.
+    ``starting_version`` is the first version whose rows are read, or None with ``starts_at_latest``. With
+    ``ignore_deletes`` the stream skips versions that only remove files. If a version changed rows, ``ignore_changes``
+    reads the files that it added, and ``skip_change_commits`` skips it. ``storage_options`` may hold secrets, so the
+    repr leaves it out.
     """
 
     path: str
@@ -114,17 +120,28 @@ class StreamReadOptions:
     storage_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-def are_of_stream(options: Mapping[str, str]) -> bool:
-    """Whether they name what only a stream has. Spark asks for the columns before it says which one it wants."""
+def has_stream_option(options: Mapping[str, str]) -> bool:
+    """Whether an option is for streams only. Spark asks for the schema before it says if it wants a stream."""
     return not {key.lower() for key in options}.isdisjoint(name.lower() for name in _OF_STREAMS)
 
 
 def parse_stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
-    """Check and convert the options of ``spark.readStream``; keys in any case. Raises as `parse_read_options`."""
+    """Check and convert the options of ``spark.readStream``.
+
+    Args:
+        options: Option -> value; keys in any case.
+
+    Returns:
+        The typed options.
+
+    Raises:
+        InvalidInputError: An unknown name (with the nearest known one), a bad value, no path, or options that
+            contradict each other.
+    """
     given = Given({key.lower(): value for key, value in options.items()})
     for name in _OF_BATCHES:
         if name.lower() in given.rest:
-            raise InvalidInputError(f"option {name} is of batch reads: begin a stream at startingVersion instead")
+            raise InvalidInputError(f"option {name} is for batch reads: for a stream, set startingVersion instead")
     start = given.take("startingVersion", _starting_version)
     given.take("failOnDataLoss", _only_true)
     parsed = StreamReadOptions(
@@ -147,8 +164,8 @@ def parse_stream_read_options(options: Mapping[str, str]) -> StreamReadOptions:
         raise InvalidInputError("options startingVersion and startingTimestamp both name a start: set only one")
     if parsed.read_change_feed and (parsed.ignore_deletes or parsed.ignore_changes or parsed.skip_change_commits):
         raise InvalidInputError(
-            "a change feed (readChangeFeed) tells deleted and changed rows: leave out ignoreDeletes, ignoreChanges and"
-            " skipChangeCommits"
+            "a change feed (readChangeFeed) includes deleted and changed rows: leave out ignoreDeletes, ignoreChanges"
+            " and skipChangeCommits"
         )
     return parsed
 
@@ -160,12 +177,12 @@ def _starting_version(value: str) -> int | str:
 def _only_true(value: str) -> bool:
     if not flag(value):
         raise BadValue(
-            "a stream from txlog stops at a version that was cleaned up. To pass over it, start the stream with a new"
+            "a stream from txlog stops at a version that was cleaned up. To skip it, start the stream with a new"
             " checkpointLocation and startingVersion"
         )
     return True
 
 
 def _time(text: str | None) -> str | int | None:
-    """A time as `Table.snapshot` takes it; a number is in ms since the epoch."""
+    """A time as `Table.snapshot` accepts it; a number means milliseconds since the epoch."""
     return int(text) if text is not None and re.fullmatch(r"\d{1,18}", text) else text

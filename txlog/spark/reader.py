@@ -1,10 +1,10 @@
 """What Spark calls for ``spark.read.format("txlog")``: planning on the driver, Arrow batches in the tasks.
 
 In: the options of the read, a pinned version, and the columns that Spark wants. Out: partitions of scan tasks, and
-their rows. ``txlog.spark.read`` is faster for whole tables, since there Spark reads the files itself.
+their rows. ``txlog.spark.read`` is faster for whole tables, since Spark then reads the files itself.
 
-``pushFilters`` is not overridden. Spark 4.2 keeps the partitions of the last scan whose filters it pushed down for all
-scans of the same DataFrame, also for those with other filters or none, and they would miss rows.
+`TxlogReader` does not override ``pushFilters``. Once Spark 4.2 has pushed filters down, it reuses the partitions of
+that scan for all scans of the same DataFrame, also for scans with other filters or none, which would miss rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from txlog.read.scan_task import ScanTask
 from txlog.spark.errors import crossing
 from txlog.spark.read_options import ReadOptions, StreamReadOptions
 from txlog.spark.table_version import TableVersion, open_version
-from txlog.spark.task_reader import dealt, read_tasks, spark_arrow_schema
+from txlog.spark.task_reader import read_tasks, spark_arrow_schema, task_partitions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,14 +38,22 @@ class TaskPartition(InputPartition):
 
 
 def opened(options: ReadOptions, version: int | None = None) -> TableVersion:
-    """The version that a read's options name, or the one that was pinned before. Raises as `open_version`."""
+    """Open the version that a read's options name, or ``version`` if it was pinned before.
+
+    Raises:
+        TxlogError: Whatever `open_version` raises.
+    """
     if version is not None:
         return open_version(options.path, options.storage_options, version)
     return open_version(options.path, options.storage_options, options.version, options.timestamp)
 
 
 def read_schema(table: TableVersion, options: ReadOptions) -> StructType:
-    """The columns of a read in Spark's types. Raises InvalidInputError for one that the table lacks."""
+    """The columns of a read in Spark's types.
+
+    Raises:
+        InvalidInputError: The options name a column that the table does not have.
+    """
     from pyspark.sql.types import StructType
 
     types = table.spark_schema()
@@ -53,7 +61,7 @@ def read_schema(table: TableVersion, options: ReadOptions) -> StructType:
 
 
 def stream_schema(table: TableVersion, options: StreamReadOptions) -> StructType:
-    """The columns of a stream in Spark's types, as `read_schema`; those of the change feed come last."""
+    """The columns of a stream in Spark's types, with those of a change feed at the end. Raises as `read_schema`."""
     from pyspark.sql.types import LongType, StringType, StructField, StructType, TimestampType
 
     types = table.spark_schema()
@@ -80,10 +88,10 @@ class TxlogReader(DataSourceReader):
         return {**self.__dict__, "_plan": None}
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Runs on the driver: prunes files by the log, and deals them out by size."""
+        """Runs on the driver: prunes files by the log, and spreads the others over partitions by size."""
         with crossing():
-            # Spark reads a source without partitions by one call with None.
-            return [TaskPartition(group) for group in dealt([*self._plan.tasks()])] or [TaskPartition([])]
+            # If there were no partitions, Spark would call `read` once with None.
+            return [TaskPartition(group) for group in task_partitions([*self._plan.tasks()])] or [TaskPartition([])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""

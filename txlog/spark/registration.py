@@ -1,6 +1,6 @@
-"""`register` makes the data source known to a session and to a thread in which Spark does not find it by itself.
+"""`register` makes the data source known to a session, and to a thread in which Spark does not find it by itself.
 
-In: a SparkSession, or None for the program's own. Out: nothing; ``format("txlog")`` works in the thread afterwards.
+In: a SparkSession, or None for the program's own. Out: nothing; ``format("txlog")`` then works in the thread.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ __all__ = ["register"]
 def register(spark: Any = None) -> None:
     """Make the format ``"txlog"`` known to a SparkSession (classic or Connect) and to the calling thread.
 
-    Needed in a thread that the program started (Spark looks Python sources up in the thread's active session, and such
-    a thread has none), and if txlog is not installed but only on the workers' path. May be called again:
+    Call it in each thread that the program started: Spark looks Python data sources up in the thread's active session,
+    and such a thread has none. Call it also if txlog is not installed but only on the workers' path. Repeated calls do
+    no harm:
 
         with ThreadPoolExecutor(8, initializer=txlog.spark.register) as pool: ...
 
@@ -28,5 +29,5 @@ def register(spark: Any = None) -> None:
     """
     session = SparkSession.builder.getOrCreate() if spark is None else spark
     session.dataSource.register(TxlogDataSource)
-    # Making a DataFrame of local data is the one public call that makes a session active on its thread.
+    # Creating a DataFrame from local data is the only public call that makes a session active in its thread.
     session.createDataFrame([], "nothing int")

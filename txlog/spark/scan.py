@@ -1,8 +1,8 @@
-"""`read`: a version of a table as a DataFrame that Spark's own Parquet reader reads, file by file of the log.
+"""`read`: a version of a table as a DataFrame whose files Spark's own Parquet reader reads.
 
-In: a session, a location, a version or time, columns and a condition. Out: a DataFrame. The log says which files there
-are, what partition values they have and which rows of them are deleted. Files whose paths Spark would misread, and
-conditions that Spark has no exact words for, go through txlog's reader in Spark's Python workers.
+In: a session, a location, a version or time, columns and a condition. Out: a DataFrame. The log gives the files, their
+partition values and their deleted rows. txlog's reader in Spark's Python workers reads the files whose paths Spark
+would misread, and every file if the condition has no exact translation to Spark.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def read(
             like), txlog reads the log.
         version: The number of a version; None means the newest.
         timestamp: A time, as for ``Table.snapshot``, in place of a version.
-        where: A condition in SQL, as for ``Snapshot.to_arrow``: only matching rows, and only files that may have some.
-            Times without a zone are in UTC.
-        columns: The columns wanted, in this order; None means all.
-        storage_options: The store's options for reading the log; by default those of the session's ``fs.s3a.*``.
+        where: A condition in SQL, as for ``Snapshot.to_arrow``: only matching rows are returned, and only files that
+            may hold some are read. Times without a zone are in UTC.
+        columns: The columns to return, in this order; None means all.
+        storage_options: The store's options for reading the log; by default those from the session's ``fs.s3a.*``.
 
     Returns:
         A DataFrame of the table's columns, all of them nullable.
@@ -97,9 +97,9 @@ def read(
 
 @contextlib.contextmanager
 def _few_listing_tasks(spark: SparkSession, root: str, files: int) -> Iterator[None]:
-    """Let Spark look at many paths without a task for each: locally in the driver, on object stores in a few tasks.
+    """Let Spark check many paths without a task for each: in the driver for local paths, else in a few tasks.
 
-    The settings are those of the whole session, so they are put back at once.
+    The settings apply to the whole session, so they are restored at once.
     """
     name, value = (_LIST_IN_DRIVER, str(1 << 30)) if root.startswith("file:") else (_LIST_TASKS, _LIST_TASKS_MAX)
     with _settings_lock:

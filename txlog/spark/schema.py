@@ -1,4 +1,4 @@
-"""A DataFrame's schema as txlog takes it, checked on the driver before any task runs.
+"""The conversion of a DataFrame's schema to txlog's, checked on the driver before any task runs.
 
 In: the Spark schema of `df.write`. Out: our `Struct` without Spark's internal metadata, or an error that names every
 column that cannot be written. ``writer/conform`` checks whether the columns fit the *table*.
@@ -22,10 +22,17 @@ _INTERNAL_METADATA = ("delta.", "__", "CURRENT_DEFAULT", "EXISTS_DEFAULT")
 
 
 def frame_schema(spark_schema: Any) -> Struct:
-    """The columns of a DataFrame (a pyspark ``StructType``).
+    """Convert a DataFrame's schema. Comments and user metadata are kept.
 
-    Raises UnsupportedFeatureError naming the columns whose type txlog cannot write (intervals, time, variant,
-    user-defined types, collated strings, empty structs). Comments and user metadata are kept.
+    Args:
+        spark_schema: A pyspark ``StructType``.
+
+    Returns:
+        The columns in txlog's types.
+
+    Raises:
+        UnsupportedFeatureError: txlog cannot write the type of a column (intervals, time, variant, user-defined types,
+            collated strings, empty structs); the message names all such columns.
     """
     document = spark_schema.jsonValue()
     refused = list(_refused("", document))
@@ -41,7 +48,7 @@ def frame_schema(spark_schema: Any) -> Struct:
 
 
 def as_nullable(data_type: DataType) -> DataType:
-    """The type with every NOT NULL dropped. Spark creates tables like this, since a DataFrame's flags are inferred."""
+    """The type without any NOT NULL. Spark creates tables like this, since a DataFrame's nullability is inferred."""
     match data_type:
         case Struct(fields):
             return Struct(tuple(dataclasses.replace(f, type=as_nullable(f.type), nullable=True) for f in fields))
@@ -53,7 +60,7 @@ def as_nullable(data_type: DataType) -> DataType:
 
 
 def spark_type(schema: Struct) -> Any:
-    """The pyspark ``StructType`` of rows that tasks make: every column may be null, nothing binds it to a table."""
+    """The pyspark ``StructType`` of rows that tasks return: all columns nullable, without metadata of a table."""
     from pyspark.sql.types import StructType
 
     plain = as_nullable(_without_internal_metadata(schema))
@@ -75,7 +82,7 @@ _KNOWN = frozenset(("string", "long", "integer", "short", "byte", "float", "doub
 
 
 def _refused(column: str, value: Any) -> Iterator[tuple[str, str]]:
-    """(column path, type and advice) of every part that cannot be written."""
+    """Yield (column path, type and advice) for every part that cannot be written."""
     if isinstance(value, str):
         if value not in _KNOWN and not value.startswith("decimal"):
             yield column, _reason(value)

@@ -1,8 +1,8 @@
-"""The session settings that change what Spark's own Delta does: txlog honours or refuses them, and ignores none.
+"""The session settings that change what Spark's own Delta does. txlog honours or refuses each, and ignores none.
 
 The process that plans a Python write has no SparkSession, but Spark gives every task of a query the session's
 settings as local properties. So a task reads them, its message carries them, and the driver checks them before it
-commits. A task that finds a setting that will be refused writes nothing: the error is raised once, by the driver.
+commits. If a task finds a setting that the driver will refuse, it writes nothing, and the driver raises the error once.
 """
 
 from __future__ import annotations
@@ -30,18 +30,28 @@ _WATCHED = (OVERWRITE_MODE, APP_ID, VERSION, VERSION_AUTO_RESET, USER_METADATA, 
 
 @dataclass(frozen=True, slots=True)
 class SessionSettings:
-    """The relevant settings that this session has set, by name. Options of the write take precedence over all."""
+    """The relevant settings of a session, by name. The options of a write take precedence over all of them."""
 
     values: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def seen_by(cls, local_property: Callable[[str], str | None]) -> SessionSettings:
-        """Read them in a task: ``local_property`` is ``TaskContext.getLocalProperty``."""
+        """Read the settings in a task: ``local_property`` is ``TaskContext.getLocalProperty``."""
         found = ((name, local_property(name)) for name in _WATCHED)
         return cls({name: value for name, value in found if value is not None})
 
     def refuse(self, options: WriteOptions, *, overwrite: bool, creating: bool) -> None:
-        """Raise UnsupportedFeatureError or InvalidInputError if this write cannot do what the session asks for."""
+        """Check that this write can do what the session's settings ask for.
+
+        Args:
+            options: The options of the write.
+            overwrite: Whether the write replaces rows.
+            creating: Whether the write creates the table.
+
+        Raises:
+            InvalidInputError: A setting contradicts an option, or the settings name half a transaction.
+            UnsupportedFeatureError: txlog does not support a setting.
+        """
         if overwrite and options.overwrite_schema and self.overwrites_partitions(options):
             raise InvalidInputError(
                 f"the session sets {OVERWRITE_MODE}=dynamic, which keeps rows of the table, but the option"
@@ -58,14 +68,19 @@ class SessionSettings:
         self.transaction(options)
 
     def overwrites_partitions(self, options: WriteOptions) -> bool:
-        """Whether an overwrite replaces only the partitions that it has rows for. ``replaceWhere`` takes precedence."""
+        """Whether an overwrite replaces only the partitions that it has rows for; never with ``replaceWhere``."""
         if options.replace_where is not None:
             return False
         mode = options.partition_overwrite_mode or self.values.get(OVERWRITE_MODE, "static")
         return mode.lower() == "dynamic"
 
     def transaction(self, options: WriteOptions) -> tuple[str, int] | None:
-        """(application id, version) that make this write idempotent, from the options or the session."""
+        """(application id, version) that make this write idempotent, from the options or the session; None without.
+
+        Raises:
+            InvalidInputError: The session sets only one of them, or the version is not a whole number.
+            UnsupportedFeatureError: The session asks for versions that reset themselves.
+        """
         if options.transaction is not None:
             return options.transaction
         app_id, version = self.values.get(APP_ID), self.values.get(VERSION)
@@ -93,10 +108,11 @@ class SessionSettings:
             )
 
     def user_metadata(self, options: WriteOptions) -> str | None:
+        """The user metadata of the commit, from the options or the session."""
         return options.user_metadata if options.user_metadata is not None else self.values.get(USER_METADATA)
 
     def max_records_per_file(self, options: WriteOptions) -> int | None:
-        """The session's limit of records per file. In Spark, 0 and negative numbers mean no limit."""
+        """The limit of records per file, from the options or the session. In Spark, 0 and less mean no limit."""
         if options.max_records_per_file is not None:
             return options.max_records_per_file
         text = self.values.get(MAX_RECORDS, "0").strip()

@@ -54,17 +54,17 @@ class TxlogDataSource(DataSource):
             return TxlogWriter(options, job, is_replay=is_replay)
 
     def schema(self) -> StructType:
-        """The columns of the version to read, which is fixed here: Spark keeps this object for all that follows.
+        """The columns of the version to read. A batch read pins the version here, since Spark keeps this object.
 
-        Spark does not say whether it asks for a stream. A stream has its own start, and no version.
+        Spark does not say whether it wants a stream. A stream has its own start, so it pins no version.
         """
-        from txlog.spark.read_options import are_of_stream, parse_read_options, parse_stream_read_options
+        from txlog.spark.read_options import has_stream_option, parse_read_options, parse_stream_read_options
         from txlog.spark.reader import opened, read_schema, stream_schema
         from txlog.spark.table_version import open_version
 
         with crossing():
             self._is_inferred = True
-            if are_of_stream(self.options):
+            if has_stream_option(self.options):
                 stream = parse_stream_read_options(self.options)
                 return stream_schema(open_version(stream.path, stream.storage_options), stream)
             options = parse_read_options(self.options)
@@ -91,7 +91,7 @@ class TxlogDataSource(DataSource):
             return TxlogStreamReader(options, schema, reads_all=self._is_inferred and options.columns is None)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> TxlogStreamWriter:
-        """Plan a micro-batch; ``overwrite`` is complete mode. Only its tasks and its commit learn the batch id."""
+        """Plan a micro-batch; ``overwrite`` means complete mode. Only its tasks and its commit know the batch id."""
         from txlog.spark.planning import plan
         from txlog.spark.stream import TxlogStreamWriter
 
@@ -113,7 +113,11 @@ class TxlogWriter(DataSourceArrowWriter):
         self.is_replay = is_replay
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
-        """Runs in a task. Raises, as `crossing` does, errors in the rows: a null in a NOT NULL column, a bad value."""
+        """Runs in a task: writes its rows.
+
+        Raises:
+            TxlogErrorInSpark: A row is invalid (a null in a NOT NULL column, a bad value), or the store failed.
+        """
         context = TaskContext.get()
         assert context is not None
         settings = SessionSettings.seen_by(context.getLocalProperty)
@@ -140,11 +144,15 @@ class TxlogWriter(DataSourceArrowWriter):
                 commit(self.options, job, [message.committable for message in messages])
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """Deletes nothing: this process cannot know whether a commit was tried, and which files that commit names."""
+        """Delete nothing: this process cannot know whether a commit was tried, and which files that commit names."""
         warn_of_orphans(self.job, messages)
 
     def _job_in(self, settings: SessionSettings) -> WriteJob:
-        """The job with the session's settings applied, the same in every task and on the driver; or the error."""
+        """The job with the session's settings applied: the same in every task and on the driver.
+
+        Raises:
+            InvalidInputError, UnsupportedFeatureError: As `SessionSettings.refuse`.
+        """
         overwrite = self.job.intent.is_overwrite
         settings.refuse(self.options, overwrite=overwrite, creating=self.job.creates_table)
         by_partition = (

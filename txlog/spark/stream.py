@@ -38,7 +38,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 @dataclass
 class StreamMessage(TaskMessage):
-    """A task's message, with what the committing process cannot know: the plan of the tasks, and the query's id."""
+    """A task's message, plus what the committing process cannot know: the plan of the tasks, and the query's id."""
 
     job: WriteJob
     query_id: str | None
@@ -52,7 +52,11 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         self.job = job
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamMessage:
-        """Runs in a task. Raises, as `crossing` does, errors in the rows."""
+        """Runs in a task: writes its rows.
+
+        Raises:
+            TxlogErrorInSpark: A row is invalid, or the store failed.
+        """
         context = TaskContext.get()
         assert context is not None
         settings = SessionSettings.seen_by(context.getLocalProperty)
@@ -70,28 +74,28 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         from txlog.spark.planning import commit_batch
 
         with crossing():
-            told = next((message for message in messages if message is not None), None)
-            if told is None:
+            first = next((message for message in messages if message is not None), None)
+            if first is None:
                 self._commit_without_tasks(batchId)
                 return
-            self.job = told.job
-            job = self._job_in(SessionSettings(told.settings), told.query_id, batchId)
-            job = replace(job, fingerprint=self._fingerprint(told.query_id, batchId))
+            self.job = first.job
+            job = self._job_in(SessionSettings(first.settings), first.query_id, batchId)
+            job = replace(job, fingerprint=self._fingerprint(first.query_id, batchId))
             if any(message.job.job_id != job.job_id for message in messages):
                 raise InvalidInputError("the tasks of one micro-batch have different plans", table=job.plan.table)
             commit_batch(self.options, job, [message.committable for message in messages])
 
     def _commit_without_tasks(self, batch_id: int) -> None:
-        """Finish a batch without tasks, which cannot know the query's id. Only an overwrite needs the id."""
+        """Finish a batch without tasks. No task reported the query's id, which only an overwrite needs."""
         from txlog.spark.planning import commit_batch
 
         if self.job.intent.is_overwrite:
-            query_id = _query_id_of(self._noted("metadata"))
+            query_id = _query_id_of(self._checkpoint_file("metadata"))
             job = self._job_in(SessionSettings(), query_id, batch_id)
             commit_batch(self.options, replace(job, fingerprint=self._fingerprint(query_id, batch_id)), [])
 
     def abort(self, messages: Sequence[Any], batchId: int) -> None:
-        """Deletes nothing: this process cannot know whether a commit was tried, and which files that commit names."""
+        """Delete nothing: this process cannot know whether a commit was tried, and which files that commit names."""
         warn_of_orphans(self.job, messages)
 
     def _job_in(self, settings: SessionSettings, query_id: str | None, batch_id: int) -> WriteJob:
@@ -110,14 +114,17 @@ class TxlogStreamWriter(DataSourceStreamArrowWriter):
         )
 
     def _fingerprint(self, query_id: str | None, batch_id: int) -> str | None:
-        """Equal for a replay of the batch, different for a batch from a rewound or replaced checkpoint folder."""
+        """Equal for a replay of the batch, different for a batch from a rewound or replaced checkpoint folder.
+
+        None if the query's id is not known.
+        """
         if query_id is None:
             return None
-        offsets = self._noted(f"offsets/{batch_id}")
+        offsets = self._checkpoint_file(f"offsets/{batch_id}")
         return f"query {query_id}" + (f" offsets {sha256(offsets).hexdigest()[:16]}" if offsets is not None else "")
 
-    def _noted(self, name: str) -> bytes | None:
-        """A file of the stream's checkpoint folder; None if the folder is not on a disk that this process can read."""
+    def _checkpoint_file(self, name: str) -> bytes | None:
+        """Read a file of the stream's checkpoint folder; None if it is not on a disk that this process can read."""
         if self.options.checkpoint_location is None:
             return None
         try:

@@ -1,8 +1,9 @@
-"""What a stream asks of the log of the table that it reads: which files each version has for it, as tasks.
+"""The log of a table that a stream reads: which files of each version the stream reads, as tasks.
 
 In: the stream's options, the columns that Spark wants, offsets. Out: sizes of files, in the order in which offsets
-count them, and tasks. It lives on the driver as long as the query. The rows are read with the schema that the table had
-when the query began; a version whose rows that schema would misread, or that the options do not allow, stops it.
+count them, and tasks. A `StreamLog` lives on the driver as long as the query. Rows are read with the schema that the
+table had when the query began. If that schema would misread the rows of a version, or the options do not allow a
+version, the query fails.
 """
 
 from __future__ import annotations
@@ -40,16 +41,17 @@ if TYPE_CHECKING:
 
 __all__ = ["ChangeTask", "StreamLog"]
 
-_ANEW = "start the stream with a new checkpointLocation"
-_PASSES = "ignoreDeletes=true passes over versions that only delete whole files"
-_REPEATS = "ignoreChanges=true gives the files that they added, in which rows come again that stayed the same"
+_NEW_CHECKPOINT = "start the stream with a new checkpointLocation"
+_SKIPS_DELETES = "ignoreDeletes=true skips versions that only delete whole files"
+_REPEATS_ROWS = "ignoreChanges=true reads the files that they added, which repeats unchanged rows"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeTask:
     """Changes of one version to read from one file: plain data, without credentials.
 
-    ``table`` is a selection of all columns, ``fields`` those to return, in this order, with those of the feed.
+    ``table`` selects all columns of the table; ``fields`` are the columns to return, in this order, including those of
+    the feed.
     """
 
     table: Selection
@@ -61,7 +63,10 @@ class ChangeTask:
 
 @dataclass(slots=True)
 class _VersionFiles:
-    """The files of one version that a stream reads: as rows of the log, or as changes for a feed."""
+    """The files of one version that a stream reads: as a table of ``add`` actions, or as changes for a feed.
+
+    ``sizes`` are in bytes.
+    """
 
     sizes: list[int]
     files: pa.Table | None = None
@@ -75,10 +80,10 @@ class StreamLog:
     Args:
         options: The stream's options.
         schema: The columns that Spark wants, in this order.
-        reads_all: Whether these are meant to be all that the table has, so that a column more is a change.
+        reads_all: Whether the stream reads all columns of the table, so that an added column is a change.
 
     Raises:
-        SchemaMismatchError: The table has other columns than these.
+        SchemaMismatchError: The table's columns differ from ``schema``.
         InvalidInputError: The condition does not fit the table.
         TableNotFoundError, UnsupportedFeatureError, CorruptLogError, StorageError: As `open_version`.
     """
@@ -108,11 +113,14 @@ class StreamLog:
         return self._known.metadata.id
 
     def newest_version(self, *, refresh: bool = True) -> int:
-        """The newest version; without ``refresh`` the newest one known. Raises as ``DeltaLog.newest_state``."""
+        """The newest version, or without ``refresh`` the newest known one. Raises as ``DeltaLog.newest_state``."""
         return self._log.newest_state(refresh=refresh).version
 
     def start(self, newest: int) -> StreamOffset:
-        """Where a new stream begins, as the options say, if ``newest`` is the newest version.
+        """The offset at which a new stream begins, according to its options.
+
+        Args:
+            newest: The newest version of the table.
 
         Raises:
             NotFoundError: The version to start at does not exist yet.
@@ -134,20 +142,21 @@ class StreamLog:
         return StreamOffset(self.table_id, options.starting_version)
 
     def versions_from(self, start: StreamOffset, last: int) -> Iterator[VersionSizes]:
-        """The version of ``start`` and those after it, up to ``last``. Raises as `tasks`."""
+        """The sizes of the files of each version from ``start`` to ``last``. Raises as `tasks`."""
         if start.is_initial:
             yield VersionSizes(start.version, True, self._files_of(start.version, is_initial=True).sizes)
         for version in range(start.version + int(start.is_initial), last + 1):
             yield VersionSizes(version, False, self._files_of(version, is_initial=False).sizes)
 
     def tasks(self, files: FileRange) -> list[ScanTask] | list[ChangeTask]:
-        """What to read of one version's files.
+        """The tasks that read some files of one version.
 
         Raises:
             SchemaMismatchError: The version's rows cannot be read with the columns of the stream.
-            InvalidInputError: It changed or deleted rows, which the options do not allow, or its feed was off.
-            NotFoundError: It was cleaned up.
-            UnsupportedFeatureError: It needs a reader feature that this release lacks, or a file is outside.
+            InvalidInputError: The version changed or deleted rows, which the options do not allow, or its feed was off.
+            NotFoundError: The version was cleaned up.
+            UnsupportedFeatureError: The version needs a reader feature that this release lacks, or has a file outside
+                the table's folder.
             CorruptLogError, StorageError: The log is damaged, or the store failed.
         """
         found = self._files_of(files.version, is_initial=files.is_initial)
@@ -157,8 +166,8 @@ class StreamLog:
             return self._scan_tasks(found.files.slice(files.first, max(stop - files.first, 0)))
         if not files.is_initial and found.changes and (files.first, stop) != (0, len(found.changes)):
             raise InvalidInputError(
-                f"the stream's checkpoint stands among the changes of version {files.version}, and txlog reads those of"
-                f" whole versions: go on with the source that wrote it, or {_ANEW}",
+                f"the stream's checkpoint stopped in the middle of the changes of version {files.version}, but txlog"
+                f" reads the changes of whole versions: continue with the source that wrote it, or {_NEW_CHECKPOINT}",
                 table=self._log.uri,
                 version=files.version,
             )
@@ -174,7 +183,7 @@ class StreamLog:
         ]
 
     def forget_before(self, offset: StreamOffset) -> None:
-        """Drop what is known of versions that were read."""
+        """Forget the files of versions before ``offset``, which were read."""
         order = offset.version, not offset.is_initial
         self._versions = {key: found for key, found in self._versions.items() if (key[0], not key[1]) >= order}
 
@@ -194,7 +203,7 @@ class StreamLog:
         return found
 
     def _snapshot_files(self, version: int) -> _VersionFiles:
-        """All files of a version, in the order in which Delta's source counts them."""
+        """All live files of a version, in the order in which Delta's source counts them."""
         state = self._state_at(version)
         files = self._log.files(state).sort_by([("modificationTime", "ascending"), ("path", "ascending")])
         found = _VersionFiles(files.column("size").to_pylist(), files)
@@ -207,7 +216,7 @@ class StreamLog:
         return found
 
     def _commit_files(self, version: int) -> _VersionFiles:
-        """The files that a commit has for the stream, in the order of its lines."""
+        """The files of a commit that the stream reads, in the order of the commit's lines."""
         try:
             commit = self._log.read_commit(version)
         except NotFoundError as error:
@@ -231,11 +240,11 @@ class StreamLog:
             return added
         if options.skip_change_commits or (options.ignore_deletes and not added):
             return []
-        what, option = ("changed rows", _REPEATS) if added else ("deleted rows", _PASSES)
+        what, option = ("changed rows", _REPEATS_ROWS) if added else ("deleted rows", _SKIPS_DELETES)
         raise InvalidInputError(
-            f"version {commit.version} ({commit.operation}) {what}, which a stream of rows does not show."
-            f" skipChangeCommits=true leaves such versions out; {option}; readChangeFeed=true tells what happened to"
-            " each row, if the table has a change feed",
+            f"version {commit.version} ({commit.operation}) {what}, which a stream of rows cannot show."
+            f" skipChangeCommits=true skips such versions; {option}; readChangeFeed=true reads the change of each row,"
+            " if the table has a change feed",
             table=self._log.uri,
             version=commit.version,
         )
@@ -243,7 +252,7 @@ class StreamLog:
     # --- definitions ------------------------------------------------------------------------------------
 
     def _check_asked(self, table: TableVersion, schema: StructType, *, reads_all: bool) -> None:
-        """Compare the columns that the stream was loaded with, maybe long ago, with those of the table."""
+        """Check that the columns that ``load()`` found, maybe long ago, are still those of the table."""
         feed = {fold_name(field.name) for field in FEED_FIELDS} if self._options.read_change_feed else set()
         asked = [each for each in schema.names if fold_name(each) not in feed]
         known = self._known.schema
@@ -258,7 +267,7 @@ class StreamLog:
             )
 
     def _state_at(self, version: int) -> TableState:
-        """The state of a version, which the columns of the stream can read."""
+        """The state of a version, after a check that the stream's columns can read its rows."""
         try:
             state = self._log.state_at(version)
         except NotFoundError as error:
@@ -282,27 +291,28 @@ class StreamLog:
             else:
                 problem = incompatible_change(defined.schema, known.schema, self._read)
             if problem is None and _partitioning(defined) != _partitioning(known):
-                problem = "the table was partitioned otherwise"
+                problem = "the partition columns were different"
             if problem is not None:
                 advice = (
                     "Start the query again, so that it reads with the columns of that version"
                     if is_newer
-                    else f"Name the columns that stayed the same with the option columns, or {_ANEW}"
+                    else f"Set the option columns to the columns that stayed the same, or {_NEW_CHECKPOINT}"
                 )
                 raise SchemaMismatchError(
-                    f"the rows of this version cannot be read as the stream reads them, with the columns of version"
+                    "the rows of this version cannot be read with the columns of the stream, which are those of version"
                     f" {known.version}: {problem}. {advice}"
                 )
             if self._options.read_change_feed and not defined.properties.enable_change_data_feed:
                 raise InvalidInputError(
                     "the change data feed was off at this version, so its changes were not recorded: set"
-                    f" delta.enableChangeDataFeed=true on the table, and {_ANEW}, at a version since then"
+                    f" delta.enableChangeDataFeed=true on the table, and {_NEW_CHECKPOINT} and a startingVersion after"
+                    " that"
                 )
 
     def _cleaned_up(self, version: int) -> NotFoundError:
         return NotFoundError(
-            f"what the stream reads next, version {version}, was cleaned up (delta.logRetentionDuration is shorter than"
-            f" the query stood still), so rows may be missing: {_ANEW}",
+            f"version {version}, which the stream reads next, was cleaned up (the query was stopped for longer than"
+            f" delta.logRetentionDuration), so rows may be missing: {_NEW_CHECKPOINT}",
             table=self._log.uri,
             version=version,
         )
@@ -329,6 +339,6 @@ class StreamLog:
 
 
 def _partitioning(state: TableState) -> list[str]:
-    """The stored names of the partition columns, which a renaming keeps."""
+    """The physical names of the partition columns, which stay the same when a column is renamed."""
     found = [state.schema.find(name) for name in state.partition_columns]
     return [physical_name(each) for each in found if each is not None]

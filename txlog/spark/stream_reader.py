@@ -4,8 +4,8 @@ In: a stream's options and offsets as JSON. Out: the offset where the next batch
 offsets are those of Delta's source for Spark (`log.stream_offsets`). Spark keeps one reader on the driver for as long
 as the query runs, and pickles another for the tasks, which has no log.
 
-pyspark 4.1 asks for the newest offset without saying where the batch begins. It has no limits, and makes one batch of
-``Trigger.AvailableNow`` by itself; 4.2 has both.
+pyspark 4.1 asks for the newest offset without saying where the batch begins, so it supports no limits, and it reads all
+of ``Trigger.AvailableNow`` in one batch. pyspark 4.2 gives the start and supports limits.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from txlog.read.scan_task import ScanTask
 from txlog.spark.errors import crossing
 from txlog.spark.read_options import StreamReadOptions
 from txlog.spark.stream_log import ChangeTask, StreamLog
-from txlog.spark.task_reader import dealt, read_change_tasks, read_tasks, spark_arrow_schema
+from txlog.spark.task_reader import read_change_tasks, read_tasks, spark_arrow_schema, task_partitions
 
 try:
     from pyspark.sql.streaming import datasource as admission
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 __all__ = ["StreamPartition", "TxlogStreamReader"]
 
 _FILES_DEFAULT = 1000
-"""The most files of a batch if neither limit is given, as Delta's source has it."""
+"""The most files of a batch if no limit is set, as in Delta's source."""
 
 
 @dataclass
 class StreamPartition(InputPartition):
-    """What one Spark task reads: all of one kind. Plain data, without credentials."""
+    """What one Spark task reads: only scan tasks, or only change tasks. Plain data, without credentials."""
 
     tasks: list[ScanTask] | list[ChangeTask]
 
@@ -55,7 +55,7 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
     Args:
         options: The stream's options.
         schema: The columns that Spark wants.
-        reads_all: Whether these are meant to be all that the table has.
+        reads_all: Whether the stream reads all columns of the table, so that an added column is a change.
     """
 
     def __init__(self, options: StreamReadOptions, schema: StructType, *, reads_all: bool) -> None:
@@ -64,8 +64,8 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
         self._reads_all = reads_all
         self._log: StreamLog | None = None
         self._last: int | None = None  # the newest version that may be read, under Trigger.AvailableNow
-        self._begun: StreamOffset | None = None  # the initial offset, until a batch begins at it
-        self._position: StreamOffset | None = None  # where the next batch begins, as far as Spark has said
+        self._initial: StreamOffset | None = None  # the initial offset, until a batch begins at it
+        self._position: StreamOffset | None = None  # where the next batch begins, as far as this reader knows
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_log": None}
@@ -73,14 +73,14 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
     # --- offsets ----------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict[str, Any]:
-        """Where a new stream begins. Spark asks again if it was stopped in the first batch."""
+        """The offset at which a new stream begins. Spark asks again if it was stopped in the first batch."""
         with crossing():
             log = self._opened()
-            self._begun = self._position = log.start(log.newest_version() if self._last is None else self._last)
-            return self._begun.to_json()
+            self._initial = self._position = log.start(log.newest_version() if self._last is None else self._last)
+            return self._initial.to_json()
 
     def latestOffset(self, start: Mapping[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:
-        """Where the batch that begins at ``start`` ends; ``start`` if there is nothing new."""
+        """The offset at which the batch from ``start`` ends; ``start`` itself if there is nothing new."""
         with crossing():
             log = self._opened()
             at = self._position if start is None else StreamOffset.from_json(start, log.table_id)
@@ -88,33 +88,33 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
             if at is None:
                 return StreamOffset(log.table_id, newest + 1).to_json()
             log.forget_before(at)
-            if self._options.starts_at_latest and at == self._begun:
-                # A first batch without rows puts the start into the checkpoint. "The newest" is another one later.
-                self._begun = None
+            if self._options.starts_at_latest and at == self._initial:
+                # An empty first batch records the start in Spark's checkpoint, since "latest" changes over time.
+                self._initial = None
                 return at.to_json()
             return end_of_batch(at, log.versions_from(at, newest), self._limits(limit)).to_json()
 
     def getDefaultReadLimit(self) -> Any:
-        """The limit that Spark gives to `latestOffset`, unless the trigger is to read all that there is."""
+        """The limit that Spark passes to `latestOffset`, unless the trigger reads all available rows."""
         found = self._limits(None)
         if found.files is not None:
             return admission.ReadMaxFiles(found.files)
         return admission.ReadMaxBytes(found.size_bytes)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        """The end of the table as far as it is known, for the query's progress."""
+        """The end of the newest known version, for the query's progress."""
         log = self._log
         return None if log is None else StreamOffset(log.table_id, log.newest_version(refresh=False) + 1).to_json()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read no further than what the table holds now."""
+        """Read no version after the table's newest one at this moment."""
         with crossing():
             self._last = self._opened().newest_version()
 
     # --- batches ----------------------------------------------------------------------------------------
 
     def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
-        """Runs on the driver: the files between two offsets, dealt out by size."""
+        """Runs on the driver: spreads the files between two offsets over partitions by size."""
         with crossing():
             log = self._opened()
             stop = StreamOffset.from_json(end, log.table_id)
@@ -124,14 +124,14 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
                 if self._options.starts_at_latest:
                     return []  # the first batch again, which has no rows
                 raise NotFoundError(
-                    f"the stream's first batch ended at version {stop.version}, which is before its start now: the"
-                    " versions before were cleaned up, or the options of the start were changed. Start with a new"
-                    " checkpointLocation",
+                    f"the stream's first batch ended at version {stop.version}, which is now before the stream's start:"
+                    " the versions before the start were cleaned up, or the options of the start were changed. Start"
+                    " the stream with a new checkpointLocation",
                     table=self._options.path,
                     version=stop.version,
                 )
             tasks: list[Any] = [task for each in file_ranges(begin, stop) for task in log.tasks(each)]
-            return [StreamPartition(group) for group in dealt(tasks)]
+            return [StreamPartition(group) for group in task_partitions(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Runs in a task."""
@@ -154,15 +154,15 @@ class TxlogStreamReader(DataSourceStreamReader, _AvailableNow):
             options = self._options
             if admission is None and (options.max_files, options.max_bytes) != (None, None):
                 raise UnsupportedFeatureError(
-                    "maxFilesPerTrigger and maxBytesPerTrigger need pyspark 4.2: earlier ones do not tell a Python data"
-                    " source where a batch begins. Leave them out",
+                    "maxFilesPerTrigger and maxBytesPerTrigger need pyspark 4.2: earlier releases do not pass the start"
+                    " of a batch to a Python data source. Leave these options out",
                     features=("maxFilesPerTrigger", "maxBytesPerTrigger"),
                 )
             self._log = StreamLog(options, self._schema, reads_all=self._reads_all)
         return self._log
 
     def _limits(self, limit: Any) -> ReadLimits:
-        """Both of the options' limits, of which Spark knows one, unless it asks for all."""
+        """Both limits of the options, of which Spark passes only one; no limits if Spark asks for all rows."""
         options = self._options
         files = _FILES_DEFAULT if options.max_files is None and options.max_bytes is None else options.max_files
         if admission is None or isinstance(limit, admission.ReadAllAvailable):

@@ -1,4 +1,4 @@
-"""One version of a table, as Spark reads it: its state, its live files, and its columns as Spark's types.
+"""One version of a table for Spark: its state, its live files, and its columns in Spark's types.
 
 In: a location, storage options, and a version or a time. Out: a `TableVersion`.
 """
@@ -38,7 +38,11 @@ class TableVersion:
     state: TableState
 
     def plan(self, columns: Sequence[str] | None = None, where: Any = None) -> ScanPlan:
-        """What to read: the columns, and the files that may have matching rows.
+        """Plan a scan: the columns, and the files that may have matching rows.
+
+        Args:
+            columns: The columns to read; None means all.
+            where: A condition in SQL or a predicate; None means all rows.
 
         Raises:
             InvalidInputError: A column or the condition does not fit the table.
@@ -49,7 +53,7 @@ class TableVersion:
         return ScanPlan(selection, files)
 
     def select(self, columns: Sequence[str] | None = None, where: Any = None) -> Selection:
-        """The columns and rows to read of whatever file. Raises as `plan`."""
+        """Bind the columns and the condition to the table, without a choice of files. Raises as `plan`."""
         uri = self.log.uri
         predicate: Predicate | None = None
         if where is not None:
@@ -66,7 +70,10 @@ class TableVersion:
         return found
 
     def differing_type(self, asked: StructType) -> str | None:
-        """Which of the asked columns, in any case, has another type in the table; None if none has."""
+        """A message about the first column whose type differs from that in the table; None if all types are equal.
+
+        Names are compared without regard to case.
+        """
         types = {fold_name(each.name): each for each in self.spark_schema()}
         for each in asked:
             found = types.get(fold_name(each.name))
@@ -78,16 +85,16 @@ class TableVersion:
 def open_version(
     path: str, storage_options: Mapping[str, str] | None = None, version: Any = None, timestamp: Any = None
 ) -> TableVersion:
-    """The version of a table that is asked for, or its newest.
+    """Open a version of a table.
 
     Args:
         path: The table's location.
         storage_options: Options of the store.
-        version: The number of a version.
-        timestamp: A time as for ``Table.snapshot``: its newest version at or before it.
+        version: The number of a version; None means the newest, or the one at ``timestamp``.
+        timestamp: A time as for ``Table.snapshot``: it means the newest version at or before this time.
 
     Raises:
-        InvalidInputError: Both are given, or one is no version or time.
+        InvalidInputError: Both a version and a timestamp are given, or one of them is invalid.
         NotFoundError: The table has no such version any more, or not yet.
         TableNotFoundError: There is no table.
         UnsupportedFeatureError: The table needs a reader feature that this release lacks.
@@ -104,9 +111,11 @@ def open_version(
 
 
 def nullable_type(data_type: Any, name_key: str | None = None) -> Any:
-    """A Spark type without field metadata, every part of it nullable.
+    """A Spark type without field metadata, with all parts nullable.
 
-    ``name_key`` is the key of the metadata that holds the names to use, such as the physical names of columns.
+    Args:
+        data_type: A Spark type.
+        name_key: The metadata key of the names to give to fields, such as physical names; None keeps their names.
     """
     from pyspark.sql.types import ArrayType, MapType, StructField, StructType
 

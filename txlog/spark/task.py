@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import WriterCommitMessage
 
 from txlog.errors import InvalidInputError
-from txlog.spark.errors import WORDS_OF_CHANGES, in_words_of_spark
+from txlog.spark.errors import CHANGE_OPTION_NAMES, with_option_names
 from txlog.spark.options import WriteOptions
 from txlog.spark.settings import SessionSettings
 from txlog.store.open import open_store
@@ -36,9 +36,9 @@ __all__ = ["TaskMessage", "warn_of_orphans", "write_in_task"]
 class TaskMessage(WriterCommitMessage):
     """What one task reports to the driver: its compressed ``Committable``, and the session settings that it saw.
 
-    It is compressed because all messages of a job together must stay below ``spark.driver.maxResultSize``, and the
-    statistics of many files are much alike. Without a committable the task wrote nothing: the settings will be
-    refused, or the table already contains this write.
+    The committable is compressed because all messages of a job together must stay below
+    ``spark.driver.maxResultSize``, and the statistics of many files are similar. ``packed`` is None if the task wrote
+    nothing: either the driver will refuse the settings, or the table already contains this write.
     """
 
     packed: bytes | None
@@ -62,18 +62,33 @@ class TaskMessage(WriterCommitMessage):
 def write_in_task(
     options: WriteOptions, job: WriteJob, context: TaskContext, batches: Iterator[pa.RecordBatch]
 ) -> Committable:
-    """Write and seal one task's rows. Raises SchemaMismatchError, InvalidInputError, StorageError."""
+    """Write and seal one task's rows.
+
+    Args:
+        options: The options of the write.
+        job: The planned write.
+        context: Spark's context of this task, which gives the partition, the attempt and the number of cores.
+        batches: The task's rows.
+
+    Returns:
+        The sealed files of this task.
+
+    Raises:
+        SchemaMismatchError: A row does not fit the table's schema.
+        InvalidInputError: A row holds a value that cannot be written.
+        StorageError: The store failed.
+    """
     task = job.task(context.partitionId(), context.taskAttemptId())
     files = open_store(options.path, options.storage_options).files
     if options.changelog is not None:
         return _write_changes(ChangelogWriter(files, job.plan, task, options.changelog), batches)
-    # the cores that Spark assigns to this task: the other cores belong to other tasks
+    # Use only the cores that Spark assigned to this task: the other cores belong to other tasks.
     return write_task(files, job.plan, task, batches, encoders=min(ENCODERS, context.cpus()))
 
 
 def _write_changes(writer: ChangelogWriter, batches: Iterator[pa.RecordBatch]) -> Committable:
     try:
-        with in_words_of_spark(WORDS_OF_CHANGES):
+        with with_option_names(CHANGE_OPTION_NAMES):
             for batch in batches:
                 writer.write(batch)
             return writer.close()
@@ -83,8 +98,9 @@ def _write_changes(writer: ChangelogWriter, batches: Iterator[pa.RecordBatch]) -
 
 
 def warn_of_orphans(job: WriteJob, messages: Sequence[Any]) -> None:
+    """Log a warning if an aborted write left files of finished tasks, which only a vacuum removes."""
     finished = sum(message is not None and message.packed is not None for message in messages)
     if finished:
         logger.warning(
-            "%s: the write was aborted; the files of %d finished tasks stay until vacuum", job.plan.table, finished
+            "%s: the write was aborted; the files of %d finished tasks stay until a vacuum", job.plan.table, finished
         )

@@ -1,4 +1,4 @@
-"""Scan tasks read in Spark's Python workers, for the data source and for files that Spark's own reader must not have.
+"""Reads scan tasks in Spark's Python workers, for the data source and for files that Spark's own reader would misread.
 
 In: tasks, a location and storage options. Out: record batches of exactly the types that Spark expects. Nothing here
 can reach the log.
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from txlog.spark.stream_log import ChangeTask
 
-__all__ = ["PickledTasks", "balanced", "dealt", "read_change_tasks", "read_tasks", "spark_arrow_schema"]
+__all__ = ["PickledTasks", "balanced", "read_change_tasks", "read_tasks", "spark_arrow_schema", "task_partitions"]
 
 _PARTITION_BYTES = 16 << 20
 _PARTITIONS_MIN, _PARTITIONS_MAX = 4, 256
 _OPEN_BYTES = 256 << 10
-"""Opening a file takes about as long as reading this much, where opens take requests."""
+"""Opening a file in an object store takes about as long as reading this many bytes."""
 _SHARE_BYTES = 32 << 20
-"""Files of twice this size are read by several tasks. A share costs an open and the reading of the footer."""
+"""A file of at least twice this size is read by several tasks. Each of them opens the file and reads its footer."""
 
 
 class _Task(Protocol):
@@ -45,7 +45,16 @@ AnyTask = TypeVar("AnyTask", bound=_Task)
 def read_tasks(
     path: str, storage_options: Mapping[str, str], tasks: Sequence[ScanTask], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of the tasks, all of one selection, as ``schema``.
+    """Read the rows of tasks that all belong to one selection.
+
+    Args:
+        path: The table's location.
+        storage_options: Options of the store.
+        tasks: The tasks; none gives no batch.
+        schema: The names and types of the batches that Spark expects.
+
+    Yields:
+        Record batches of ``schema``.
 
     Raises:
         TxlogErrorInSpark: Whatever `TaskReader.batches` raises, as `crossing` wraps it.
@@ -62,7 +71,16 @@ def read_tasks(
 def read_change_tasks(
     path: str, storage_options: Mapping[str, str], tasks: Sequence[ChangeTask], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    """The changes of the tasks, all of one stream, as ``schema``.
+    """Read the changes of tasks that all belong to one stream.
+
+    Args:
+        path: The table's location.
+        storage_options: Options of the store.
+        tasks: At least one task.
+        schema: The names and types of the batches that Spark expects.
+
+    Yields:
+        Record batches of ``schema``.
 
     Raises:
         TxlogErrorInSpark: Whatever ``ChangeReader.batches`` raises, as `crossing` wraps it.
@@ -78,7 +96,7 @@ def read_change_tasks(
 
 
 def _as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same columns under Spark's names and types, which differ at most in case and in which parts may be null."""
+    """The same columns with Spark's names and types, which differ at most in case and in nullability."""
     if not len(schema):
         return batch
     columns = [column.cast(each.type) for column, each in zip(batch.columns, schema, strict=True)]
@@ -86,7 +104,7 @@ def _as_spark_wants(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class PickledTasks:
-    """A function for ``mapInArrow``: rows of one binary column, each a pickled list of tasks, to the tasks' rows."""
+    """A function for ``mapInArrow`` from one binary column, whose values are pickled lists of tasks, to their rows."""
 
     def __init__(self, path: str, storage_options: Mapping[str, str], schema: StructType) -> None:
         self._path = path
@@ -101,18 +119,23 @@ class PickledTasks:
 
 
 def spark_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema that Spark wants from a Python worker for its own ``schema``."""
+    """The Arrow schema that Spark expects from a Python worker for its own ``schema``."""
     from pyspark.sql.pandas import types
 
-    # pyspark 4.1 has no such argument: its timestamps are in UTC.
+    # pyspark 4.1 has no argument `timezone`: its timestamps are in UTC.
     has_timezone = "timezone" in inspect.signature(types.to_arrow_schema).parameters
     return types.to_arrow_schema(schema, **({"timezone": "UTC"} if has_timezone else {}))
 
 
-def dealt(tasks: Sequence[AnyTask], most: int = _PARTITIONS_MAX) -> list[list[AnyTask]]:
-    """The tasks of each partition of a read: at most so many, of about equal size, never one for each of many files.
+def task_partitions(tasks: Sequence[AnyTask], most: int = _PARTITIONS_MAX) -> list[list[AnyTask]]:
+    """Spread tasks over partitions of about equal size. Small files share a partition; large files use several.
 
-    The row groups of a large file are shared out to several.
+    Args:
+        tasks: The tasks of a read.
+        most: The most partitions.
+
+    Returns:
+        The tasks of each partition. A task of a large file is replaced by shares of its row groups.
     """
     tasks = [share for task in tasks for share in _shares(task)]
     wanted = -(-sum(task.size_bytes + _OPEN_BYTES for task in tasks) // _PARTITION_BYTES)
@@ -128,10 +151,10 @@ def _shares(task: AnyTask) -> list[AnyTask]:
 
 
 def balanced(tasks: Sequence[AnyTask], groups: int) -> list[list[AnyTask]]:
-    """The tasks in at most so many groups of about equal size, each in the order of the tasks; largest tasks first."""
+    """Spread tasks over at most ``groups`` groups of about equal size. Each group keeps the order of the tasks."""
     open_groups: list[tuple[int, int, list[int]]] = [(0, at, []) for at in range(min(groups, len(tasks)))]
     for at in sorted(range(len(tasks)), key=lambda at: -tasks[at].size_bytes):
         size_bytes, number, members = heapq.heappop(open_groups)
-        # An open costs about as much as reading this many bytes.
+        # Opening a file costs about as much as reading this many bytes.
         heapq.heappush(open_groups, (size_bytes + tasks[at].size_bytes + 4_000_000, number, [*members, at]))
     return [[tasks[at] for at in sorted(members)] for _, _, members in sorted(open_groups, key=lambda group: group[1])]

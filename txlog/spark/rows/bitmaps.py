@@ -1,6 +1,6 @@
-"""Sets of whole numbers that travel between Spark tasks and the driver: positions in files, numbers of source rows.
+"""Sets of whole numbers that Spark tasks and the driver exchange: positions in files, numbers of source rows.
 
-In: NumPy arrays. Out: roaring bitmaps and their bytes, which for a million neighbours are a few dozen.
+In: NumPy arrays. Out: roaring bitmaps and their serialized form, a few dozen bytes for a million consecutive numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["bitmap_of", "is_in", "numbers_of", "pack", "union", "unpack"]
 
 
 def bitmap_of(numbers: NDArray[Any]) -> BitMap64:
-    """Numbers from 0, in any order."""
+    """A bitmap of numbers >= 0 in any order."""
     import numpy as np
     from pyroaring import BitMap64
 
@@ -26,14 +26,14 @@ def bitmap_of(numbers: NDArray[Any]) -> BitMap64:
 
 
 def numbers_of(bitmap: BitMap64) -> NDArray[np.uint64]:
-    """The numbers, ascending."""
+    """The bitmap's numbers in ascending order."""
     import numpy as np
 
     return np.frombuffer(bitmap.to_array(), dtype=np.uint64) if bitmap else np.empty(0, np.uint64)
 
 
 def is_in(numbers: NDArray[Any], bitmap: BitMap64) -> NDArray[np.bool_]:
-    """Which of the numbers, all different, the bitmap holds."""
+    """Whether the bitmap holds each of the numbers, which must be distinct."""
     import numpy as np
 
     if not bitmap:
@@ -42,7 +42,7 @@ def is_in(numbers: NDArray[Any], bitmap: BitMap64) -> NDArray[np.bool_]:
 
 
 def union(bitmaps: Iterable[bytes]) -> BitMap64:
-    """All numbers of packed bitmaps."""
+    """A bitmap of all numbers of some serialized bitmaps."""
     from pyroaring import BitMap64
 
     found = BitMap64()
@@ -52,14 +52,14 @@ def union(bitmaps: Iterable[bytes]) -> BitMap64:
 
 
 def pack(numbers: NDArray[Any]) -> bytes:
-    """The numbers as bytes."""
+    """The numbers as a serialized bitmap."""
     bitmap = bitmap_of(numbers)
     bitmap.run_optimize()
     return bytes(bitmap.serialize())
 
 
 def unpack(packed: bytes) -> BitMap64:
-    """What `pack` packed; of no bytes the empty set."""
+    """The bitmap that `pack` serialized; the empty set if there are no bytes."""
     from pyroaring import BitMap64
 
     return BitMap64.deserialize(packed) if packed else BitMap64()

@@ -1,8 +1,8 @@
-"""`delete`, `update`, `upsert` and `merge`: rows of a table changed by Spark, from the program's own process.
+"""`delete`, `update`, `upsert` and `merge`: row changes by Spark tasks, called from the program's own process.
 
-In: a session, a table's location, and for two of them a DataFrame. Out: a ``WriteResult``; txlog's own errors, typed.
-Arguments, and behaviour beside other writers, are those of the methods of ``txlog.Table`` with the same names.
-`run_change` and what makes a spec serve the micro-batches of a stream too.
+In: a session, a table's location, and for `upsert` and `merge` a DataFrame. Out: a ``WriteResult``, or one of txlog's
+typed errors. The methods of ``txlog.Table`` with the same names have the same arguments and behave the same beside
+other writers. ``spark/micro_batch`` also uses `run_change`, `upsert_spec` and `merge_builder`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from txlog.spark.rows.jobs import SparkJobs
 from txlog.spark.rows.part import RowJob
 from txlog.spark.rows.plan import Jobs, SparkRowPlan
 from txlog.spark.rows.source import prepare_source
-from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec, fitted
+from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, SourceSpec, UpdateSpec, UpsertSpec, adapted
 from txlog.spark.rows.target import Extent, Target
 from txlog.store.open import open_store
 from txlog.store.retry import RetryPolicy
@@ -61,7 +61,7 @@ Done = TypeVar("Done")
 
 @dataclass(frozen=True)
 class Site:
-    """The session that works, and the table."""
+    """The session that does the work, and the table."""
 
     spark: SparkSession
     open_table: OpenTable
@@ -69,11 +69,11 @@ class Site:
 
 
 class ChangeOptions(TypedDict, total=False):
-    """What each of the four calls takes by keyword besides. All but the last three are those of `Table.delete`.
+    """The keyword arguments that all four functions have. All but the last three are those of `Table.delete`.
 
-    ``on_progress`` is called after each job. ``storage_options`` are those of `Table.open`; for S3 the session's
-    ``fs.s3a.*`` settings are taken besides. ``retry`` says how long a commit keeps trying; ``hooks`` are notified of
-    the commit, and of lost races and conflicts.
+    ``on_progress`` is called after each Spark job. ``storage_options`` are those of `Table.open`, and override the
+    session's ``fs.s3a.*`` settings, which are used for S3. ``retry`` limits how long a commit keeps trying. ``hooks``
+    are notified of the commit, and of lost races and conflicts.
     """
 
     mode: RowMode | None
@@ -96,15 +96,19 @@ def delete(
     where: str | Predicate | None = None,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
-    """Delete the rows for which ``where`` is true; None deletes all. Spark tasks look into the files.
+    """Delete the rows for which ``where`` is true. Spark tasks search the files.
 
     Args:
         spark: The session whose executors do the work (classic or Connect); they need txlog installed.
-        uri: The table, reachable from every executor.
-        where: A condition in SQL, or one built from `txlog.col`; see docs/expressions.md.
+        uri: The table's location, reachable from every executor.
+        where: A condition in SQL, or one built from `txlog.col`; see docs/expressions.md. None deletes all rows.
         options: See `ChangeOptions`.
 
-    The behaviour beside other writers and the errors are those of `Table.delete`.
+    Returns:
+        The result, as of `Table.delete`, whose behaviour beside other writers this function has too.
+
+    Raises:
+        TxlogError: Whatever `Table.delete` raises.
     """
     site, asked = _begun(spark, uri, options)
     spec = DeleteSpec(where, ambient.now())
@@ -119,10 +123,20 @@ def update(
     where: str | Predicate | None = None,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
-    """Set columns of the rows for which ``where`` is true; None means all rows.
+    """Set columns of the rows for which ``where`` is true. Spark tasks search and rewrite the files.
 
-    ``values`` and ``where`` are those of `Table.update`: strings are SQL, other values are themselves. ``options``
-    are `ChangeOptions`. The errors are those of `Table.update`.
+    Args:
+        spark: As for `txlog.spark.delete`.
+        uri: The table's location, reachable from every executor.
+        values: Column -> new value, as for `Table.update`: a string is an SQL expression, other values are constants.
+        where: A condition as for `txlog.spark.delete`; None means all rows.
+        options: See `ChangeOptions`.
+
+    Returns:
+        The result, as of `Table.update`.
+
+    Raises:
+        TxlogError: Whatever `Table.update` raises.
     """
     site, asked = _begun(spark, uri, options)
     spec = UpdateSpec(values, where, ambient.now())
@@ -143,21 +157,29 @@ def upsert(
     sequence_by: str | None = None,
     **options: Unpack[ChangeOptions],
 ) -> WriteResult:
-    """Update the rows of the table whose keys ``rows`` has, and insert the others, as one new version.
+    """Update the rows of the table whose keys are in ``rows``, and insert the other rows, as one new version.
 
-    ``rows`` is computed once, before the table is looked into, and kept in Spark. Tasks find and write all rows; the
-    driver learns counts and positions, and the rows themselves only of a source of no more than 4 MB.
+    ``rows`` is computed once, before any file of the table is read, and kept in Spark. Tasks find and write all rows.
+    The driver receives counts and positions, and the rows themselves only if the source has at most 4 MB.
 
     Args:
         spark: As for `txlog.spark.delete`.
-        uri: The table.
-        rows: A DataFrame with every column of the table. One that reads the table itself needs ``read_version``.
-        keys: The columns that identify a row, as for `Table.upsert`. So are the arguments up to ``on_duplicate``.
-        on_duplicate: A key that two of ``rows`` have is an "error", or the "last" one counts. A DataFrame has no order,
-            so "last" needs ``sequence_by``.
+        uri: The table's location, reachable from every executor.
+        rows: A DataFrame with every column of the table. If it reads the table itself, ``read_version`` is required.
+        keys: The columns that identify a row, as for `Table.upsert`.
+        when_matched: As for `Table.upsert`.
+        when_not_matched: As for `Table.upsert`.
+        update_columns: As for `Table.upsert`.
+        on_duplicate: What happens if two of ``rows`` have the same key: "error", or the "last" row counts. A DataFrame
+            has no order, so "last" requires ``sequence_by``.
+        sequence_by: The column by which the greatest row of a key is the last one.
         options: See `ChangeOptions`.
 
-    Raises what `Table.upsert` raises.
+    Returns:
+        The result, as of `Table.upsert`.
+
+    Raises:
+        TxlogError: Whatever `Table.upsert` raises.
     """
     site, asked = _begun(spark, uri, options)
     spec = upsert_spec(keys, when_matched, when_not_matched, update_columns, on_duplicate, sequence_by)
@@ -175,7 +197,7 @@ def merge(
     target_alias: str = "target",
     **options: Unpack[ChangeOptions],
 ) -> MergeBuilder[WriteResult]:
-    """Begin a merge of a DataFrame into the table; clauses and ``execute()`` follow (see `MergeBuilder`).
+    """Begin a merge of a DataFrame into the table. Add clauses, then call ``execute()`` (see `MergeBuilder`).
 
         (
             txlog.spark.merge(spark, uri, changes, "target.id = source.id")
@@ -185,8 +207,17 @@ def merge(
             .execute()
         )
 
-    ``on`` and the aliases are those of `Table.merge`, and ``options`` are `ChangeOptions`. ``source`` is computed once;
-    one that reads the table itself needs ``read_version``.
+    Args:
+        spark: As for `txlog.spark.delete`.
+        uri: The table's location, reachable from every executor.
+        source: A DataFrame, which is computed once. If it reads the table itself, ``read_version`` is required.
+        on: The condition or the key columns, as for `Table.merge`.
+        source_alias: The name of ``source`` in conditions.
+        target_alias: The name of the table in conditions.
+        options: See `ChangeOptions`.
+
+    Returns:
+        A builder whose ``execute()`` returns the result, and raises what `Table.merge` raises.
     """
     site, asked = _begun(spark, uri, options)
     frame = _frame(source)
@@ -197,7 +228,7 @@ def merge(
     return merge_builder(site.open_table.uri, on, source_alias, target_alias, run)
 
 
-# --- what is asked for ----------------------------------------------------------------------------------------------
+# --- arguments ------------------------------------------------------------------------------------------------------
 
 
 def upsert_spec(
@@ -208,14 +239,18 @@ def upsert_spec(
     on_duplicate: OnDuplicate,
     sequence_by: str | None,
 ) -> UpsertSpec:
-    """The arguments of `upsert` as a spec. Raises ``InvalidInputError`` for values that nothing can be made of."""
+    """The arguments of `upsert` as a spec.
+
+    Raises:
+        InvalidInputError: An argument is invalid.
+    """
     names = keys if isinstance(keys, str) or not isinstance(keys, Iterable) else tuple(keys)
     updated = tuple(update_columns) if isinstance(update_columns, list) else update_columns
     how = UpsertOptions(names, when_matched, when_not_matched, updated, on_duplicate, sequence_by)
     if on_duplicate == "last" and sequence_by is None:
         raise InvalidInputError(
-            'on_duplicate="last" needs sequence_by="<column>": the rows of a DataFrame have no order, so that only a'
-            " column can tell which is the last"
+            'on_duplicate="last" needs sequence_by="<column>": the rows of a DataFrame have no order, so only a column'
+            " can define which is the last"
         )
     return UpsertSpec(how)
 
@@ -223,7 +258,7 @@ def upsert_spec(
 def merge_builder(
     uri: str, on: str | Iterable[str], source_alias: str, target_alias: str, run: Callable[[MergeSpec], Done]
 ) -> MergeBuilder[Done]:
-    """The builder of a merge that ``run`` executes; one without a clause is refused."""
+    """A builder whose ``execute()`` calls ``run``, and which refuses a merge without a clause."""
     how = MergeOptions(on if isinstance(on, str) else tuple(on), source_alias, target_alias)
 
     def execute(clauses: tuple[Clause, ...]) -> Done:
@@ -270,7 +305,7 @@ def _done(result: WriteResult | None) -> WriteResult:
     return result
 
 
-# --- how it is done -------------------------------------------------------------------------------------------------
+# --- execution ------------------------------------------------------------------------------------------------------
 
 
 def run_change(
@@ -281,9 +316,20 @@ def run_change(
     *,
     skips_empty: bool = False,
 ) -> WriteResult | None:
-    """Make the change and commit it; None where ``skips_empty`` and the source has no row, so that nothing changes.
+    """Execute a change and commit it.
 
-    Raises as the methods of `Table`.
+    Args:
+        site: The session and the table.
+        spec: The change.
+        options: How to execute and commit it.
+        frame: The source of an upsert or a merge.
+        skips_empty: Whether to make no version if the source has no row and nothing else would change.
+
+    Returns:
+        The result; None if ``skips_empty`` applied.
+
+    Raises:
+        TxlogError: Whatever the method of `Table` raises.
     """
     open_table = site.open_table
     state = state_to_change(open_table, options, spec.what)
@@ -321,9 +367,9 @@ def run_spec(
     *,
     with_vectors: bool,
 ) -> WriteResult:
-    """Execute and commit a change whose source is materialised; ``jobs_for`` says who runs its parts."""
-    spec = fitted(spec, state)
-    source = None if source is None else replace(source, spec=fitted(source.spec, state))
+    """Execute and commit a change whose source is materialised. ``jobs_for`` gives what runs its parts."""
+    spec = adapted(spec, state)
+    source = None if source is None else replace(source, spec=adapted(source.spec, state))
     with TxlogError.located(open_table.uri, state.version):
         target = Target(open_table, state, spec, source)
     definition = (state.version, state.protocol, state.metadata)

@@ -1,8 +1,9 @@
-"""The Spark jobs of a change of rows: parts of the table given to tasks, and the rows of the source to those parts.
+"""The Spark jobs of a row change: they give parts of the table to tasks, and source rows to these parts.
 
-In: files to change, or which rows of the source matched. Out: what the tasks report, a few hundred bytes for a file.
-A small source goes to every task as a whole. A large one is joined in Spark: tasks read the keys of their files, Spark
-brings each row of the source to the parts whose keys it has, and one task for each part changes its files.
+In: files to change, or the numbers of the source rows that matched. Out: what the tasks report, a few hundred bytes
+for each file. A small source is sent to every task as a whole. A large one is joined in Spark: tasks read the keys in
+their files, Spark shuffles each source row to the parts that hold its key, and one task for each part changes its
+files.
 """
 
 from __future__ import annotations
@@ -49,7 +50,15 @@ class SparkJobs:
         self._source = source
 
     def change(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]:
-        """Change these files. Raises what `change_part` raises, and what Spark raises."""
+        """Change these files in Spark tasks.
+
+        Args:
+            adds: The files.
+            elsewhere: A serialized bitmap, as for `change_part`.
+
+        Raises:
+            TxlogError: Whatever `change_part` raises in a task. Spark's own exceptions pass unchanged.
+        """
         parts = [pickle.dumps(part) for part in parts_of(adds)]
         with typed_errors():
             few = None if self._source is None else self._source[1].few
@@ -58,16 +67,16 @@ class SparkJobs:
                 return _reported(self._numbers(len(parts)).mapInArrow(changing, _OUTCOME))
             return _reported(self._joined(parts, elsewhere, *self._source))
 
-    def write_new_rows(self, matched: bytes, *, tells_changes: bool) -> list[NewRows]:
-        """Write what the rows of the source add, given the numbers of those that match."""
+    def write_new_rows(self, matched: bytes, *, with_change_files: bool) -> list[NewRows]:
+        """Write the rows that the source adds, given the numbers of the source rows that match."""
         assert self._source is not None
         with typed_errors():
             rows = self._source[0].select(NUMBER, DATA)
-            writing = _writing(self._job, matched, ambient.uuid4(), tells_changes=tells_changes)
+            writing = _writing(self._job, matched, ambient.uuid4(), with_change_files=with_change_files)
             return _reported(rows.mapInArrow(writing, _OUTCOME))
 
     def _joined(self, parts: list[bytes], elsewhere: bytes, rows: DataFrame, extent: Extent) -> DataFrame:
-        """Each part changed, with the rows of the source whose keys its files have."""
+        """The outcomes of all parts, each changed with the source rows whose keys are in its files."""
         keys = extent.shape.table_keys
         within = None if extent.spec.reads_every_file else extent.key_range(self._job.state())
         keyed = Struct(tuple(Field(f"k{at}", key.type) for at, key in enumerate(keys)))
@@ -79,17 +88,18 @@ class SparkJobs:
         if extent.spec.reads_every_file:
             every = self._numbers(len(parts)).withColumnRenamed("id", "part")
             joined = joined.unionByName(every, allowMissingColumns=True)
-        # A number of partitions that is given is kept: the work of a part does not show in the bytes that are shuffled.
+        # Spark keeps an explicit number of partitions. It would merge some of them by the shuffled bytes, which do not
+        # show how much work a part is.
         spread = joined.repartition(len(parts), "part")
         return spread.groupBy("part").applyInArrow(_changing_joined(self._job, parts, elsewhere), _OUTCOME)
 
     def _numbers(self, count: int) -> DataFrame:
-        """The numbers of the parts, a task for each."""
+        """The numbers of the parts, each in a task of its own."""
         return self._spark.range(0, count, 1, count)
 
 
 def parts_of(adds: Sequence[AddFile]) -> list[list[AddFile]]:
-    """The files in parts of about equal size, in their order."""
+    """Split the files into parts of about equal size, in their order."""
     size = max(_PART_BYTES, sum(add.size for add in adds) // _PARTS_MAX)
     parts: list[list[AddFile]] = []
     left = 0
@@ -146,7 +156,7 @@ def _reading_keys(
 
 
 def _writing(
-    job: RowJob, matched: bytes, job_id: str, *, tells_changes: bool
+    job: RowJob, matched: bytes, job_id: str, *, with_change_files: bool
 ) -> Callable[[Batches], Iterator[pa.RecordBatch]]:
     def write(batches: Batches) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -156,14 +166,16 @@ def _writing(
         task = TaskIdentity(job_id, context.partitionId(), context.taskAttemptId())
         parts = (part_source(pa.Table.from_batches(chunk)) for chunk in _chunks(batches))
         with crossing():
-            written = write_new_rows(job, job.store(), task, parts, unpack(matched), tells_changes=tells_changes)
+            written = write_new_rows(
+                job, job.store(), task, parts, unpack(matched), with_change_files=with_change_files
+            )
         yield pa.RecordBatch.from_arrays(_report(written), names=["outcome"])
 
     return write
 
 
 def _chunks(batches: Batches) -> Iterator[list[pa.RecordBatch]]:
-    """Batches in lists of some rows each: an operation is bound to each list."""
+    """Collect batches into lists of at least ``_CHUNK_ROWS`` rows: the operation is bound once for each list."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         waiting.append(batch)

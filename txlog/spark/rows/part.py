@@ -1,9 +1,9 @@
-"""A part of a change of rows: what one Spark task does to some files of the table, and what it reports.
+"""A part of a row change: what one Spark task does with some files of the table, and what it reports.
 
-In: a `RowJob`, some live files, and for a change with a source the rows of it whose keys these files may hold. Out: a
-`PartOutcome`: the files as they are to be afterwards, new files, change files where the table's change data feed is on,
-and which rows of the source matched. The files' rows stay where they are: positions and numbers of rows travel as
-roaring bitmaps. Needs no Spark, and cannot reach the log.
+In: a `RowJob`, some live files, and for a change with a source the source rows whose keys these files may hold. Out: a
+`PartOutcome`: what becomes of the files, new files, change files if the table's change data feed is on, and the numbers
+of the source rows that matched. A report has no rows of the files, only their positions as roaring bitmaps. This module
+needs no Spark and cannot reach the log.
 """
 
 from __future__ import annotations
@@ -65,20 +65,20 @@ __all__ = [
 
 
 class _NoLog:
-    """In the place of a log: a task that asks for more than the kind of its store has a bug."""
+    """Takes the place of a log in tasks. A task that uses more than the store's capabilities has a bug."""
 
     def __init__(self, capabilities: LogCapabilities) -> None:
         self.capabilities = capabilities
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise AssertionError(f"a task cannot reach the log, and asked for {name}")
+        raise AssertionError(f"a task cannot reach the log, but used its attribute {name}")
 
 
 @dataclass(frozen=True, slots=True)
 class RowJob:
-    """A change of rows as tasks need it: the table's definition at one version, and what is asked for. Pickles.
+    """A row change in the form that tasks need: the table's definition at one version, and the spec. Can be pickled.
 
-    ``storage_options`` may hold secrets, so it is left out of the repr by whoever shows a job.
+    ``storage_options`` may hold secrets, so the repr leaves it out.
     """
 
     uri: str
@@ -93,12 +93,12 @@ class RowJob:
         return f"RowJob({self.uri}, v{self.version}, {self.spec.what})"
 
     def store(self) -> TableStore:
-        """The table's files; the log is out of reach."""
+        """Open the table's files, without access to its log."""
         opened = open_store(self.uri, self.storage_options)
         return TableStore(opened.uri, cast(LogStore, _NoLog(opened.log.capabilities)), opened.files)
 
     def state(self) -> TableState:
-        """The version's definition. Where its files are is not part of it."""
+        """The version's definition, without a list of its files."""
         builder = StateBuilder()
         builder.apply((self.protocol, self.metadata))
         return builder.build(LogSegment(self.version, None))
@@ -106,7 +106,7 @@ class RowJob:
 
 @dataclass(frozen=True, slots=True)
 class PartSource:
-    """Some rows of the source, and the number of each; rows keep their numbers, whatever part they come in."""
+    """Some rows of the source with their numbers. A row has the same number in every part."""
 
     rows: pa.Table
     numbers: NDArray[np.int64]
@@ -114,11 +114,17 @@ class PartSource:
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """A live file with rows that match. Bitmaps are serialized.
+    """What becomes of a live file with matching rows. Bitmaps are serialized and hold positions in the file.
 
-    ``hits`` are the positions of all rows that match, dead ones too; ``dead_hits`` those of them that are dead;
-    ``replaced`` the live ones that go. ``hits`` is None of a file that goes as a whole, unopened. With ``is_removed``
-    the file goes; else ``vector`` is what marks its dead rows then, or None where no row of it goes.
+    Attributes:
+        key: Identifies the file, with its deletion vector.
+        num_rows: The rows of the file, dead ones included.
+        num_dead: The dead rows before the change.
+        hits: All matching rows, dead ones included; None if the whole file is removed without being opened.
+        dead_hits: The matching rows that are dead.
+        replaced: The live rows that the change deletes or replaces.
+        is_removed: Whether the file is removed.
+        vector: If the file stays, its new deletion vector; None if it loses no row.
     """
 
     key: FileKey
@@ -133,9 +139,10 @@ class FileOutcome:
 
 @dataclass(frozen=True, slots=True)
 class PartOutcome:
-    """What a part of the change does. ``matched`` are the numbers of rows of the source, a serialized bitmap.
+    """What a part of the change does.
 
-    ``change_files`` tell of all of it, those files included that go as a whole.
+    ``matched`` holds the numbers of the source rows that match, as a serialized bitmap. ``change_files``, if any,
+    record every change of the part, also the rows of files that are removed as a whole.
     """
 
     files: tuple[FileOutcome, ...]
@@ -147,7 +154,7 @@ class PartOutcome:
 
 @dataclass(frozen=True, slots=True)
 class NewRows:
-    """Files of rows of the source, and the change files that tell of them, if these were asked for."""
+    """Files of rows that the source adds, and the change files that record these rows, if they were requested."""
 
     files: tuple[AddFile, ...]
     rows: int
@@ -160,11 +167,21 @@ class NewRows:
 def change_part(
     job: RowJob, store: TableStore, adds: Sequence[AddFile], source: PartSource | None, elsewhere: bytes = b""
 ) -> PartOutcome:
-    """Change these files. What is written is durable when this returns, and gone if this raises.
+    """Change some files. What was written is durable when this returns, and is deleted if this raises.
 
-    ``elsewhere``, a serialized bitmap, are the numbers of rows of the source that other parts write in place of theirs.
+    Args:
+        job: The change.
+        store: The table's files.
+        adds: The files to change.
+        source: The source rows whose keys the files may hold; None for a change without a source.
+        elsewhere: The numbers, as a serialized bitmap, of source rows that other parts write in place of their rows.
 
-    Raises what the change raises for rows that cannot be changed, ``NotFoundError`` for a file that is gone.
+    Returns:
+        What the tasks of this part report to the driver.
+
+    Raises:
+        NotFoundError: A file is gone.
+        TxlogError: Whatever the operation raises for a row that cannot be changed.
     """
     state = job.state()
     open_table = OpenTable(store, key_cache_size_bytes=0)
@@ -172,17 +189,17 @@ def change_part(
     with TxlogError.located(job.uri, job.version), UnsentFiles(store.files) as unsent:
         bound = job.spec.bind(open_table, state, rows)
         operation = _operation(job, bound, source, elsewhere)
-        told = ChangeFiles.of(open_table, state, unsent)
+        recorder = ChangeFiles.of(open_table, state, unsent)
         with_vectors = job.with_vectors
         change = RowChange(
-            open_table, state, operation, RowOptions(), unsent, with_vectors=with_vectors, change_files=told
+            open_table, state, operation, RowOptions(), unsent, with_vectors=with_vectors, change_files=recorder
         )
         builder = ProposalBuilder(state)
         metrics = change.apply(state, builder, pa.Table.from_batches([adds_to_batch(adds)]))
-        change_files = () if told is None else told.write(builder)
+        change_files = () if recorder is None else recorder.write(builder)
         matched = pack(source.numbers[bound.matched(operation.touched)]) if source and bound.matched else b""
         files, new_files = _outcomes(adds, operation.touched, builder)
-        unsent.mark_sent()  # from here on they are the driver's
+        unsent.mark_sent()  # from here on the driver owns the files
         return PartOutcome(files, new_files, tuple(file.to_cdc() for file in change_files), metrics, matched)
 
 
@@ -195,7 +212,7 @@ def _operation(job: RowJob, bound: Bound, source: PartSource | None, elsewhere: 
 def _outcomes(
     adds: Sequence[AddFile], touched: Sequence[Touched], builder: ProposalBuilder
 ) -> tuple[tuple[FileOutcome, ...], tuple[AddFile, ...]]:
-    """What becomes of the files that change, and the new files."""
+    """What becomes of each file that changes, and the new files."""
     added = {canonical_path(add.path): add for add in builder.adds}
     removed = {canonical_path(remove.path) for remove in builder.removes}
     files = []
@@ -223,27 +240,35 @@ def _outcomes(
 def keys_in_files(
     job: RowJob, store: TableStore, adds: Iterable[AddFile], keys: Sequence[KeyColumn], within: Predicate | None
 ) -> pa.StructArray:
-    """The distinct keys of rows of these files, dead ones too, those with a null apart; only keys ``within`` matter.
+    """The distinct keys in some files, those of dead rows included, without keys that contain a null.
 
-    Members are called ``k0``, ``k1``, ... and have the types of ``keys``.
+    Args:
+        job: The change.
+        store: The table's files.
+        adds: The files.
+        keys: The key columns.
+        within: A condition that holds for every relevant row; other rows may be skipped.
+
+    Returns:
+        A struct array with members ``k0``, ``k1``, ... of the types of ``keys``.
     """
     state = job.state()
     names = {key.path[0] for key in keys}
     fields = tuple(field for field in state.schema.fields if field.name in names)
     reader = FileRows(store, state).reader(fields, within)
-    called = [f"k{number}" for number in range(len(keys))]
+    key_names = [f"k{number}" for number in range(len(keys))]
     found: list[pa.Table] = []
     for add in adds:
         for _, batch in reader.batches(add, with_dead_rows=True):
             columns = [key.of(batch).cast(type_to_arrow(key.type)) for key in keys]
-            found.append(_distinct(pa.table(columns, names=called)))
+            found.append(_distinct(pa.table(columns, names=key_names)))
     if not found:
-        schema = pa.schema([(name, type_to_arrow(key.type)) for name, key in zip(called, keys, strict=True)])
+        schema = pa.schema([(name, type_to_arrow(key.type)) for name, key in zip(key_names, keys, strict=True)])
         return pa.array([], pa.struct(list(schema)))
     keyed = _distinct(pa.concat_tables(found)).combine_chunks()
     return pa.StructArray.from_arrays(
         [column.combine_chunks() if column.num_chunks != 1 else column.chunk(0) for column in keyed.columns],
-        names=called,
+        names=key_names,
     )
 
 
@@ -261,13 +286,23 @@ def write_new_rows(
     parts: Iterable[PartSource],
     matched: BitMap64,
     *,
-    tells_changes: bool = False,
+    with_change_files: bool = False,
 ) -> NewRows:
-    """Write the rows that these rows of the source add to the table; ``matched`` are the numbers of those that match.
+    """Write the rows that some source rows add to the table.
 
-    All parts have the same Arrow types. With ``tells_changes`` change files tell of the rows as well.
+    Args:
+        job: The change.
+        store: The table's files.
+        task: Identifies this task in the names of its files.
+        parts: The source rows; all parts have the same Arrow types.
+        matched: The numbers of the source rows that match a row of the table.
+        with_change_files: Whether to write change files that record the rows as inserts.
 
-    Raises as ``write_task``; what was written is gone then.
+    Returns:
+        The files, which are durable.
+
+    Raises:
+        TxlogError: Whatever ``write_task`` raises; what was written is deleted then.
     """
     state = job.state()
     spec = cast(SourceSpec, job.spec)
@@ -286,22 +321,22 @@ def write_new_rows(
         if head is None:
             return NewRows((), 0)
         stream = DataStream(head.schema, itertools.chain([head], first))
-        told: tuple[ChangeFile, ...] = ()
-        if not tells_changes:
+        change_files: tuple[ChangeFile, ...] = ()
+        if not with_change_files:
             committable = write_task(store.files, plan, task, stream)
         else:
             changes = ChangeFiles(open_table, state, unsent)
             with changes.writer(task) as writer:
-                stream = DataStream(head.schema, _told_to(writer, stream.batches))
+                stream = DataStream(head.schema, _recording_inserts(writer, stream.batches))
                 committable = write_task(store.files, plan, task, stream)
                 unsent.own(file.path for file in committable.files)
-                told = changes.sealed(task, writer)
+                change_files = changes.sealed(task, writer)
         unsent.mark_sent()
-        return NewRows(committable.adds(), committable.num_rows, tuple(file.to_cdc() for file in told))
+        return NewRows(committable.adds(), committable.num_rows, tuple(file.to_cdc() for file in change_files))
 
 
-def _told_to(writer: TaskWriter, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, after a writer of change files got them as inserts."""
+def _recording_inserts(writer: TaskWriter, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows after passing them to a writer of change files as inserts."""
     for batch in rows:
         kinds = pa.repeat(pa.scalar(INSERT, pa.string()), batch.num_rows)
         writer.write(batch.append_column(CHANGE_TYPE.name, kinds))

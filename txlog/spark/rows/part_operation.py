@@ -1,8 +1,8 @@
-"""What an operation does in a part of a change of rows: its matches become that part's, and no row is added.
+"""The operation of a row change, restricted to one part: it changes rows of the part's files and adds no source rows.
 
-In: an operation bound to the rows of the source that the part's files may hold. Out: a ``RowOperation`` for these
-files. The driver decides which rows of the source are added. Where rows keep an id, or the table's changes are
-recorded, the part itself writes the row of an upsert that takes the place of one of its rows.
+In: an operation bound to the source rows whose keys the part's files may hold. Out: a ``RowOperation`` for these
+files. The driver decides which source rows are added. If the table has row ids or a change data feed, each part of an
+upsert itself writes the source rows that replace its rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["PartOperation", "UpsertInPlace"]
 
 
 class PartOperation:
-    """An operation on a part of the table, which adds no rows of the source."""
+    """An operation on a part of the table that adds no source rows."""
 
     num_source_rows = 0
     writes_every_source_row = False
@@ -80,9 +80,11 @@ class PartOperation:
 
 
 class UpsertInPlace(PartOperation):
-    """An upsert of whole rows, whose rows of the source are new versions of the rows of the table that they replace.
+    """An upsert of whole rows in which source rows become new versions of the table rows that they replace.
 
-    ``elsewhere`` marks the rows of the source that another part writes: here, rows of the table with their keys go.
+    Args:
+        inner: The upsert, bound to the part's source rows.
+        elsewhere: Whether another part writes each source row. This part only deletes its rows with such a key.
     """
 
     def __init__(self, inner: RowOperation, elsewhere: NDArray[np.bool_]) -> None:
@@ -101,13 +103,13 @@ class UpsertInPlace(PartOperation):
         return replace(hits, clauses=np.zeros(len(hits.positions), dtype=np.int8))
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
-        """Note down, in ``clauses``, which hits come back as a row of the source: all files decide it together."""
+        """Record in ``clauses`` which hits are replaced by a source row. This needs the hits of all files."""
         import numpy as np
 
         super().inserted(touched)
-        for each, comes_back in zip(touched, self.updated(touched)[0], strict=True):
+        for each, is_updated in zip(touched, self.updated(touched)[0], strict=True):
             assert each.hits.clauses is not None
-            each.hits.clauses[np.searchsorted(each.hits.positions, each.replaced)] = comes_back
+            each.hits.clauses[np.searchsorted(each.hits.positions, each.replaced)] = is_updated
         return None
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
@@ -115,10 +117,10 @@ class UpsertInPlace(PartOperation):
 
         found, written = super().updated(touched)
         here = []
-        for each, comes_back in zip(touched, found, strict=True):
+        for each, is_updated in zip(touched, found, strict=True):
             assert each.hits.source_rows is not None
             source_rows = each.hits.source_rows[np.searchsorted(each.hits.positions, each.replaced)]
-            here.append(comes_back & ~self._elsewhere[source_rows])
+            here.append(is_updated & ~self._elsewhere[source_rows])
         return here, written
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:

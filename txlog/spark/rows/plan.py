@@ -1,12 +1,14 @@
-"""`SparkRowPlan`: a change of rows as a plan whose work Spark does.
+"""`SparkRowPlan`: a row change as a commit plan whose work Spark tasks do.
 
-In: a spec, its source, and the newest version. Out: a proposal for it. What a task reported for a file holds as long as
-the same rows of it match alive; then only a vector that others wrote meanwhile has to be joined with ours, which the
-driver does. Files that are new, or whose matching rows died, are changed in Spark again, or here where they are few.
+In: a spec, its source, and the newest version. Out: a proposal for this version. What a task reported for a file stays
+valid as long as the same rows of the file match and are live. If another writer gave such a file a new deletion vector
+in between, the driver only merges that vector with the task's. Files that are new, or whose matching rows died, are
+changed again: in Spark, or by the driver if they are few.
 
-Where parts write rows of the source in place of their own, one of two parts that have a key writes its row, and the
-other one is done again without it. A version that has change files is told by those alone: if one part has any, the new
-rows have some too, and a part tells of the files that go as a whole.
+If parts write source rows in place of their own rows, two parts may hold the same key. One of them writes the source
+row, and the other part is executed again without that row. If a version has change files, readers of the feed read only
+these, so they must record every change: as soon as one part has change files, the new rows get some too, and tasks also
+record the rows of files that are removed as a whole.
 """
 
 from __future__ import annotations
@@ -47,25 +49,25 @@ __all__ = ["Jobs", "SparkRowPlan"]
 
 _FEW_FILES = 16
 _FEW_BYTES = 16 << 20
-_JOB_S = 1.0  # what a Spark job costs at least
-_CLOSE_S = 0.005  # what every execution costs
-_VECTOR_S = 0.002  # reading one vector and writing another
+_JOB_S = 1.0  # the least time of a Spark job
+_CLOSE_S = 0.005  # the fixed time of an execution
+_VECTOR_S = 0.002  # the time to read one vector and write another
 _BYTES_PER_S = 100e6
 
 
 class Jobs(Protocol):
-    """Runs parts of a change elsewhere: `SparkJobs`."""
+    """Runs parts of a change outside the driver; `SparkJobs` implements it."""
 
     def change(self, adds: Sequence[AddFile], elsewhere: bytes) -> list[PartOutcome]: ...
 
-    def write_new_rows(self, matched: bytes, *, tells_changes: bool) -> list[NewRows]: ...
+    def write_new_rows(self, matched: bytes, *, with_change_files: bool) -> list[NewRows]: ...
 
 
 @dataclass(slots=True)
 class _Part:
-    """What a task did, with its files as they are by the newest version executed on.
+    """What a task did, with its files as of the newest version that the plan was executed on.
 
-    ``leaves_rows``: another part writes the row of the source for one of its rows.
+    ``leaves_rows`` is true if another part writes the source row that replaces one of this part's rows.
     """
 
     outcome: PartOutcome
@@ -75,15 +77,15 @@ class _Part:
 
 @dataclass(frozen=True, slots=True)
 class _NewRows:
-    """What rows of the source add, and for which of them matched, and whether change files tell of it."""
+    """The written new rows, the matched source rows that they assume, and whether they have change files."""
 
-    basis: BitMap64
-    tells_changes: bool
+    matched: BitMap64
+    with_change_files: bool
     written: list[NewRows]
 
 
 class SparkRowPlan:
-    """A `Plan`; see ``commit/plan``."""
+    """Implements ``commit.plan.Plan``."""
 
     def __init__(
         self, open_table: OpenTable, job: RowJob, target: Target, options: RowOptions, jobs: Jobs, unsent: UnsentFiles
@@ -103,7 +105,7 @@ class SparkRowPlan:
         self._random_prefix_length = WritePlan.of(job.metadata, table=job.uri).random_prefix_length
         self._executions = 0
         self._metrics = WriteMetrics()
-        self._live_files: pa.Table | None = None  # held, so that a newer version's list costs only what is new
+        self._live_files: pa.Table | None = None  # kept so that listing a newer version costs only its new files
 
     @property
     def metrics(self) -> WriteMetrics:
@@ -111,7 +113,7 @@ class SparkRowPlan:
 
     @property
     def dead_fractions(self) -> dict[str, float]:
-        """The part of each file's rows that its new vector marks, by path."""
+        """The fraction of each file's rows that its new deletion vector marks as dead, by path."""
         return {
             path: (each.num_dead + len(unpack(each.replaced))) / each.num_rows
             for part in self._parts
@@ -126,9 +128,9 @@ class SparkRowPlan:
         files = self._live_files = self._open_table.log.files(state)
         keys = file_keys(files)
         self._follow(state, files, keys)
-        self._look_into(files, keys)
-        self._tell_of_whole_files(files, keys)
-        self._metrics = self._put_into(builder, files, keys)
+        self._change_new_files(files, keys)
+        self._record_whole_files(files, keys)
+        self._metrics = self._build(builder, files, keys)
         self._executions += 1
         if options.is_reexecuted:
             builder.read_table()
@@ -165,7 +167,7 @@ class SparkRowPlan:
     # --- files that changed meanwhile -----------------------------------------------------------------------------
 
     def _follow(self, state: TableState, files: pa.Table, keys: Sequence[FileKey]) -> None:
-        """Keep what tasks did to files that are live with the same matching rows; forget the rest."""
+        """Keep the parts whose files are live with the same matching rows, and drop the other parts."""
         live = dict(keys)
         self._excluded &= set(keys)
         self._whole &= set(keys)
@@ -181,7 +183,8 @@ class SparkRowPlan:
             if all(each is not None for each in followed.values()):
                 kept.append(part)
                 grown += [(part, path, *each) for path, each in followed.items() if each is not None]
-        if len(kept) < len(self._parts):  # a part that is done again may not write what another one left to it
+        # A dropped part is executed again, and may then not write the source rows that other parts left to it.
+        if len(kept) < len(self._parts):
             kept = [part for part in kept if not part.leaves_rows]
             grown = [each for each in grown if not each[0].leaves_rows]
         self._parts = kept
@@ -190,9 +193,16 @@ class SparkRowPlan:
     def _followed(
         self, each: FileOutcome, add: AddFile | None, vectors: DeletionVectorReader
     ) -> tuple[FileOutcome, NDArray[np.uint64] | None] | None:
-        """What was done to a file, for the vector that ``add`` has; None where it has to be done again.
+        """The outcome of a file, adapted to the deletion vector that its current ``add`` has.
 
-        With it come the rows that a new vector has to mark, if there has to be one.
+        Args:
+            each: The outcome that a task reported.
+            add: The current ``add`` of the file; None if it did not change.
+            vectors: Reads deletion vectors.
+
+        Returns:
+            The adapted outcome, and the rows that a new vector must mark (None if no new vector is needed); None if
+            the file must be changed again.
         """
         if add is None:
             return each, None
@@ -207,7 +217,7 @@ class SparkRowPlan:
         if not replaced:
             return after, None
         if each.is_removed or len(dead | replaced) >= each.num_rows:
-            return None  # the file itself decides whether a row is left
+            return None  # only a new look at the file shows whether a row is left
         return after, numbers_of(dead | replaced)
 
     def _write_vectors(self, grown: Sequence[tuple[_Part, str, FileOutcome, NDArray[np.uint64] | None]]) -> None:
@@ -222,7 +232,8 @@ class SparkRowPlan:
 
     # --- files that are new -----------------------------------------------------------------------------------------
 
-    def _look_into(self, files: pa.Table, keys: Sequence[FileKey]) -> None:
+    def _change_new_files(self, files: pa.Table, keys: Sequence[FileKey]) -> None:
+        """Change the files that no execution has seen yet, and remember those without a match."""
         known = self._touched().keys() | self._excluded | self._whole
         unknown = [row for row, key in enumerate(keys) if key not in known]
         adds = self._candidates(files, keys, unknown)
@@ -238,7 +249,7 @@ class SparkRowPlan:
             self._options.on_progress(len(to_do), len(to_do))
 
     def _change(self, adds: Sequence[AddFile]) -> None:
-        """Have these files changed. A part that wrote a row of the source which another one wrote too is done again."""
+        """Change these files. A part that wrote a source row which another part wrote too is executed again."""
         in_place = self._target.source is not None and self._target.source.spec.writes_in_place
         to_do = list(adds)
         while to_do:
@@ -262,19 +273,20 @@ class SparkRowPlan:
             return [change_part(self._job, self._store, adds, self._target.few, elsewhere)]
         return self._jobs.change(adds, elsewhere)
 
-    def _tell_of_whole_files(self, files: pa.Table, keys: Sequence[FileKey]) -> None:
-        rows = [row for row, key in enumerate(keys) if key in self._whole] if self._tells_changes else []
+    def _record_whole_files(self, files: pa.Table, keys: Sequence[FileKey]) -> None:
+        """If the version has change files, let tasks record the rows of files that are removed as a whole."""
+        rows = [row for row, key in enumerate(keys) if key in self._whole] if self._has_change_files else []
         if rows:
             self._change(add_files_of(files.take(rows)))
             self._whole.clear()
 
     @property
-    def _tells_changes(self) -> bool:
+    def _has_change_files(self) -> bool:
         """Whether the version has change files."""
         return any(part.outcome.change_files for part in self._parts)
 
     def _candidates(self, files: pa.Table, keys: Sequence[FileKey], rows: Sequence[int]) -> list[AddFile]:
-        """Those of these rows of ``files`` that may hold a match."""
+        """The files, among these rows of ``files``, that may hold a match."""
         import numpy as np
 
         if not rows:
@@ -284,7 +296,10 @@ class SparkRowPlan:
         return add_files_of(chosen.take(wanted)) if len(wanted) else []
 
     def _is_done_here(self, adds: Sequence[AddFile]) -> bool:
-        """Few files are sooner changed by the driver than by a Spark job; the first execution is always Spark's."""
+        """Whether the driver changes these files. For a few files that is faster than a Spark job.
+
+        The first execution always runs in Spark.
+        """
         is_little = len(adds) <= _FEW_FILES and sum(add.size for add in adds) <= _FEW_BYTES
         return is_little and self._executions > 0 and not self._target.is_in_spark
 
@@ -299,8 +314,11 @@ class SparkRowPlan:
 
     # --- the proposal -------------------------------------------------------------------------------------------------
 
-    def _put_into(self, builder: ProposalBuilder, files: pa.Table, keys: Sequence[FileKey]) -> WriteMetrics:
-        """Put the change into ``builder``; what it does. Of a file everything but its vector comes from its ``add``."""
+    def _build(self, builder: ProposalBuilder, files: pa.Table, keys: Sequence[FileKey]) -> WriteMetrics:
+        """Put the actions of the change into ``builder``, and return its metrics.
+
+        A file that gets a new vector keeps everything else of its current ``add``.
+        """
         touched = self._touched()
         rows = [row for row, key in enumerate(keys) if key in touched or key in self._whole]
         whole: list[AddFile] = []
@@ -318,32 +336,32 @@ class SparkRowPlan:
             builder.add(*part.outcome.new_files)
         new_rows, num_matched = self._source_rows()
         builder.add(*(file for each in new_rows for file in each.files))
-        told = [file for part in self._parts for file in part.outcome.change_files]
-        told += [file for each in new_rows for file in each.change_files]
-        builder.change_data(*told)
-        return replace(self._counted(whole, new_rows, num_matched), change_files=len(told))
+        change_files = [file for part in self._parts for file in part.outcome.change_files]
+        change_files += [file for each in new_rows for file in each.change_files]
+        builder.change_data(*change_files)
+        return replace(self._counted(whole, new_rows, num_matched), change_files=len(change_files))
 
     def _source_rows(self) -> tuple[list[NewRows], int]:
-        """What rows of the source add, written again where others match than before; and how many match."""
+        """The new rows, written again if other source rows match than before, and the number of matched source rows."""
         source = self._target.source
         if source is None:
             return [], 0
         matched = union(part.outcome.matched for part in self._parts)
         if not source.spec.may_add(source.num_rows, len(matched)):
             return [], len(matched)
-        basis = unpack(b"") if source.spec.writes_every_row else matched
-        tells = self._tells_changes
+        relevant = unpack(b"") if source.spec.writes_every_row else matched
+        recorded = self._has_change_files
         found = self._new_rows
-        if found is None or found.basis != basis or found.tells_changes != tells:
+        if found is None or found.matched != relevant or found.with_change_files != recorded:
             few = self._target.few
             if few is not None and self._executions > 0:
                 task = TaskIdentity(ambient.uuid4())
-                written = [write_new_rows(self._job, self._store, task, [few], basis, tells_changes=tells)]
+                written = [write_new_rows(self._job, self._store, task, [few], relevant, with_change_files=recorded)]
             else:
-                written = self._jobs.write_new_rows(bytes(basis.serialize()), tells_changes=tells)
+                written = self._jobs.write_new_rows(bytes(relevant.serialize()), with_change_files=recorded)
             for each in written:
                 self._own([*each.files, *each.change_files])
-            found = self._new_rows = _NewRows(basis, tells, written)
+            found = self._new_rows = _NewRows(relevant, recorded, written)
         return found.written, len(matched)
 
     def _counted(self, whole: Sequence[AddFile], new_rows: Sequence[NewRows], num_matched: int) -> WriteMetrics:

@@ -1,9 +1,9 @@
-"""The source of a change of rows in Spark: materialised once, its keys checked, its extent known to the driver.
+"""The source of a row change in Spark: it is materialised once, and its keys are checked.
 
-In: a DataFrame and how it joins the table. Out: a DataFrame, and its `Extent`. Its rows lie in
-Spark's storage from then on, and are not computed again: a part of it that is lost ends the job. Every row has a number
-that it keeps. The driver learns counts, one repeated key and the least and greatest keys; the rows themselves only of a
-small source.
+In: a DataFrame and how it joins the table. Out: a DataFrame, and its `Extent`. Spark's storage holds the rows from then
+on, so they are not computed again; if an executor with some of them is lost, the job fails. Every row has a fixed
+number. The driver receives counts, one repeated key, and the least and greatest keys, and the rows themselves only if
+the source is small.
 """
 
 from __future__ import annotations
@@ -32,17 +32,18 @@ if TYPE_CHECKING:
 __all__ = ["DATA", "KEYS", "NUMBER", "part_source", "prepare_source", "typed_errors"]
 
 SMALL_BYTES = 4 << 20
-"""A source of no more than this goes to every task and to the driver as a whole; a larger one is joined in Spark."""
+"""A source of at most this size is sent to every task and to the driver as a whole; a larger one is joined in Spark."""
 
 NUMBER, SIZE, KEYS, DATA = "number", "size", "keys", "data"
-"""The columns of a materialised source: a row's number and size, its key (null where part of it is), and itself."""
+"""The columns of a materialised source: a row's number, its size in bytes, its key (null if a part of it is null), and
+the row as a struct."""
 
 _PARTITION_SHIFT = 33
 
 
 @contextlib.contextmanager
 def typed_errors() -> Iterator[None]:
-    """What Spark raises for a txlog error in a task is that error again. Other exceptions pass unchanged."""
+    """Raise the original error if Spark reports a txlog error from a task. Other exceptions pass unchanged."""
     try:
         yield
     except Exception as error:
@@ -53,9 +54,21 @@ def typed_errors() -> Iterator[None]:
 
 
 def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table: str) -> tuple[DataFrame, Extent]:
-    """Materialise the rows of ``frame`` once; the DataFrame has the columns above.
+    """Materialise the rows of ``frame`` once.
 
-    Raises as `Table.upsert` and `Table.merge` for columns and keys that do not fit.
+    Args:
+        frame: The user's DataFrame.
+        spec: The change.
+        state: The table's state, for its definition.
+        table: The table's URI, for errors.
+
+    Returns:
+        A DataFrame with the columns `NUMBER`, `SIZE`, `KEYS` and `DATA`, and what the driver knows of it.
+
+    Raises:
+        InvalidInputError: A key is null or repeated, or ``sequence_by`` is no column of the source.
+        SchemaMismatchError: The columns do not fit the table.
+        UnsupportedFeatureError: txlog cannot write the type of a column.
     """
     with TxlogError.located(table, state.version):
         found = frame_schema(frame.schema)
@@ -89,7 +102,7 @@ def prepare_source(frame: DataFrame, spec: SourceSpec, state: TableState, table:
 
 
 def part_source(rows: pa.Table) -> PartSource:
-    """Rows of a materialised source, as Spark hands them over."""
+    """Unpack rows of a materialised source: the columns `NUMBER` and `DATA`."""
     data = pa.concat_arrays(rows.column(DATA).chunks) if rows.num_rows else None
     kind = rows.schema.field(DATA).type
     names = [kind.field(at).name for at in range(kind.num_fields)]
@@ -122,7 +135,7 @@ def _keying(shape: SourceShape, table: str) -> Callable[[Iterable[pa.RecordBatch
 
 
 def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, row: int) -> pa.RecordBatch:
-    """Rows of the source in the types that are used, each with its number, an average size in bytes, and its key."""
+    """Convert source rows to the types in use, and add each row's number, average size in bytes, and key."""
     import numpy as np
 
     left_out = {fold_name(name) for name in shape.left_out}
@@ -146,11 +159,11 @@ def _keyed(batch: pa.RecordBatch, shape: SourceShape, table: str, first: int, ro
     )
 
 
-# --- what the driver learns -----------------------------------------------------------------------------------------
+# --- facts for the driver -------------------------------------------------------------------------------------------
 
 
 def _facts(keyed: DataFrame, shape: SourceShape, spec: SourceSpec) -> dict[str, Any]:
-    """Counts, a repeated key and the ends of the keys: one row, of one job."""
+    """Counts, an example of a repeated key, and the least and greatest keys, computed by one Spark job."""
     import pyspark.sql.functions as F
 
     key, rows = F.col(KEYS), F.col("rows")
@@ -185,20 +198,21 @@ def _refuse_bad_keys(facts: dict[str, Any], shape: SourceShape, spec: SourceSpec
     names = [key.name for key in shape.table_keys]
     if facts["null"]:
         raise InvalidInputError(
-            f"the key ({', '.join(names)}) of {facts['null']} rows of the source is null or has a null in it: a null is"
-            " no key, since it equals nothing. Fill or drop those rows",
+            f"the key ({', '.join(names)}) of {facts['null']} rows of the source is null or contains a null, which"
+            " equals nothing, so it cannot identify a row. Fill or drop those rows",
             table=table,
         )
     if facts["unordered"]:
         raise InvalidInputError(
-            f"sequence_by column {_sequence(spec)} has {facts['unordered']} nulls, whose order nobody knows",
+            f"sequence_by column {_sequence(spec)} has {facts['unordered']} nulls, which have no order: fill or drop"
+            " those rows",
             table=table,
         )
     if facts["repeated"] and _sequence(spec) is None:
         key = ", ".join(f"{name}={str(facts['example'][f'k{at}'])[:60]}" for at, name in enumerate(names))
         raise InvalidInputError(
-            f"{facts['repeated']} keys are in more than one row of the source, such as {key}: which row counts?"
-            ' on_duplicate="last" with sequence_by="<column>" takes the one that is greatest in that column',
+            f"{facts['repeated']} keys are in more than one row of the source, such as {key}. To use the row with the"
+            ' greatest value of a column, set on_duplicate="last" and sequence_by="<column>"',
             table=table,
         )
 

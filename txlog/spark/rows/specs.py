@@ -1,7 +1,7 @@
-"""Specs: what a change of rows is asked to do, as plain data that travels to Spark tasks.
+"""Specs: descriptions of row changes as plain data that can be sent to Spark tasks.
 
-In: the caller's arguments. Out: in a task or on the driver, the ``RowOperation`` that they mean for some rows of the
-source. A part of the source gives a part of the change: a task binds it to the rows whose keys its files may hold.
+In: the caller's arguments. Out: the ``RowOperation`` that they mean for some source rows, in a task or on the driver. A
+task binds a spec only to the source rows whose keys its files may hold.
 """
 
 from __future__ import annotations
@@ -43,34 +43,43 @@ __all__ = [
     "SourceSpec",
     "UpdateSpec",
     "UpsertSpec",
-    "fitted",
+    "adapted",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """An operation bound to a version. ``matched`` says which rows of the source a live row of the files matches."""
+    """An operation bound to a version. ``matched`` returns, for each source row, whether it matches a live row."""
 
     operation: RowOperation
     matched: Callable[[Sequence[Touched]], NDArray[np.bool_]] | None = None
 
 
 class RowSpec(Protocol):
-    """One change of rows. Pickles."""
+    """One row change. Can be pickled."""
 
     what: ClassVar[str]
-    """Its name in refusals: ``"a delete"``."""
+    """Its name in error messages: ``"a delete"``."""
 
     def bind(self, open_table: OpenTable, state: TableState, rows: pa.Table | None) -> Bound:
-        """The operation for these rows of the source (None for a change without one). Raises as `Table` documents."""
+        """Bind the change to a version and to some source rows.
+
+        Args:
+            open_table: The table.
+            state: The version's state.
+            rows: Rows of the source; None for a change without a source.
+
+        Raises:
+            TxlogError: Whatever the method of `Table` raises.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class SourceShape:
-    """Which columns of the source are used, in which types, and by which of them its rows join those of the table.
+    """Which columns of the source are used, their types, and the keys that join its rows with those of the table.
 
-    ``left_out`` are columns that it may have and that are not looked at. ``table_keys`` and ``source_keys`` go
-    together; a pair has one type, to which both sides are cast.
+    ``left_out`` names columns of the source that are ignored. ``table_keys`` and ``source_keys`` have the same length;
+    both keys of a pair have one type, to which both sides are cast.
     """
 
     schema: Struct
@@ -87,46 +96,62 @@ class SourceSpec(RowSpec, Protocol):
 
     @property
     def needs_distinct_keys(self) -> bool:
-        """Whether each row of the source needs a key, and one of its own."""
+        """Whether each source row must have a key, and no two rows the same one."""
 
     @property
     def reads_every_file(self) -> bool:
-        """Whether rows of the table change that no row of the source matches."""
+        """Whether table rows that no source row matches may change."""
 
     @property
     def writes_every_row(self) -> bool:
-        """Whether each row of the source is written, whatever it matches."""
+        """Whether each source row is written, with or without a match."""
 
     @property
     def writes_in_place(self) -> bool:
-        """Whether each part writes the rows of the source that take the place of its own, one of each key."""
+        """Whether each part writes the source rows that replace its own rows, one for each key."""
 
     def may_add(self, num_rows: int, num_matched: int) -> bool:
-        """Whether some row of the source may add a row, given how many there are and how many match."""
+        """Whether a source row may add a row, given the numbers of source rows and of matched source rows."""
 
     def shape(self, state: TableState, found: Struct, table: str) -> SourceShape:
-        """Which of the columns ``found`` are used. Raises ``SchemaMismatchError``, ``InvalidInputError``."""
+        """Choose the columns to use.
+
+        Args:
+            state: The table's state.
+            found: The source's columns.
+            table: The table's URI, for errors.
+
+        Raises:
+            SchemaMismatchError: The columns do not fit the table.
+            InvalidInputError: The keys or the condition do not fit the source or the table.
+        """
 
     def new_rows(
         self, open_table: OpenTable, state: TableState, rows: pa.Table, is_matched: NDArray[np.bool_]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows that some rows of the source add to the table beside new versions of its own rows."""
+        """The rows that some source rows add to the table, without the new versions of existing rows."""
 
     def counts(self, written: int, matched: int, parts: WriteMetrics) -> tuple[int, int, int]:
-        """How many rows were inserted, updated and deleted, given what all parts did together."""
+        """The numbers of inserted, updated and deleted rows.
+
+        Args:
+            written: How many new rows were written.
+            matched: How many source rows matched.
+            parts: The sum of what all parts did.
+        """
 
 
-def fitted(spec: AnySpec, state: TableState) -> AnySpec:
-    """The same change for a table of this definition: for its row ids and its change data feed."""
+def adapted(spec: AnySpec, state: TableState) -> AnySpec:
+    """The same change, adapted to the table's definition: to its row ids and its change data feed."""
     properties = state.properties
     if isinstance(spec, UpsertSpec) and (properties.enable_change_data_feed or properties.enable_row_tracking):
-        return replace(spec, keeps_places=True)
+        return replace(spec, updates_in_place=True)
     return spec
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteSpec:
-    """`Table.delete`; ``now`` is bound once."""
+    """`Table.delete`. All tasks use the same ``now`` for ``current_timestamp()``."""
 
     what: ClassVar[str] = "a delete"
     where: str | Predicate | None
@@ -152,15 +177,15 @@ class UpdateSpec:
 
 @dataclass(frozen=True, slots=True)
 class UpsertSpec:
-    """`Table.upsert`, of a source whose keys are distinct by now.
+    """`Table.upsert`, for a source whose keys are already distinct.
 
-    ``keeps_places``: a row of the source is a new version of the row that it replaces. It takes over that one's row id,
-    and the change feed tells of both together.
+    With ``updates_in_place``, a source row becomes a new version of the row that it replaces: it keeps that row's id,
+    and the change data feed records both as one update.
     """
 
     what: ClassVar[str] = "an upsert"
     upsert: UpsertOptions
-    keeps_places: bool = False
+    updates_in_place: bool = False
 
     @property
     def needs_distinct_keys(self) -> bool:
@@ -176,12 +201,12 @@ class UpsertSpec:
 
     @property
     def writes_in_place(self) -> bool:
-        return self.keeps_places and self._writes_matched
+        return self.updates_in_place and self._writes_matched
 
     @property
     def _adds_matched(self) -> bool:
-        """Whether the rows that match are added as the others are, wherever they match."""
-        return self._writes_matched and not self.keeps_places
+        """Whether matched source rows are added like the others, independent of where they match."""
+        return self._writes_matched and not self.updates_in_place
 
     @property
     def writes_every_row(self) -> bool:
@@ -194,10 +219,10 @@ class UpsertSpec:
     def shape(self, state: TableState, found: Struct, table: str) -> SourceShape:
         if merge_options(state.metadata.configuration):
             raise UnsupportedFeatureError(
-                "the table's properties say how rows of one key are merged (txlog.merge-engine), which"
-                " txlog.spark.upsert and to.upsert do not: write the rows by df.write.format('txlog').mode('append')"
-                ".option('upsertKeys', '<keys>').save(path), those of a stream by writeStream or"
-                " foreach_batch(path, options={'upsertKeys': '<keys>'})",
+                "the table property txlog.merge-engine defines how rows with the same key are merged, which"
+                " txlog.spark.upsert and to.upsert do not support: write the rows by"
+                " df.write.format('txlog').mode('append').option('upsertKeys', '<keys>').save(path), those of a stream"
+                " by writeStream or foreach_batch(path, options={'upsertKeys': '<keys>'})",
                 features=("txlog.merge-engine",),
                 table=table,
                 version=state.version,

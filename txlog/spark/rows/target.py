@@ -1,7 +1,8 @@
-"""What the driver knows of a change of rows: which files may hold a match, and what history says.
+"""The driver's view of a row change: which files may hold a match, and what the commit's history entry says.
 
-In: a spec bound to the table's definition, and the extent of its source. Out: a `Target`. The keys of a small source
-decide for each file; of a large one the driver knows the least and the greatest, which exclude fewer files.
+In: a spec bound to the table's definition, and the extent of its source. Out: a `Target`. For a small source, the
+driver compares its keys with each file's statistics. For a large one it knows only the least and greatest key, which
+exclude fewer files.
 """
 
 from __future__ import annotations
@@ -34,10 +35,15 @@ __all__ = ["Extent", "Target"]
 
 @dataclass(frozen=True)
 class Extent:
-    """What the driver knows of a source. ``few`` are its rows, if it is small.
+    """What the driver knows of a source.
 
-    ``num_given`` counts rows that were dropped for another one of their key too. ``ends`` are, for each key column, the
-    least and the greatest value; where no row has a key, empty arrays.
+    Attributes:
+        spec: The change.
+        shape: Its columns and keys.
+        num_rows: Its rows, without rows that were dropped because another row has the same key.
+        num_given: Its rows, dropped ones included.
+        ends: For each key column an array of the least and the greatest value, or an empty array if no row has a key.
+        few: Its rows, if it is small.
     """
 
     spec: SourceSpec
@@ -48,12 +54,12 @@ class Extent:
     few: PartSource | None
 
     def key_range(self, state: TableState) -> Predicate | None:
-        """A condition that holds for every row with one of the keys; None where there is none such."""
+        """A condition that is true for every row with one of the keys; None if none can be built."""
         return key_range([key.path for key in self.shape.table_keys], self.ends, state.schema)
 
 
 class Target:
-    """A change of the rows of one table."""
+    """A row change of one table, bound to a version."""
 
     def __init__(self, open_table: OpenTable, state: TableState, spec: RowSpec, source: Extent | None) -> None:
         self.source = source
@@ -70,11 +76,11 @@ class Target:
 
     @property
     def is_in_spark(self) -> bool:
-        """Whether the rows of the source are in Spark alone."""
+        """Whether only Spark, and not the driver, holds the rows of the source."""
         return self.source is not None and self.few is None
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        """Which of these live files may hold a row that changes. False only where none can."""
+        """Whether each of these live files may hold a row that changes. False only if it certainly holds none."""
         import numpy as np
 
         if self.source is None or self.few is not None:
@@ -88,11 +94,16 @@ class Target:
         return self._pruner.mask_of_table(files)
 
     def matches_whole_file(self, add: AddFile) -> bool:
-        """Whether every row of the file certainly goes."""
+        """Whether the change certainly removes every row of the file."""
         return self._operation.matches_whole_file(add)
 
     def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
-        """What the change depends on, where it is not executed again; ``files`` may hold a match."""
+        """Declare what the change depends on if it is not executed again after a lost race.
+
+        Args:
+            builder: Receives the read set.
+            files: The paths of the files that may hold a match.
+        """
         if not self.is_in_spark:
             self._operation.declare_reads(builder, files)
         elif self._range is None or (self.source is not None and self.source.spec.reads_every_file):
