@@ -1,4 +1,4 @@
-"""Which files Spark's own reader may have, how they are grouped, and how tasks are dealt out: pure decisions."""
+"""Which files Spark's own reader may have, how they are grouped, and how tasks are spread over partitions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from txlog.protocol.schema import STRING, Field, Struct, from_arrow
 from txlog.read.scan_task import ScanTask, Selection
 from txlog.spark.native_files import groups_of, hadoop_root, is_plain_path, reads_natively
 from txlog.spark.native_frames import words_of
-from txlog.spark.task_reader import balanced, dealt
+from txlog.spark.task_reader import balanced, task_partitions
 
 VECTOR = DeletionVectorDescriptor("i", "x", size_in_bytes=1, cardinality=1)
 SELECTION = Selection("t", 0, (), None, Struct(()))
@@ -139,12 +139,12 @@ def test_every_task_is_in_one_group_and_no_group_is_much_larger_than_it_must_be(
 
 
 def test_many_files_are_dealt_to_few_tasks_and_the_row_groups_of_a_large_one_to_several() -> None:
-    small = dealt([task(str(at), 1000) for at in range(50_000)])
+    small = task_partitions([task(str(at), 1000) for at in range(50_000)])
     assert len(small) == 256
     assert max(map(len, small)) - min(map(len, small)) <= 1
-    assert [len(part) for part in dealt([task("a"), task("b")])] == [1, 1]
-    large = dealt([task("a"), task("large", 200 << 20), task("b")])
+    assert [len(part) for part in task_partitions([task("a"), task("b")])] == [1, 1]
+    large = task_partitions([task("a"), task("large", 200 << 20), task("b")])
     shares = [each for part in large for each in part if each.path == "large"]
     assert sorted(each.share or (9, 9) for each in shares) == [(number, 6) for number in range(6)]
     assert len([part for part in large if any(each.path == "large" for each in part)]) == 6
-    assert dealt([]) == []
+    assert task_partitions([]) == []

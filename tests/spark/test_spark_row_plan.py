@@ -37,7 +37,7 @@ from txlog.spark.rows.bitmaps import pack, unpack
 from txlog.spark.rows.calls import run_spec
 from txlog.spark.rows.part import NewRows, PartOutcome, PartSource, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.spark.rows.plan import SparkRowPlan
-from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec, fitted
+from txlog.spark.rows.specs import DeleteSpec, MergeSpec, RowSpec, UpdateSpec, UpsertSpec, adapted
 from txlog.spark.rows.target import Extent
 from txlog.store.base import PutOutcome, TableStore
 from txlog.store.retry import RetryPolicy
@@ -86,14 +86,16 @@ class Elsewhere:
             source = PartSource(source.rows.filter(pa.array(has_key)), source.numbers[has_key])
         return pickle.loads(pickle.dumps(change_part(job, self.store, adds, source, elsewhere)))  # type: ignore[no-any-return]
 
-    def write_new_rows(self, matched: bytes, *, tells_changes: bool) -> list[NewRows]:
+    def write_new_rows(self, matched: bytes, *, with_change_files: bool) -> list[NewRows]:
         assert self.source is not None
         written = []
         for start in range(0, self.source.rows.num_rows, 2):
             part = PartSource(self.source.rows.slice(start, 2), self.source.numbers[start : start + 2])
             task = TaskIdentity(ambient.uuid4(), start)
             matches = unpack(matched)
-            written.append(write_new_rows(self.job, self.store, task, [part], matches, tells_changes=tells_changes))
+            written.append(
+                write_new_rows(self.job, self.store, task, [part], matches, with_change_files=with_change_files)
+            )
         return written
 
 
@@ -466,7 +468,7 @@ def test_a_task_changes_files_and_writes_rows_without_the_log(properties: dict[s
     adds = add_files_of(open_table.log.files(state))
     definition = (str(tmp_path / "t"), {}, state.version, state.protocol, state.metadata)
     for spec in (upsert([(1, "b", 7)]).spec, update("k = 3").spec, delete("k = 4").spec):
-        fit = fitted(spec, state)
+        fit = adapted(spec, state)
         job = RowJob(*definition, fit, with_vectors=uses_vectors(state, RowOptions()))
         given = source if isinstance(fit, UpsertSpec) else None
         outcome = change_part(job, job.store(), adds, given)

@@ -273,7 +273,7 @@ def test_a_feed_that_was_off_and_a_checkpoint_within_a_version_are_refused(table
     assert "the change data feed was off" in refused(Query(table, readChangeFeed="true", startingVersion=1)).message
     query = Query(table, readChangeFeed="true", startingVersion=5)
     query.ends = [{**query.reader.initialOffset(), "index": 0}]
-    assert "among the changes of version 5" in refused(query).message
+    assert "in the middle of the changes of version 5" in refused(query).message
 
 
 # --- definitions, and what is gone ------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def test_a_reader_feature_that_comes_later_stops_the_stream(table: txlog.Table) 
 
 REFUSED: dict[str, dict[str, Any]] = {
     "unknown option 'maxfiles' (did you mean 'maxFilesPerTrigger'?)": {"maxFiles": 1, "ignoreDeletes": "true"},
-    "versionAsOf is of batch reads": {"versionAsOf": 1},
+    "versionAsOf is for batch reads": {"versionAsOf": 1},
     "both name a start": {"startingVersion": 1, "startingTimestamp": "2026-01-01"},
     "startingVersion = 'newest'": {"startingVersion": "newest"},
     "maxFilesPerTrigger = '0'": {"maxFilesPerTrigger": 0},
@@ -378,7 +378,7 @@ def test_what_is_not_an_option_of_a_stream_is_refused_by_name(message: str, tabl
 
 def test_a_batch_read_refuses_the_options_of_streams(table: txlog.Table) -> None:
     source = TxlogDataSource({"path": table.uri, "startingversion": "1"})
-    with pytest.raises(TxlogErrorInSpark, match="startingVersion is of streams"):
+    with pytest.raises(TxlogErrorInSpark, match="startingVersion is for streams"):
         source.reader(source.schema())
 
 
