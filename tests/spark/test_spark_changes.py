@@ -107,11 +107,11 @@ def test_what_does_not_go_together_is_refused_before_any_task(path: Path, tmp_pa
     with pytest.raises(txlog.SchemaMismatchError, match="at"):
         planned(path, **CHANGES)
     for name, value in (("sequenceBy", "at"), ("changelogMode", "retract"), ("mergeEngine", "first-row")):
-        with pytest.raises(txlog.InvalidInputError, match=f"option {name} is for changes of rows: set upsertKeys"):
+        with pytest.raises(txlog.InvalidInputError, match=f"option {name} is for changes of rows: also set upsertKeys"):
             planned(path, **{name: value})
     with pytest.raises(txlog.InvalidInputError, match=r"changelogMode=retract .* set rowKindColumn"):
         planned(path, upsertKeys="k", changelogMode="retract")
-    with pytest.raises(txlog.InvalidInputError, match=r"mergeEngine and txlog\.merge-engine are one option"):
+    with pytest.raises(txlog.InvalidInputError, match=r"mergeEngine and txlog\.merge-engine mean the same"):
         planned(path, upsertKeys="k", mergeEngine="first-row", **{"txlog.merge-engine": "first-row"})
     for name in ("mergeSchema", "overwriteSchema"):
         with pytest.raises(txlog.InvalidInputError, match=f"option {name} does not go with upsertKeys"):

@@ -545,13 +545,13 @@ def keep_own_vectors(patch: pytest.MonkeyPatch) -> None:
 
 
 def look_once(patch: pytest.MonkeyPatch) -> None:
-    look_into = SparkRowPlan._look_into
+    change_new_files = SparkRowPlan._change_new_files
 
     def once(self: SparkRowPlan, files: Any, keys: Any) -> None:
         if self._executions == 0:
-            look_into(self, files, keys)
+            change_new_files(self, files, keys)
 
-    patch.setattr(SparkRowPlan, "_look_into", once)
+    patch.setattr(SparkRowPlan, "_change_new_files", once)
 
 
 def write_source_once(patch: pytest.MonkeyPatch) -> None:
@@ -559,7 +559,7 @@ def write_source_once(patch: pytest.MonkeyPatch) -> None:
 
     def once(self: SparkRowPlan) -> Any:
         found = self._new_rows
-        return source_rows(self) if found is None else (found.written, len(found.basis))
+        return source_rows(self) if found is None else (found.written, len(found.matched))
 
     patch.setattr(SparkRowPlan, "_source_rows", once)
 

@@ -83,8 +83,7 @@ def foreach_batch(
         which `error_from` rebuilds them.
 
     Raises:
-        InvalidInputError: ``mode``, ``keys`` or ``options`` were given together with a function, or contradict each
-            other.
+        InvalidInputError: ``mode``, ``keys`` or ``options`` were given with a function, or contradict each other.
     """
 
     def write_batch(batch: DataFrame, batch_id: int) -> None:
