@@ -6,8 +6,6 @@ ever ignored. Options with Delta's names have Delta's meaning.
 
 from __future__ import annotations
 
-import difflib
-import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,24 +16,23 @@ from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation
 from txlog.protocol.merge_options import MERGE_ENGINE, MERGE_ENGINES, merge_options
 from txlog.protocol.properties import SHORT_LOG_RETENTION, validate
+from txlog.spark.option_values import (
+    BadValue,
+    Given,
+    byte_count,
+    choice,
+    column_list,
+    flag,
+    milliseconds,
+    object_name,
+    positive_count,
+    text_value,
+    whole_count,
+)
 from txlog.store.retry import RetryPolicy
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
 
-__all__ = [
-    "BadValue",
-    "Given",
-    "StreamOptions",
-    "WriteOptions",
-    "byte_count",
-    "column_list",
-    "flag",
-    "parse_stream_options",
-    "parse_write_options",
-    "positive_count",
-    "table_path",
-    "text_value",
-    "whole_count",
-]
+__all__ = ["StreamOptions", "WriteOptions", "parse_stream_options", "parse_write_options", "table_path"]
 
 
 NO_PATH_TO_WRITE = (
@@ -135,7 +132,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         UnsupportedFeatureError: An option, named in the message, that this release does not support.
     """
     given = Given({key.lower(): value for key, value in options.items()})
-    given.refuse_unbuilt()
+    _refuse_unbuilt(given)
     parsed = WriteOptions(
         path=table_path(given.take("path", str)),
         transaction=_transaction(given.take("txnAppId", text_value), given.take("txnVersion", whole_count)),
@@ -143,7 +140,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         merge_schema=bool(given.take("mergeSchema", flag)),
         partition_by=given.take("partitionBy", column_list),
         replace_where=given.take("replaceWhere", text_value),
-        partition_overwrite_mode=given.take("partitionOverwriteMode", _choice("static", "dynamic")),
+        partition_overwrite_mode=given.take("partitionOverwriteMode", choice("static", "dynamic")),
         overwrite_schema=bool(given.take("overwriteSchema", flag)),
         changelog=_changelog(given),
         merge_engine=_merge_engine(given),
@@ -153,7 +150,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         compression=given.take("compression", str.lower),
         isolation=given.take("isolationLevel", _isolation),
         retry=_retry(given),
-        hooks=given.take("hooks", _object_name),
+        hooks=given.take("hooks", object_name),
         skip_empty=bool(given.take("skipEmpty", flag)),
         properties=_properties(given),
         storage_options=given.take_prefix("storage."),
@@ -174,7 +171,7 @@ def _changelog(given: Given) -> ChangelogSpec | None:
     """
     keys = given.take("upsertKeys", column_list)
     others = {name: given.take(name, text_value) for name in ("rowKindColumn", "sequenceBy")}
-    others["changelogMode"] = given.take("changelogMode", _choice(*get_args(ChangelogMode)))
+    others["changelogMode"] = given.take("changelogMode", choice(*get_args(ChangelogMode)))
     if keys is None:
         for name, value in others.items():
             if value is not None:
@@ -194,7 +191,7 @@ _NEEDS_KEYS = "is for changes of rows: also set upsertKeys, the key columns"
 
 def _merge_engine(given: Given) -> dict[str, str]:
     """The merge engine's options as table properties; empty if none is set."""
-    engine = given.take("mergeEngine", _choice(*MERGE_ENGINES, "aggregate"))
+    engine = given.take("mergeEngine", choice(*MERGE_ENGINES, "aggregate"))
     named = {key: given.rest.pop(key) for key in [*given.rest] if merge_options({key: ""})}
     if engine is not None and MERGE_ENGINE in named:
         raise InvalidInputError(f"options mergeEngine and {MERGE_ENGINE} mean the same: set only one of them")
@@ -291,58 +288,20 @@ UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
 """Options that this release does not support: name -> (whether a value uses the feature, what to do instead)."""
 
 
-class Given:
-    """The options that have not been read yet, by lower-case key."""
-
-    def __init__(self, rest: dict[str, str]) -> None:
-        self.rest = rest
-
-    def take(self, name: str, read: Callable[[str], Any]) -> Any:
-        """The typed value of one option, or None if it is not set. An error names the option."""
-        text = self.rest.pop(name.lower(), None)
+def _refuse_unbuilt(given: Given) -> None:
+    """Raise UnsupportedFeatureError for an option of `UNBUILT` whose value uses the feature."""
+    for name, (is_use, advice) in UNBUILT.items():
+        text = given.rest.get(name.lower())
         if text is None:
-            return None
+            continue
         try:
-            return read(text)
+            unbuilt = is_use(text)
         except BadValue as error:
             raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
-
-    def take_prefix(self, prefix: str) -> dict[str, str]:
-        """The options whose key begins with ``prefix``, without the prefix."""
-        found = [key for key in self.rest if key.startswith(prefix)]
-        return {key[len(prefix) :]: self.rest.pop(key) for key in found}
-
-    def refuse_unbuilt(self) -> None:
-        """Raise UnsupportedFeatureError for an option of `UNBUILT` whose value uses the feature."""
-        for name, (is_use, advice) in UNBUILT.items():
-            text = self.rest.get(name.lower())
-            if text is None:
-                continue
-            try:
-                unbuilt = is_use(text)
-            except BadValue as error:
-                raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
-            if unbuilt:
-                raise UnsupportedFeatureError(
-                    f"option {name} = {text!r} is not supported yet by txlog's Spark writes; {advice}", features=(name,)
-                )
-
-    def refuse_rest(self, *known: str) -> None:
-        """Raise InvalidInputError naming each option that is left, with the nearest of the known ones."""
-        if not self.rest:
-            return
-        by_folded = {name.lower(): name for name in known}
-        lines = []
-        for key in sorted(self.rest):
-            near = difflib.get_close_matches(key, by_folded, n=1, cutoff=0.5)
-            lines.append(f"{key!r}" + (f" (did you mean {by_folded[near[0]]!r}?)" if near else ""))
-        raise InvalidInputError(
-            f"unknown option {', '.join(lines)}; known options (in any case): {', '.join(by_folded.values())}"
-        )
-
-
-class BadValue(ValueError):
-    """The value of an option is invalid; the message says what is valid."""
+        if unbuilt:
+            raise UnsupportedFeatureError(
+                f"option {name} = {text!r} is not supported yet by txlog's Spark writes; {advice}", features=(name,)
+            )
 
 
 def table_path(given: str | None, advice: str = NO_PATH_TO_WRITE) -> str:
@@ -376,9 +335,9 @@ def _retry(given: Given) -> RetryPolicy | None:
     """The retry policy from options with Iceberg's names, in milliseconds. Options not set keep their default."""
     retries = given.take("commit.retry.num-retries", whole_count)
     seconds = {
-        "min_wait": given.take("commit.retry.min-wait-ms", _milliseconds),
-        "max_wait": given.take("commit.retry.max-wait-ms", _milliseconds),
-        "total_timeout": given.take("commit.retry.total-timeout-ms", _milliseconds),
+        "min_wait": given.take("commit.retry.min-wait-ms", milliseconds),
+        "max_wait": given.take("commit.retry.max-wait-ms", milliseconds),
+        "total_timeout": given.take("commit.retry.total-timeout-ms", milliseconds),
     }
     settings: dict[str, Any] = {name: value for name, value in seconds.items() if value is not None}
     if retries is not None:
@@ -391,75 +350,6 @@ def _properties(given: Given) -> dict[str, str]:
     properties = {f"delta.{key}": text for key, text in given.take_prefix("delta.").items()}
     allowed = given.take(SHORT_LOG_RETENTION, str)
     return validate(properties if allowed is None else {**properties, SHORT_LOG_RETENTION: allowed})
-
-
-def text_value(value: str) -> str:
-    if not value:
-        raise BadValue("must not be empty")
-    return value
-
-
-def _object_name(value: str) -> str:
-    if not re.fullmatch(r"[\w.]+:\w+", value):
-        raise BadValue("must be module:name, importable where Spark's driver runs Python")
-    return value
-
-
-def flag(value: str) -> bool:
-    return _choice("true", "false")(value) == "true"
-
-
-def _choice(*choices: str) -> Callable[[str], str]:
-    def read(value: str) -> str:
-        if value.strip().lower() not in choices:
-            raise BadValue(f"must be {' or '.join(choices)}")
-        return value.strip().lower()
-
-    return read
-
-
-def whole_count(value: str) -> int:
-    if not re.fullmatch(r"\s*\d{1,19}\s*", value) or int(value) >= 2**63:
-        raise BadValue("must be a whole number from 0 to 2**63-1")
-    return int(value)
-
-
-def positive_count(value: str) -> int:
-    number = whole_count(value)
-    if number == 0:
-        raise BadValue("must be at least 1")
-    return number
-
-
-def _milliseconds(value: str) -> float:
-    return whole_count(value) / 1000
-
-
-_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
-
-
-def byte_count(value: str) -> int:
-    """A size as Spark writes it: a number of bytes, or a number with a binary unit (``128mb``, ``1g``)."""
-    matched = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]{0,2})\s*", value.lower())
-    if matched is None or matched[2] not in _UNITS or int(matched[1]) == 0:
-        raise BadValue("must be a size in bytes, such as 134217728 or 128mb")
-    return int(matched[1]) * _UNITS[matched[2]]
-
-
-def column_list(value: str) -> tuple[str, ...]:
-    """Column names from a comma-separated list, or from a JSON list if a name contains a comma."""
-    if value.lstrip().startswith("["):
-        try:
-            names = json.loads(value)
-        except ValueError:
-            names = None
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise BadValue("must be a comma-separated list of columns, or a JSON list of strings")
-    else:
-        names = [name.strip() for name in value.split(",")] if value.strip() else []
-    if not all(names):
-        raise BadValue("has an empty column name")
-    return tuple(names)
 
 
 def _isolation(value: str) -> Isolation:

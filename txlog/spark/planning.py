@@ -308,9 +308,10 @@ def _planned_changes(
 
 
 def _asked_engine(state: TableState, changelog: ChangelogSpec, given: Mapping[str, str]) -> dict[str, str]:
-    """The properties that say how this write merges rows of one key, where the table's say nothing of it.
+    """The properties that define how this write merges rows with the same key; empty if the table's own do.
 
-    Raises InvalidInputError for properties that differ from the table's, or do not fit its columns.
+    Raises:
+        InvalidInputError: The properties differ from the table's, or do not fit its columns.
     """
     is_stored = bool(merge_options(state.metadata.configuration))
     if not is_stored and given in ({}, {MERGE_ENGINE: "deduplicate"}):

@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from txlog.errors import InvalidInputError
-from txlog.spark.options import (
+from txlog.spark.option_values import (
     BadValue,
     Given,
     byte_count,
     column_list,
     flag,
     positive_count,
-    table_path,
     text_value,
     whole_count,
 )
+from txlog.spark.options import table_path
 
 __all__ = ["ReadOptions", "StreamReadOptions", "has_stream_option", "parse_read_options", "parse_stream_read_options"]
 

@@ -1,0 +1,145 @@
+"""How the values of Spark options are read: from text to typed values, with errors that name the option.
+
+In: the options as Spark passes them (keys in lower case, values as text). Out: typed values; an option that was not
+read is an error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from txlog.errors import InvalidInputError
+
+__all__ = [
+    "BadValue",
+    "Given",
+    "byte_count",
+    "choice",
+    "column_list",
+    "flag",
+    "milliseconds",
+    "object_name",
+    "positive_count",
+    "text_value",
+    "whole_count",
+]
+
+
+class BadValue(ValueError):
+    """The value of an option is invalid; the message says what is valid."""
+
+
+class Given:
+    """The options that have not been read yet, by lower-case key."""
+
+    def __init__(self, rest: dict[str, str]) -> None:
+        self.rest = rest
+
+    def take(self, name: str, read: Callable[[str], Any]) -> Any:
+        """The typed value of one option, or None if it is not set. An error names the option."""
+        text = self.rest.pop(name.lower(), None)
+        if text is None:
+            return None
+        try:
+            return read(text)
+        except BadValue as error:
+            raise InvalidInputError(f"option {name} = {text!r}: {error}") from None
+
+    def take_prefix(self, prefix: str) -> dict[str, str]:
+        """The options whose key begins with ``prefix``, without the prefix."""
+        found = [key for key in self.rest if key.startswith(prefix)]
+        return {key[len(prefix) :]: self.rest.pop(key) for key in found}
+
+    def refuse_rest(self, *known: str) -> None:
+        """Raise InvalidInputError naming each option that is left, with the nearest of the known ones."""
+        if not self.rest:
+            return
+        by_folded = {name.lower(): name for name in known}
+        lines = []
+        for key in sorted(self.rest):
+            near = difflib.get_close_matches(key, by_folded, n=1, cutoff=0.5)
+            lines.append(f"{key!r}" + (f" (did you mean {by_folded[near[0]]!r}?)" if near else ""))
+        raise InvalidInputError(
+            f"unknown option {', '.join(lines)}; known options (in any case): {', '.join(by_folded.values())}"
+        )
+
+
+def text_value(value: str) -> str:
+    """A non-empty string."""
+    if not value:
+        raise BadValue("must not be empty")
+    return value
+
+
+def object_name(value: str) -> str:
+    """A name of the form ``module:name``."""
+    if not re.fullmatch(r"[\w.]+:\w+", value):
+        raise BadValue("must be module:name, importable where Spark's driver runs Python")
+    return value
+
+
+def flag(value: str) -> bool:
+    """``true`` or ``false`` in any case."""
+    return choice("true", "false")(value) == "true"
+
+
+def choice(*choices: str) -> Callable[[str], str]:
+    """A reader that accepts one of the words, in any case, and returns it in lower case."""
+
+    def read(value: str) -> str:
+        if value.strip().lower() not in choices:
+            raise BadValue(f"must be {' or '.join(choices)}")
+        return value.strip().lower()
+
+    return read
+
+
+def whole_count(value: str) -> int:
+    """A whole number from 0 to 2**63-1."""
+    if not re.fullmatch(r"\s*\d{1,19}\s*", value) or int(value) >= 2**63:
+        raise BadValue("must be a whole number from 0 to 2**63-1")
+    return int(value)
+
+
+def positive_count(value: str) -> int:
+    """A whole number from 1 to 2**63-1."""
+    number = whole_count(value)
+    if number == 0:
+        raise BadValue("must be at least 1")
+    return number
+
+
+def milliseconds(value: str) -> float:
+    """Seconds, from a whole number of milliseconds."""
+    return whole_count(value) / 1000
+
+
+_UNITS = {"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "m": 1 << 20, "mb": 1 << 20, "g": 1 << 30, "gb": 1 << 30}
+
+
+def byte_count(value: str) -> int:
+    """A size as Spark writes it: a number of bytes, or a number with a binary unit (``128mb``, ``1g``)."""
+    matched = re.fullmatch(r"\s*(\d{1,18})\s*([a-z]{0,2})\s*", value.lower())
+    if matched is None or matched[2] not in _UNITS or int(matched[1]) == 0:
+        raise BadValue("must be a size in bytes, such as 134217728 or 128mb")
+    return int(matched[1]) * _UNITS[matched[2]]
+
+
+def column_list(value: str) -> tuple[str, ...]:
+    """Column names from a comma-separated list, or from a JSON list if a name contains a comma."""
+    if value.lstrip().startswith("["):
+        try:
+            names = json.loads(value)
+        except ValueError:
+            names = None
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise BadValue("must be a comma-separated list of columns, or a JSON list of strings")
+    else:
+        names = [name.strip() for name in value.split(",")] if value.strip() else []
+    if not all(names):
+        raise BadValue("has an empty column name")
+    return tuple(names)
