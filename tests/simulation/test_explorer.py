@@ -7,7 +7,7 @@ from mutants import MUTANTS
 
 from txlog.testing.actors import SCENARIOS, any_story
 from txlog.testing.explorer import explore_all, explore_random, replay
-from txlog.testing.schedule import Choices, parsed, shrunk, written
+from txlog.testing.schedule import Choices, from_line, shortened, to_line
 from txlog.testing.versions import InvariantBroken
 
 
@@ -34,11 +34,11 @@ def test_a_broken_promise_comes_with_a_line_that_breaks_it_again(monkeypatch: py
 
 def test_a_schedule_is_the_same_after_it_was_written_and_read() -> None:
     for choices in ([0], [0, 0, 0, 2], [1, 1, 1, 0, 3], [12, 0, 0, 5, 5]):
-        assert parsed(written(choices)) == choices if any(choices) else [0]
+        assert from_line(to_line(choices)) == choices if any(choices) else [0]
 
 
 def test_shrinking_keeps_what_fails_and_drops_the_rest() -> None:
-    assert shrunk([3, 1, 4, 1, 5, 9], lambda choices: 4 in choices) == [4]
+    assert shortened([3, 1, 4, 1, 5, 9], lambda choices: 4 in choices) == [4]
 
 
 def test_a_seed_gives_the_same_choices_every_time() -> None:

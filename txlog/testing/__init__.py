@@ -1,1 +1,1 @@
-"""The shipped test kit; nothing in txlog imports it."""
+"""The test kit that ships with txlog. No other room of txlog imports it."""

@@ -1,7 +1,7 @@
-"""The store contract as checks that any implementation can be put through.
+"""The store contract as checks for any implementation.
 
-In: a fresh, empty `LogStore` or `FileStore`. Out: nothing, or an AssertionError saying what was broken. Run every
-function of `LOG_STORE_CONTRACT` and of `FILE_STORE_CONTRACT`, each on a store of its own.
+In: a fresh, empty `LogStore` or `FileStore`. Out: nothing, or an AssertionError that says what the store got wrong. Run
+every function of `LOG_STORE_CONTRACT` and of `FILE_STORE_CONTRACT`, each on a new store.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def sixteen_racers_have_one_winner_whose_bytes_stay(log: LogStore) -> None:
         winners = [body for body, outcome in zip(bodies, outcomes, strict=True) if outcome is PutOutcome.WRITTEN]
         losers = [outcome for outcome in outcomes if outcome is PutOutcome.ALREADY_EXISTS]
         assert len(winners) == 1, f"{len(winners)} winners at {name}: {outcomes}"
-        assert len(losers) == RACERS - 1, f"a loser was not told so: {outcomes}"
+        assert len(losers) == RACERS - 1, f"a loser did not get ALREADY_EXISTS: {outcomes}"
         assert log.read(name) == winners[0], "the bytes are not the winner's"
 
 
@@ -65,7 +65,7 @@ def the_list_is_sorted_and_starts_where_asked(log: LogStore) -> None:
         assert all(meta.size == len(meta.name) for meta in listed)
 
 
-def a_folder_of_the_log_is_listed_apart(log: LogStore) -> None:
+def a_folder_of_the_log_is_listed_separately(log: LogStore) -> None:
     assert log.list_from("_sidecars/") == []
     names = ["_sidecars/b.parquet", "_sidecars/a.parquet", "_sidecars2/c.parquet", _commit(0)]
     for name in names:
@@ -78,12 +78,12 @@ def a_folder_of_the_log_is_listed_apart(log: LogStore) -> None:
     assert [meta.size for meta in log.list_from("_sidecars/")] == [len("_sidecars/b.parquet")]
 
 
-def a_list_and_a_look_agree(log: LogStore) -> None:
+def list_and_stat_agree(log: LogStore) -> None:
     log.put_if_absent(_commit(0), b"body")
     [listed] = log.list_from("")
     seen = log.stat(_commit(0))
     assert (listed.name, listed.size) == (seen.name, seen.size) == (_commit(0), 4)
-    # HTTP tells a single object's time in whole seconds.
+    # HTTP gives the time of a single object in whole seconds.
     assert abs(listed.modified_ms - seen.modified_ms) < 1000
 
 
@@ -96,12 +96,12 @@ def an_absent_name_is_not_found(log: LogStore) -> None:
     for present in (False, True):
         if present:
             log.put_if_absent(_commit(0), b"body")
-        asks: tuple[Callable[[str], object], ...] = (log.read, log.stat, log.make_durable)
-        for ask in asks:
-            _assert_raises(NotFoundError, partial(ask, _commit(1)))
+        calls: tuple[Callable[[str], object], ...] = (log.read, log.stat, log.make_durable)
+        for call in calls:
+            _assert_raises(NotFoundError, partial(call, _commit(1)))
 
 
-def nothing_partial_is_listed_or_read_while_others_write(log: LogStore) -> None:
+def no_partial_file_is_listed_or_read_while_others_write(log: LogStore) -> None:
     names = [_commit(version) for version in range(ROUNDS)]
     body = b"0123456789" * 20_000
     done = threading.Event()
@@ -129,14 +129,14 @@ def nothing_partial_is_listed_or_read_while_others_write(log: LogStore) -> None:
     assert [meta.name for meta in log.list_from("")] == names
 
 
-def a_hint_is_replaced_whole(log: LogStore) -> None:
+def a_put_replaces_the_whole_file(log: LogStore) -> None:
     for body in (b"a" * 1000, b"b", memoryview(b"c" * 10)):
         log.put("_last_checkpoint", body)
         assert log.read("_last_checkpoint") == bytes(body)
     assert [meta.name for meta in log.list_from("")] == ["_last_checkpoint"]
 
 
-def a_deleted_name_is_gone_and_free(log: LogStore) -> None:
+def a_deleted_name_can_be_put_again(log: LogStore) -> None:
     log.put_if_absent(_commit(0), b"old")
     log.delete(_commit(0))
     log.delete(_commit(0))
@@ -156,7 +156,7 @@ def the_round_trip_is_measured(log: LogStore) -> None:
     assert log.round_trip_s() > 0
 
 
-def what_was_found_can_be_made_durable(log: LogStore) -> None:
+def an_existing_name_can_be_made_durable(log: LogStore) -> None:
     log.put_if_absent(_commit(0), b"body")
     log.make_durable(_commit(0))
     assert log.read(_commit(0)) == b"body"
@@ -173,7 +173,7 @@ def a_file_is_hidden_until_it_is_published(files: FileStore) -> None:
     files.make_durable(["day=1/part-0.parquet"], with_contents=True)
 
 
-def parquet_goes_in_and_comes_out(files: FileStore) -> None:
+def a_parquet_file_is_read_as_it_was_written(files: FileStore) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -189,7 +189,7 @@ def parquet_goes_in_and_comes_out(files: FileStore) -> None:
     assert read.equals(table)
 
 
-def a_large_file_arrives_whole(files: FileStore) -> None:
+def a_large_file_is_stored_completely(files: FileStore) -> None:
     piece = bytes(range(256)) * 4096
     output = files.create("large.bin")
     for _ in range(20):
@@ -200,7 +200,7 @@ def a_large_file_arrives_whole(files: FileStore) -> None:
     assert opened.read() == piece
 
 
-def a_file_written_at_once_arrives_whole(files: FileStore) -> None:
+def a_file_written_by_one_call_is_stored_completely(files: FileStore) -> None:
     import pyarrow as pa
 
     for size in (0, 1, 65_536, 65_537, 100_000):
@@ -223,7 +223,7 @@ def an_aborted_file_leaves_nothing(files: FileStore) -> None:
     assert again.publish().size == 5
 
 
-def names_are_kept_to_the_letter(files: FileStore) -> None:
+def names_are_stored_unchanged(files: FileStore) -> None:
     for path in ("p=a%2Fb/x.parquet", "p=é ü/y.parquet", "p=1+1=2&3/#.parquet", "_hidden/~z.parquet"):
         output = files.create(path)
         output.sink.write(path.encode())
@@ -256,7 +256,7 @@ def many_files_are_deleted_at_once(files: FileStore) -> None:
 
 def a_path_that_leaves_the_table_is_refused(files: FileStore) -> None:
     for path in ("../escaped", "/tmp/escaped", "a/../../escaped", "", "a//b", "./a"):
-        asks: tuple[Callable[[str], object], ...] = (
+        calls: tuple[Callable[[str], object], ...] = (
             files.create,
             partial(files.write, body=b"x"),
             files.open,
@@ -264,8 +264,8 @@ def a_path_that_leaves_the_table_is_refused(files: FileStore) -> None:
             files.stat,
             files.delete,
         )
-        for ask in asks:
-            _assert_raises(StorageError, partial(ask, path))
+        for call in calls:
+            _assert_raises(StorageError, partial(call, path))
 
 
 def a_list_holds_every_file_with_its_size_and_time(files: FileStore) -> None:
@@ -282,11 +282,11 @@ def a_list_holds_every_file_with_its_size_and_time(files: FileStore) -> None:
     assert {meta.name: meta.size for meta in listed} == sizes
     assert len(listed) == len(sizes)
     for meta in listed:
-        # HTTP tells a single object's time in whole seconds.
+        # HTTP gives the time of a single object in whole seconds.
         assert abs(files.stat(meta.name).modified_ms - meta.modified_ms) < 1000
 
 
-def a_list_keeps_to_the_folder_and_leaves_out_what_is_skipped(files: FileStore) -> None:
+def a_list_has_only_the_folders_files_without_skipped_folders(files: FileStore) -> None:
     for path in ("a", "day=1/b", "day=1/c/d", "day=1/c/e/f", "day=10/g", "_log/h", "c/i"):
         files.write(path, b"x")
 
@@ -325,30 +325,30 @@ LOG_STORE_CONTRACT: tuple[Callable[[LogStore], None], ...] = (
     a_second_put_is_refused_and_changes_nothing,
     a_read_returns_what_the_put_wrote,
     the_list_is_sorted_and_starts_where_asked,
-    a_folder_of_the_log_is_listed_apart,
-    a_list_and_a_look_agree,
+    a_folder_of_the_log_is_listed_separately,
+    list_and_stat_agree,
     an_absent_log_is_an_empty_list,
     an_absent_name_is_not_found,
-    nothing_partial_is_listed_or_read_while_others_write,
-    a_hint_is_replaced_whole,
-    a_deleted_name_is_gone_and_free,
+    no_partial_file_is_listed_or_read_while_others_write,
+    a_put_replaces_the_whole_file,
+    a_deleted_name_can_be_put_again,
     a_name_that_leaves_the_log_is_refused,
     the_round_trip_is_measured,
-    what_was_found_can_be_made_durable,
+    an_existing_name_can_be_made_durable,
 )
 
 FILE_STORE_CONTRACT: tuple[Callable[[FileStore], None], ...] = (
     a_file_is_hidden_until_it_is_published,
-    parquet_goes_in_and_comes_out,
-    a_large_file_arrives_whole,
-    a_file_written_at_once_arrives_whole,
+    a_parquet_file_is_read_as_it_was_written,
+    a_large_file_is_stored_completely,
+    a_file_written_by_one_call_is_stored_completely,
     an_aborted_file_leaves_nothing,
-    names_are_kept_to_the_letter,
+    names_are_stored_unchanged,
     a_deleted_file_is_gone,
     many_files_are_deleted_at_once,
     a_path_that_leaves_the_table_is_refused,
     a_list_holds_every_file_with_its_size_and_time,
-    a_list_keeps_to_the_folder_and_leaves_out_what_is_skipped,
+    a_list_has_only_the_folders_files_without_skipped_folders,
     a_long_list_comes_in_pages,
 )
 
@@ -358,7 +358,7 @@ def _commit(version: int) -> str:
 
 
 def _at_once(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Every call from a thread of its own, released together."""
+    """Make all calls at the same moment, each in its own thread."""
     start = threading.Barrier(len(calls))
 
     def run(call: Callable[[], T]) -> T:

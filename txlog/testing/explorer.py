@@ -1,14 +1,14 @@
-"""The schedule explorer: txlog's own code, suspended at every store call, in every order and under every fault.
+"""The schedule explorer: it runs txlog's own code in every order of its store calls and under every fault.
 
-In: a `Scenario`, which says who acts and what may go wrong. Out: how many schedules were run (`Report`), or the first
-broken promise with the shortest trace that breaks it and the line that replays it (`Failure`). Each actor runs the
-real transaction, committer and sink code in a greenlet of its own; the store, the clock and chance are the explorer's,
-so that a schedule is nothing but the answers of `Choices.choose`.
+In: a `Scenario`, which defines the actors and what may go wrong. Out: how many schedules were run (`Report`), or the
+first broken promise with the shortest schedule that breaks it and the line that replays it (`Failure`). Each actor runs
+the real transaction, committer and sink code in its own greenlet. The explorer provides the store, the clock and the
+random numbers, so a schedule is exactly the sequence of answers of `Choices.choose`.
 
-What is explored, and what need not be. An actor is suspended before every call whose answer, or whose effect on
-others, depends on who goes first. A read of a name that can no longer change is no such call: it commutes with all
-others and is answered at once. In an exhaustive run a state that was seen before, log, histories of all actors and
-what may still go wrong, is not explored again, since an actor's future is a function of the answers it got.
+The explorer suspends an actor before every call whose answer, or whose effect on others, depends on the order of the
+actors. A read of a name that can no longer change commutes with all other calls, so it is answered at once. An
+exhaustive run does not explore a state twice, since what an actor does next depends only on the answers it got. A state
+is the log, the histories of all actors, and the faults that may still happen.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from txlog.testing.run import Pruned, Run, Scenario, StoryTooLong
-from txlog.testing.schedule import Choices, every_schedule, parsed, shrunk, written
+from txlog.testing.schedule import Choices, every_schedule, from_line, shortened, to_line
 from txlog.testing.versions import InvariantBroken
 
 __all__ = ["Failure", "Report", "explore_all", "explore_random", "replay"]
@@ -31,7 +31,7 @@ _SHRINKING_S = 20.0
 
 @dataclass(frozen=True)
 class Failure:
-    """A promise that was broken. ``line`` replays the shortest schedule found that breaks it."""
+    """A broken promise. ``line`` replays the shortest schedule found that breaks it."""
 
     scenario: str
     invariant: str
@@ -51,7 +51,7 @@ class Failure:
 
 @dataclass
 class Report:
-    """What was explored. ``is_exhaustive`` is True where nothing was left out."""
+    """What was explored. ``is_exhaustive`` is true if every schedule was run."""
 
     scenario: str
     schedules: int = 0
@@ -73,7 +73,7 @@ class Report:
 
     def __str__(self) -> str:
         kind = "exhaustive" if self.is_exhaustive else "sampled"
-        pruned = f" ({self.pruned:,} more ended where another had been)" if self.pruned else ""
+        pruned = f" ({self.pruned:,} more ended in a state that was seen before)" if self.pruned else ""
         rate = (self.schedules + self.pruned) / max(self.seconds, 1e-9)
         return (
             f"{self.scenario}: {kind}, {self.schedules:,} schedules{pruned}, {self.steps:,} steps,"
@@ -82,7 +82,13 @@ class Report:
 
 
 def explore_all(name: str, make: Make, *, seconds: float | None = None) -> Report:
-    """Every schedule of a scenario, states seen before left out; or as many as ``seconds`` allow."""
+    """Run every schedule of a scenario, without those that lead to a state that was seen before.
+
+    Args:
+        name: The scenario's name, for the report and for the line that replays a failure.
+        make: Makes the scenario.
+        seconds: Stop after this time; None means no limit.
+    """
     report = Report(name)
     visited: set[int] = set()
     read_before: set[int] = set()
@@ -91,7 +97,7 @@ def explore_all(name: str, make: Make, *, seconds: float | None = None) -> Repor
     def run(choices: Choices) -> None:
         story = Run(make(choices), choices, visited=visited, read_before=read_before)
         try:
-            story.to_the_end()
+            story.run()
         except Pruned:
             report.pruned += 1
         except (InvariantBroken, StoryTooLong) as broken:
@@ -111,7 +117,15 @@ def explore_all(name: str, make: Make, *, seconds: float | None = None) -> Repor
 def explore_random(
     name: str, make: Make, *, seed: int, seconds: float | None = None, schedules: int | None = None
 ) -> Report:
-    """Random schedules for so long, or so many: schedule number n is drawn from ``"seed/n"``, whatever came before."""
+    """Run random schedules. Schedule number n depends only on ``seed`` and n.
+
+    Args:
+        name: The scenario's name, for the report and for the line that replays a failure.
+        make: Makes the scenario.
+        seed: The seed of all schedules.
+        seconds: Stop after this time; None means no limit.
+        schedules: Stop after this many schedules; None means no limit.
+    """
     report = Report(name)
     read_before: set[int] = set()
     begin = time.perf_counter()
@@ -120,7 +134,7 @@ def explore_random(
         choices = Choices.seeded(f"{seed}/{number}")
         story = Run(make(choices), choices, read_before=read_before)
         try:
-            story.to_the_end()
+            story.run()
         except (InvariantBroken, StoryTooLong) as broken:
             report.failure = _failure(name, make, choices, broken, f"{seed}/{number}")
         report.schedules += 1
@@ -133,10 +147,14 @@ def explore_random(
 
 
 def replay(make: Make, line: str) -> Run:
-    """Run one schedule again, from its line. Raises `InvariantBroken` as it did; the run tells its story."""
-    choices = Choices(parsed(line.rpartition(":")[2]))
+    """Run one schedule again from its line, and record its story.
+
+    Raises:
+        InvariantBroken: The schedule breaks a promise, as it did before.
+    """
+    choices = Choices(from_line(line.rpartition(":")[2]))
     story = Run(make(choices), choices, told=True)
-    story.to_the_end()
+    story.run()
     return story
 
 
@@ -148,7 +166,7 @@ def _failure(name: str, make: Make, choices: Choices, broken: Exception, seed: s
         taken = Choices(given)
         story = Run(make(taken), taken, told=True)
         try:
-            story.to_the_end()
+            story.run()
         except (InvariantBroken, StoryTooLong) as error:
             return story, error
         return story, None
@@ -159,7 +177,7 @@ def _failure(name: str, make: Make, choices: Choices, broken: Exception, seed: s
         error = run(given)[1]
         return error is not None and getattr(error, "invariant", "every story ends") == invariant
 
-    shortest = shrunk(choices.taken, still_fails)
+    shortest = shortened(choices.taken, still_fails)
     story, error = run(shortest)
     detail = getattr(error, "detail", str(error))
-    return Failure(story.scenario.name, invariant, detail, f"{name}:{written(shortest)}", tuple(story.story), seed)
+    return Failure(story.scenario.name, invariant, detail, f"{name}:{to_line(shortest)}", tuple(story.story), seed)

@@ -1,14 +1,13 @@
-"""Faults on purpose: a store that wraps any other and answers wrongly, late or not at all where it is told to.
+"""Fault injection: a store that wraps another one and answers wrongly, late or not at all, on request.
 
-In: a `LogStore`, `FileStore` or `TableStore`, and which calls shall fail how: as one line of text
-(``"put_if_absent#2=fail_after list_from#1=hole"``), as steps in a script, or decided call by call. Out: the same
-interface, a record of every call, and the line that makes the same faults happen again (`FaultyLogStore.line`).
-What each fault does is in `FAULTS`; docs/testing.md shows a job run under them.
+In: a store, and its faults: one line of text (``"put_if_absent#2=fail_after list_from#1=hole"``), steps of a script, or
+a function. Out: the same interface, a record of every call, and the line that repeats the faults. `FAULTS` lists all
+faults; docs/testing.md shows a job that runs under them.
 """
 
 from __future__ import annotations
 
-import random  # noqa: TID251 -- the seed is given, so that the same faults come again
+import random  # noqa: TID251 -- the seed is given, so the same faults can be repeated
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -39,15 +38,15 @@ __all__ = [
 ]
 
 Step = Callable[..., Any]
-"""``step(real, name, *arguments)`` answers in place of ``real``, the operation of the wrapped store."""
+"""``step(real, name, *arguments)`` is called in place of ``real``, the operation of the wrapped store."""
 
 
 class Crashed(BaseException):
-    """The process died at a store call. No ``except Exception`` catches it, and no later call of it does anything."""
+    """The process died at a store call. No ``except Exception`` catches this, and later calls have no effect."""
 
 
 class StoreCall(NamedTuple):
-    """One call: the ``number``-th of its operation, from 1. ``fault`` is what was done to it, None if nothing."""
+    """One call: the ``number``-th of its operation, counted from 1. ``fault`` is the injected fault, if any."""
 
     operation: str
     number: int
@@ -57,7 +56,7 @@ class StoreCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault of `FAULTS` by name, with its argument where it takes one (``hole=2``)."""
+    """A fault of `FAULTS` by name, with its argument if it has one (``hole=2``)."""
 
     kind: str
     argument: float | None = None
@@ -67,7 +66,7 @@ class Fault:
             raise InvalidInputError(f"there is no fault {self.kind!r}: use one of {', '.join(FAULTS)}")
 
     def is_of(self, operation: str) -> bool:
-        """Whether a call of ``operation`` can fail like this."""
+        """Whether a call of ``operation`` can have this fault."""
         return _ONLY_OF.get(self.kind, operation) == operation
 
     def __str__(self) -> str:
@@ -75,11 +74,11 @@ class Fault:
 
 
 Decide = Callable[[StoreCall], Fault | Step | None]
-"""Asked before each call; a fault or a step replaces the call, None lets it through."""
+"""Called before each store call. A fault or a step that it returns replaces the call; None lets the call through."""
 
 
 class InFlightPut:
-    """A put whose answer was lost on the way there: it lands when `land` is called, if the name is still free."""
+    """A delayed put whose caller got no answer: `land` executes it, which writes the file if the name is still free."""
 
     def __init__(self, log: LogStore, name: str, body: bytes, after_calls: int | None) -> None:
         self.name = name
@@ -92,7 +91,7 @@ class InFlightPut:
 
 
 class _Intercepted:
-    """Counts and records calls, and puts a fault or a step in their place."""
+    """Counts and records calls, and replaces some by a fault or a step."""
 
     def __init__(self, faults: str | Decide) -> None:
         self.calls: list[tuple[str, str]] = []
@@ -112,11 +111,11 @@ class _Intercepted:
 
     @property
     def line(self) -> str:
-        """The faults that happened, as the text that makes them happen again. Steps of a script are not in it."""
+        """The faults that happened, as a line that repeats them, without the steps of a script."""
         return " ".join(f"{call.operation}#{call.number}={call.fault}" for call in self.trace if call.fault)
 
     def names(self, operation: str) -> list[str]:
-        """The names this operation was called with, in order."""
+        """The names with which this operation was called, in order."""
         return [name for called, name in self.calls if called == operation]
 
     def _call(self, operation: str, real: Callable[..., Any], name: str, *arguments: Any) -> Any:
@@ -143,14 +142,15 @@ class _Intercepted:
         return real(name, *arguments) if step is None else step(real, name, *arguments)
 
     def _before(self, call: StoreCall) -> None:
-        """What happens of itself before a call."""
+        """Run before each call; subclasses override it."""
 
 
 class FaultyLogStore(_Intercepted):
-    """A `LogStore` over another. ``faults`` is a line of text, or is asked before each call (`Decide`).
+    """A `LogStore` that injects faults into another one.
 
-    ``script[operation]`` holds faults and steps for the next calls of an operation, None letting one through.
-    ``in_flight`` holds the puts that may still land. ``files`` is the table's file store, which ``recreated`` needs.
+    ``faults`` is a line of text or a `Decide`. ``script[operation]`` holds faults and steps for the next calls; None
+    lets a call through. ``in_flight`` holds the delayed puts that have not been executed yet. The faults
+    ``cleaned_up`` and ``recreated`` need ``files``, the table's file store.
     """
 
     def __init__(self, inner: LogStore, faults: str | Decide = "", *, files: FileStore | None = None) -> None:
@@ -204,7 +204,7 @@ class FaultyLogStore(_Intercepted):
 
 
 class FaultyFileStore(_Intercepted):
-    """A `FileStore` over another; ``publish`` counts as an operation of its own, named by the file's path."""
+    """A `FileStore` that injects faults into another one. ``publish`` is an operation too, with the file's path."""
 
     def __init__(self, inner: FileStore, faults: str | Decide = "") -> None:
         super().__init__(faults)
@@ -267,14 +267,15 @@ class _FaultyOutputFile:
 
 
 def faulty_table_store(store: TableStore, faults: str | Decide = "") -> TableStore:
-    """``store`` with faults on its log; its ``log`` is then a `FaultyLogStore`. Data files are left alone."""
-    return TableStore(uri=store.uri, log=FaultyLogStore(store.log, faults, files=store.files), files=store.files)
+    """A store like ``store`` whose ``log`` is a `FaultyLogStore`. Data files are not affected."""
+    return TableStore(store.uri, FaultyLogStore(store.log, faults, files=store.files), store.files)
 
 
 def parse_faults(line: str) -> dict[tuple[str, int], Fault]:
-    """``operation#number=fault`` or ``operation#number=fault=argument``, separated by blanks, as values.
+    """Parse ``operation#number=fault`` or ``operation#number=fault=argument``, separated by blanks.
 
-    Raises InvalidInputError naming the word that is not of this form, or whose operation cannot fail so.
+    Raises:
+        InvalidInputError: A word has another form, or its operation cannot have this fault; the message names the word.
     """
     found: dict[tuple[str, int], Fault] = {}
     for word in line.split():
@@ -284,15 +285,13 @@ def parse_faults(line: str) -> dict[tuple[str, int], Fault]:
         argument = None if match[4] is None else float(match[4])
         fault = found[match[1], int(match[2])] = Fault(match[3], argument)
         if not fault.is_of(match[1]):
-            raise InvalidInputError(f"{word!r}: {fault.kind} is a fault of {_ONLY_OF[fault.kind]}")
+            raise InvalidInputError(f"{word!r}: only {_ONLY_OF[fault.kind]} can have the fault {fault.kind}")
     return found
 
 
 def random_faults(seed: int, rate: float, kinds: Iterable[str] = ("fail_before", "fail_after", "conflict")) -> Decide:
-    """A `Decide` that lets each call fail with probability ``rate``, as one of ``kinds``, drawn from ``seed``.
-
-    Of the ``kinds`` a call meets those that its operation can.
-    """
+    """Let each call fail with probability ``rate``, by one of ``kinds`` that its operation can have.
+    The same ``seed`` repeats the same faults."""
     chance = random.Random(seed)
     faults = [Fault(kind) for kind in kinds]
 
@@ -307,14 +306,14 @@ def random_faults(seed: int, rate: float, kinds: Iterable[str] = ("fail_before",
 
 
 def _fail_before(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """The request is lost on its way: nothing happens, and nobody is told. A put answers "unknown"."""
+    """The request is lost: it has no effect, and the caller gets an error; a put answers "unknown"."""
     if operation == "put_if_absent":
         return PutOutcome.UNKNOWN
     raise StorageError(f"{operation} {name}: the request was lost", path=name)
 
 
 def _fail_after(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """It happens, and the answer is lost. A put answers "unknown"."""
+    """The request takes effect, but its answer is lost: the caller gets an error; a put answers "unknown"."""
     real(name, *arguments)
     if operation == "put_if_absent":
         return PutOutcome.UNKNOWN
@@ -322,12 +321,12 @@ def _fail_after(store: _Intercepted, fault: Fault, operation: str, real: Step, n
 
 
 def _refused(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """A definite failure: nothing happens, and the store says so (disk full, no permission)."""
+    """A definite failure without effect (disk full, no permission)."""
     raise StorageError(f"{operation} {name}: refused", path=name)
 
 
 def _late(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """A put whose answer is lost lands before the ``argument``-th later call (default: when `land` is called)."""
+    """A put answers "unknown" and is executed before the ``argument``-th later call (default: by `land`)."""
     assert isinstance(store, FaultyLogStore), "only a put of the log can be late"
     after = None if fault.argument is None else int(fault.argument)
     store.in_flight.append(InFlightPut(store.inner, name, bytes(arguments[0]), after))
@@ -335,18 +334,18 @@ def _late(store: _Intercepted, fault: Fault, operation: str, real: Step, name: s
 
 
 def _conflict(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """A put answers "already exists" and nothing landed, as S3 does with 409 while two puts are under way."""
+    """A put answers "already exists" without effect, as S3 does with status 409 during two concurrent puts."""
     return PutOutcome.ALREADY_EXISTS
 
 
 def _not_durable(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """A put is visible, and its directory could not be synced."""
+    """A put makes the file visible, but the sync of its directory fails."""
     outcome = real(name, *arguments)
     return PutOutcome.NOT_DURABLE if outcome is PutOutcome.WRITTEN else outcome
 
 
 def _stale(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """A list lacks everything of its ``argument`` newest versions (default 1)."""
+    """A list lacks all files of its ``argument`` newest versions (default 1)."""
     found: list[ObjectMeta] = real(name, *arguments)
     versions = sorted({version for meta in found if (version := _version(meta.name)) is not None})
     hidden = set(versions[-int(fault.argument or 1) :])
@@ -354,7 +353,7 @@ def _stale(store: _Intercepted, fault: Fault, operation: str, real: Step, name: 
 
 
 def _hole(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """A list lacks its ``argument``-th oldest commit (default 1) although newer ones show."""
+    """A list lacks its ``argument``-th oldest commit (default 1), although it has newer ones."""
     found: list[ObjectMeta] = real(name, *arguments)
     hidden = [meta.name for meta in found if _is_commit(meta.name)][:-1][int(fault.argument or 1) - 1 :][:1]
     return [meta for meta in found if meta.name not in hidden]
@@ -367,7 +366,7 @@ def _slow(store: _Intercepted, fault: Fault, operation: str, real: Step, name: s
 
 
 def _torn_temporary(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """The process dies in the middle of a put; on a disk that takes no nameless files half of it stays, hidden."""
+    """The process dies during a put. On a local disk without unnamed temporary files, half of the body is left."""
     from txlog.store.local import LocalLogStore
 
     assert isinstance(store, FaultyLogStore), "only a put of the log leaves a temporary file"
@@ -389,7 +388,7 @@ def _crash_after(store: _Intercepted, fault: Fault, operation: str, real: Step, 
 
 
 def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """Before the call another engine writes a checkpoint of the newest version and deletes every older commit."""
+    """Before the call, another engine writes a checkpoint of the newest version and deletes all older commits."""
     from txlog.log_files.delta_log import DeltaLog
 
     assert isinstance(store, FaultyLogStore), "only a log can be cleaned up"
@@ -405,7 +404,7 @@ def _cleaned_up(store: _Intercepted, fault: Fault, operation: str, real: Step, n
 
 
 def _recreated(store: _Intercepted, fault: Fault, operation: str, real: Step, name: str, *arguments: Any) -> Any:
-    """Before the call somebody drops the table and creates it again: version 0 with the same schema, another id."""
+    """Before the call, someone drops the table and creates it again: version 0 has the same schema and a new id."""
     from txlog.commands.table_definition import Definition
     from txlog.commit.open_table import OpenTable
     from txlog.log_files.delta_log import DeltaLog
@@ -441,10 +440,10 @@ FAULTS: dict[str, Callable[..., Any]] = {
         *(_cleaned_up, _recreated),
     )
 }
-"""Each fault by its name in the text; its documentation says what it does."""
+"""The faults by name; the docstring of each function says what it does."""
 
 _ONLY_OF = {
     **dict.fromkeys(("late", "conflict", "not_durable", "torn_temporary"), "put_if_absent"),
     **dict.fromkeys(("stale", "hole"), "list_from"),
 }
-"""Faults that one operation alone can meet."""
+"""Faults that only one operation can have."""

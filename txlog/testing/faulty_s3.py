@@ -1,8 +1,8 @@
-"""A small S3 server in this process that loses answers, shows wrong lists and takes its time, on demand.
+"""A small S3 server in this process that loses answers, returns wrong lists and answers slowly, on request.
 
-In: requests of any S3 client, and scripts of faults for the conditional PUTs and the pages of lists to come. Out:
-what S3 would answer, and a record of every request. Conditional creation is atomic under one lock, so it can be
-raced; signatures are not checked. It listens on loopback only. docs/testing.md shows it in use.
+In: requests of any S3 client, and scripts of faults for the next conditional PUTs and list pages. Out: what S3 would
+answer, and a record of every request. One lock makes conditional creation atomic, so concurrent requests can race. The
+server does not check signatures, and listens on loopback only. docs/testing.md shows how to use it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["Fault", "FaultyS3", "ListFault", "Request"]
 
 
 class Fault(enum.Enum):
-    """What happens to one conditional PUT. What lands does so only where the condition holds."""
+    """What happens to one conditional PUT. "Land" means that the object is stored if the condition holds."""
 
     NONE = "none"
     LAND_500 = "land, then answer 500"
@@ -43,12 +43,12 @@ class Fault(enum.Enum):
 
 
 class ListFault(enum.Enum):
-    """What happens to one page of a list. S3 itself promises better; servers that speak its language do not all."""
+    """What happens to one page of a list. S3 itself never does this, but some compatible servers do."""
 
     NONE = "none"
-    STALE = "the newest key is not shown yet"
-    HOLE = "the key before the newest is not shown, the newest is"
-    TRUNCATED = "the first page is said to be all there is"
+    STALE = "the list lacks the newest key"
+    HOLE = "the list lacks the key before the newest, but has the newest"
+    TRUNCATED = "the first page claims to be the last"
     BROKEN = "the connection ends in the middle of the page"
     ERROR_500 = "answer 500"
     SLOW_DOWN_503 = "answer 503"
@@ -77,7 +77,7 @@ _ANSWERS: dict[enum.Enum, tuple[int, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One request as it came: the key without its bucket, and the fault it met."""
+    """One received request: the key without its bucket, and the injected fault."""
 
     method: str
     key: str
@@ -87,7 +87,7 @@ class Request:
 
 @dataclass(slots=True)
 class _Bucket:
-    """Everything stored, under one lock. Keys include the bucket's name."""
+    """All stored objects, under one lock. Keys include the bucket's name."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     objects: dict[str, bytes] = field(default_factory=dict)
@@ -101,10 +101,15 @@ class _Bucket:
 
 
 class FaultyS3:
-    """The server. Use it as a context manager; ``page_size`` is how many keys one page of a list holds.
+    """The server, a context manager.
 
-    ``lost_bytes``: how many bytes at the end of each unconditional PUT are dropped, though all is said to be well.
-    ``delay_s``: how long each answer takes, from the moment when what was asked for is done.
+    Args:
+        page_size: The most keys on one page of a list.
+
+    Attributes:
+        requests: All received requests.
+        lost_bytes: How many bytes at the end of each unconditional PUT are lost, although the answer is 200.
+        delay_s: How long each answer is delayed after the request took effect, in seconds.
     """
 
     def __init__(self, page_size: int = 1000) -> None:
@@ -134,7 +139,7 @@ class FaultyS3:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """What a client needs to reach this server; any bucket name will do."""
+        """The options with which a client reaches this server; any bucket name works."""
         return {
             "endpoint_url": self.url,
             "allow_http": "true",
@@ -144,23 +149,23 @@ class FaultyS3:
         }
 
     def script(self, *faults: Fault) -> None:
-        """The faults of the next conditional PUTs, in order; after them all is well."""
+        """Set the faults of the next conditional PUTs, in order; later ones have none."""
         with self.bucket.lock:
             self._script.extend(faults)
 
     def script_lists(self, *faults: ListFault) -> None:
-        """The faults of the next pages of lists, in order; after them all is well."""
+        """Set the faults of the next list pages, in order; later ones have none."""
         with self.bucket.lock:
             self._list_script.extend(faults)
 
     def clear_scripts(self) -> None:
-        """From now on all is well."""
+        """Remove all faults that have not happened yet."""
         with self.bucket.lock:
             self._script.clear()
             self._list_script.clear()
 
     def keys(self) -> list[str]:
-        """Every stored key, bucket first, sorted."""
+        """All stored keys, each beginning with its bucket, sorted."""
         with self.bucket.lock:
             return sorted(self.bucket.objects)
 
@@ -170,11 +175,11 @@ class FaultyS3:
         self._server.server_close()
 
     def next_fault(self) -> Fault:
-        """Takes the next of the script; the bucket's lock is held by the caller."""
+        """Take the next fault of the script. The caller holds the bucket's lock."""
         return self._script.pop(0) if self._script else Fault.NONE
 
     def next_list_fault(self) -> ListFault:
-        """Takes the next of the script for lists; the bucket's lock is held by the caller."""
+        """Take the next fault of the script for lists. The caller holds the bucket's lock."""
         return self._list_script.pop(0) if self._list_script else ListFault.NONE
 
 
@@ -183,7 +188,7 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A client that gave up is what this server is for: no traceback."""
+        """Print no traceback: clients that give up are expected here."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -194,7 +199,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: object) -> None:
-        """Say nothing: the requests are in `FaultyS3.requests`."""
+        """Print nothing: `FaultyS3.requests` records the requests."""
 
     def parse_request(self) -> bool:
         is_valid = super().parse_request()
@@ -328,7 +333,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(
         self, status: int, body: bytes = b"", headers: dict[str, str] | None = None, *, sent_bytes: int | None = None
     ) -> None:
-        """``sent_bytes``: how much of the body is sent before the connection ends; None for a whole answer."""
+        """Send an answer. ``sent_bytes`` is how much of the body is sent before the connection ends; None means all."""
         self.service.closing.wait(self.service.delay_s)
         self.send_response(status)
         for name, value in (headers or {}).items():
@@ -368,7 +373,7 @@ def _etag(body: bytes) -> str:
 
 
 def _range(header: str, size: int) -> tuple[int, int]:
-    """First and last byte of an HTTP range: `a-b`, `a-` or the last `-n`."""
+    """First and last byte of an HTTP range: ``a-b``, ``a-``, or ``-n`` for the last n bytes."""
     first, _, last = header.partition("=")[2].partition("-")
     if not first:
         return max(0, size - int(last)), size - 1

@@ -18,7 +18,7 @@ from txlog.protocol.log_names import LogFileKind, parse_log_name
 from txlog.testing.exports import ExportHistory
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.testing.rows import RowHistory
-from txlog.testing.versions import Attempt, InvariantBroken, State, Version, folded, parsed_commit
+from txlog.testing.versions import Attempt, InvariantBroken, State, Version, parsed_commit, replayed
 
 __all__ = ["Ledger"]
 
@@ -168,7 +168,7 @@ class Ledger:
         return {app_id for app_id, _ in self._seals}
 
     def require_sealed_committed(self) -> None:
-        """Raise unless every checkpoint of which somebody was told that it is sealed is in the table."""
+        """Raise `InvariantBroken` if a checkpoint that was reported as sealed is neither committed nor discarded."""
         for work in sorted(self.sealed - self.apps.keys() - self.discarded):
             raise InvariantBroken("what was sealed is recovered", f"{work} is not in the table after a recovery")
 
@@ -184,7 +184,7 @@ class Ledger:
         name = f"{version:020d}.json"
         body, modified_ms = self.log.objects[name]
         if version in self.gone:
-            self._seen[name] = body  # below the first readable version: no reader sees it, and nobody may be told of it
+            self._seen[name] = body  # it is below the first readable version, so no reader sees it
             return
         if version != self.latest + 1:
             raise InvariantBroken("versions are dense", f"v{version} appeared while the newest was v{self.latest}")
@@ -211,14 +211,14 @@ class Ledger:
         self._check_files(version, entry)
         if self._staged:
             self._check_sealed(version, entry)
-        self.states[version] = folded(version, entry, self.states.get(version - 1))
+        self.states[version] = replayed(version, entry, self.states.get(version - 1))
         self.versions[version] = entry
         if self.rows is not None:
             self.rows.appears(version, actions, self.states[version].live, attempt.makes if attempt else None)
         self._seen[name] = body
 
     def _check_below_is_durable(self, version: int) -> None:
-        """Of a commit of txlog's: other engines sync nothing, and it builds on what they wrote."""
+        """Check that a commit of txlog was linked after all earlier versions, also unsynced ones, were durable."""
         names = ((below, f"{below:020d}.json") for below in range(version)) if self.syncs else ()
         for below, name in names:
             if name in self.log.objects and name not in self.log.durable:
@@ -247,7 +247,7 @@ class Ledger:
                 self.apps[key] = version
 
     def _check_files(self, version: int, entry: Version) -> None:
-        """What another engine has left unsynced is no better for a vector that we put beside it."""
+        """Check that each added file exists and is durable, unless another engine wrote it without a sync."""
         before = self.states[version - 1].live if version else {}
         for action in entry.actions:
             if "add" in action:
@@ -279,10 +279,10 @@ class Ledger:
                     if _reads(attempt, path) and (misses_nothing or not winner.is_blind):
                         _not_serializable(version, between, attempt, f"added {path}, which it should have read")
 
-    # --- what somebody is told --------------------------------------------------------------------------------
+    # --- answers ----------------------------------------------------------------------------------------------
 
     def told(self, attempt: Attempt) -> None:
-        """Judge the answer of one attempt, when it is given."""
+        """Check the answer of an attempt at the moment when the program gets it."""
         self.observe()
         if attempt.answer == "committed":
             self._check_acknowledged(attempt)
@@ -310,18 +310,18 @@ class Ledger:
         self.require_durable(version, attempt.actor)
         self.acknowledged.add(version)
 
-    def require_durable(self, version: int, told: str) -> None:
-        """Raise unless a power cut now would leave ``version``, of which ``told`` was told, in the log."""
+    def require_durable(self, version: int, actor: str) -> None:
+        """Raise `InvariantBroken` if a power cut could remove ``version``, which was acknowledged to ``actor``."""
         name = f"{version:020d}.json"
         if self.syncs and name in self.log.objects and name not in self.log.durable:
             raise InvariantBroken(
-                "acknowledged survives a power cut", f"{told} was told of v{version}, which is not on disk"
+                "acknowledged survives a power cut", f"{actor} got v{version} acknowledged, which is not on disk"
             )
 
     # --- deletions and power cuts -----------------------------------------------------------------------------
 
     def _require_readable(self, oldest_retained_ms: int | None) -> None:
-        """Every version of the retention, and the newest, must still be the fold of what is there."""
+        """Check that the newest version and all retained ones can still be read from the files of the log."""
         objects = self.log.objects
         for name in [name for name in self._seen if name not in objects]:
             del self._seen[name]

@@ -1,7 +1,7 @@
 """A table in memory: the reference implementation of the store contract, linearizable under one lock.
 
-In: what any store takes. Out: what any store answers, at once. A schedule explorer or a fault injector wraps
-these. They know what a power cut would leave: a name is visible as soon as it is linked, and safe once it is synced.
+In and out: as for any store, without delay. The schedule explorer and the fault injector wrap these stores. They also
+model power cuts: a name is visible as soon as it is linked, and survives a power cut once it is synced.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ _IN_MEMORY = LogCapabilities(lists_completely=True, has_cheap_calls=True, refuse
 
 
 class MemoryLogStore:
-    """`LogStore` over a dict. ``objects`` maps each name to its bytes and time; read it, or spoil it, in a test.
+    """A `LogStore` over a dict.
 
-    ``durable`` is what a power cut leaves of it. ``before_sync(name)`` is called between the moment a put becomes
-    visible and the one it becomes durable; where it answers False the sync fails.
+    Attributes:
+        objects: Name -> bytes and time in milliseconds; tests may read and damage it.
+        durable: What a power cut would leave of ``objects``.
+        before_sync: If set, it is called with the name after a put became visible and before it becomes durable. If it
+            returns False, the sync fails.
     """
 
     capabilities = _IN_MEMORY
@@ -84,7 +87,7 @@ class MemoryLogStore:
             self.durable[name] = self.objects[name]
 
     def unsafe(self) -> list[str]:
-        """The names of which a power cut may leave other bytes, or none, or those that were deleted."""
+        """The names that a power cut would change: it may restore old or deleted bytes, or remove the name."""
         return [
             name
             for name in self.objects.keys() | self.durable.keys()
@@ -92,7 +95,7 @@ class MemoryLogStore:
         ]
 
     def power_cut(self, surviving: Collection[str] = ()) -> None:
-        """Lose every change that was not synced, but those of the names in ``surviving``: they made it by luck."""
+        """Lose every change that was not synced, except those of the names in ``surviving``, which were lucky."""
         with self.lock:
             left = {name: found for name, found in self.durable.items() if name not in surviving}
             left |= {name: self.objects[name] for name in surviving if name in self.objects}
@@ -111,9 +114,12 @@ class MemoryLogStore:
 
 
 class MemoryFileStore:
-    """`FileStore` over a dict. ``durable`` holds the paths that `make_durable` was called with after publishing.
+    """A `FileStore` over a dict.
 
-    ``unsynced`` are those whose bytes something else wrote: for them it must be called with their contents.
+    Attributes:
+        objects: Path -> bytes and time in milliseconds.
+        durable: The paths for which `make_durable` was called after publishing.
+        unsynced: The paths that another program wrote: they become durable only ``with_contents``.
     """
 
     part_bytes = 0
@@ -144,7 +150,11 @@ class MemoryFileStore:
         return pa.BufferReader(self.read(path))
 
     def read(self, path: str) -> bytes:
-        """The bytes of a published file. Raises NotFoundError."""
+        """The bytes of a published file.
+
+        Raises:
+            NotFoundError: There is no such file.
+        """
         with self.lock:
             if _check(path) not in self.objects:
                 raise NotFoundError(f"{path} does not exist", path=path)
@@ -183,7 +193,11 @@ class MemoryFileStore:
             self.delete(path)
 
     def publish(self, path: str, body: bytes) -> ObjectMeta:
-        """Give a finished file its final name. Raises StorageError if the name is taken."""
+        """Give a finished file its final name.
+
+        Raises:
+            StorageError: The name is taken.
+        """
         with self.lock:
             if path in self.objects:
                 raise StorageError(f"{path} exists already; nothing was written", path=path)
@@ -192,7 +206,7 @@ class MemoryFileStore:
 
 
 class MemoryOutputFile:
-    """A data file in progress: bytes that nobody can reach until `publish`."""
+    """A data file in progress, invisible until `publish`."""
 
     def __init__(self, files: MemoryFileStore, path: str) -> None:
         import pyarrow as pa
@@ -214,7 +228,7 @@ class MemoryOutputFile:
 
 
 def memory_table_store(uri: str = "memory://table") -> TableStore:
-    """A fresh, empty table. Hand the same object to several writers to let them race."""
+    """An empty table in memory. Give the same object to several writers to let them race."""
     return TableStore(
         uri,
         MemoryLogStore(),
@@ -225,7 +239,7 @@ def memory_table_store(uri: str = "memory://table") -> TableStore:
     )
 
 
-@lru_cache(maxsize=4096)  # an explorer asks of the same few names a million times
+@lru_cache(maxsize=4096)  # the explorer checks the same few names a million times
 def _check(path: str) -> str:
     if "\0" in path or any(segment in ("", ".", "..") for segment in path.split("/")) or path.startswith("."):
         raise StorageError(f"{path!r} is not a plain relative path; nothing was changed", path=path)

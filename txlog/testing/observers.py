@@ -1,8 +1,8 @@
-"""A user's log handlers and hooks, which fail whenever the story says so.
+"""Log handlers and hooks of a user that fail on request.
 
-In: a function that is told of each call and answers whether it fails. Out: the hooks for a table handle; while the
-observers are entered, a handler on txlog's logger. They raise `InvalidInputError`, as one does that writes what it is
-told into another table: txlog must not take it for a refusal of its own.
+In: a function that decides for each call whether it fails. Out: the hooks for a table handle, and inside a ``with``
+block a handler on txlog's logger. They raise `InvalidInputError`, as a hook might that writes into another table:
+txlog must not mistake it for its own refusal of the commit.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _logger = logging.getLogger("txlog")  # noqa: TID251 -- what users attach handle
 
 
 class Observers:
-    """``fails(told)`` is asked at each record and each call of a hook, of which ``told`` is one line."""
+    """Hooks and a log handler. ``fails(call)`` decides for each of their calls, described by one line, if it raises."""
 
     def __init__(self, fails: Callable[[str], bool]) -> None:
         self.hooks = _Hooks(self._called)
@@ -41,9 +41,9 @@ class Observers:
         _logger.removeHandler(self._handler)
         _logger.setLevel(self._level)
 
-    def _called(self, told: str) -> None:
-        if self._fails(told):
-            raise InvalidInputError(f"the observer of {told!r} fails")
+    def _called(self, call: str) -> None:
+        if self._fails(call):
+            raise InvalidInputError(f"the observer of {call!r} fails")
 
 
 class _Handler(logging.Handler):

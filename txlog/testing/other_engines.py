@@ -1,7 +1,7 @@
-"""What other engines do to the table of a story: they sync nothing, and clean up without a thought of open handles.
+"""Programs of other engines in a story: they sync nothing, and clean up without regard to open handles.
 
-In: a `Session`. Out: nothing; their commits are in the log beside those of txlog, which has to live with them. They
-know neither txlog's ``commitInfo`` nor row ids, so their tables keep neither row ids nor in-commit timestamps.
+In: a `Session`. Out: nothing; their commits are in the log beside those of txlog, which must handle them. They know
+neither txlog's ``commitInfo`` nor row ids, so their tables have neither row ids nor in-commit timestamps.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ __all__ = ["append_unsynced", "clean_up_in_time", "clean_up_now", "link_unsynced
 
 
 def append_unsynced(session: Session, *, times: int = 2) -> None:
-    """Commits that are linked and left to the kernel, as deltalake and Spark do on a local disk."""
+    """Commit without a sync, so that only the kernel writes to the disk, as deltalake and Spark do locally."""
     for _ in range(times):
         _append(session)
 
 
 def clean_up_now(session: Session) -> None:
-    """A checkpoint, and of what is below it only what the retention keeps is left."""
+    """Write a checkpoint, and delete older log files that the retention does not keep."""
     session.table(fresh=True).create_checkpoint()
     _clean_up(session)
 
 
 def clean_up_in_time(session: Session) -> None:
-    """A checkpoint, and once the retention is over, nothing is left below it."""
+    """Write a checkpoint, wait until the retention is over, and delete all older log files."""
     session.table(fresh=True).create_checkpoint()
     session.let_pass(session.run.retention_ms + 1)
     _clean_up(session)
 
 
 def move_on_and_clean_up(session: Session) -> None:
-    """The table moves on first, so that a version that somebody still aims at is among those that go."""
+    """Commit, then clean up, so that a version that another writer still tries to put is among the deleted ones."""
     append_unsynced(session)
     clean_up_in_time(session)
 
 
 def _clean_up(session: Session) -> None:
-    """Below the newest checkpoint that is no younger than the retention; each name by itself, oldest first."""
+    """Delete names below the newest checkpoint that is not younger than the retention, one by one, oldest first."""
     oldest_ms = session.clock.now_ms() - session.run.retention_ms
     found = [
         (parsed, modified_ms)
@@ -55,13 +55,13 @@ def _clean_up(session: Session) -> None:
     kept = max((version for version in session.run.ledger.checkpoints() if version <= expired), default=0)
     for each, _ in found:
         if each.version == kept and each.kind.is_checkpoint:
-            session.run.world.log.make_durable(each.name)  # it is old: the kernel has written it by now
+            session.run.world.log.make_durable(each.name)  # it is so old that the kernel has written it
     for name in sorted(each.name for each, _ in found if each.version < kept):
         session.log.delete(name)
 
 
 def _append(session: Session) -> None:
-    """The next free version, at once: what others do first is done before the link."""
+    """Append a file as the next free version. Other actors may act before, but not between choice and link."""
     add = session.new_file()
     session.run.suspend(session, StoreCall("link", 1, "the next version"))
     version = session.run.ledger.latest + 1
@@ -71,10 +71,10 @@ def _append(session: Session) -> None:
 
 
 def link_unsynced(session: Session, version: int, body: bytes) -> None:
-    """Make the next version visible, and leave it to the kernel when it reaches the disk."""
+    """Make the next version visible without a sync, so that the kernel decides when it reaches the disk."""
     session.run.world.log.objects[commit_name(version)] = (body, session.run.now_ms())
     if session.run.scenario.store == "object":
-        session.run.world.log.make_durable(commit_name(version))  # the service answers when it is
+        session.run.world.log.make_durable(commit_name(version))  # an object store answers once it is durable
     else:
         session.run.left_to_kernel.add(commit_name(version))
     session.history = hash((session.history, version))

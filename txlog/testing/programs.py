@@ -1,7 +1,7 @@
-"""What actors of a story do: small programs that write to one table as users and engines do, through txlog's own doors.
+"""Programs of a story's actors: small programs that use one table through txlog's public API, as users and engines do.
 
-In: a `Session`. Out: nothing; what each program was told is judged as it is told. The programs that work with a `Sink`
-are in ``sink_programs``; who acts with whom is in ``actors``.
+In: a `Session`. Out: nothing; each answer that a program gets is checked at once. Programs that use a `Sink` are in
+``sink_programs``; ``actors`` combines programs to scenarios.
 """
 
 from __future__ import annotations
@@ -63,14 +63,14 @@ Fill = Callable[[Attempt, Transaction], None]
 
 
 def append(session: Session, *, fresh: bool = False, times: int = 1) -> None:
-    """Blind appends, one after the other, on one handle."""
+    """Append blindly several times, one after the other, on one handle."""
     table = session.table(fresh=fresh)
     for _ in range(times):
         _commit(session, table, lambda attempt, txn: txn.add(session.new_file()))
 
 
 def append_rows(session: Session) -> None:
-    """Rows, so that there is a data file of ours, which no failure may take away once it is named."""
+    """Append rows, so that txlog writes a data file, which no failure may delete once a commit names it."""
     table = session.table()
     with session.attempt() as attempt:
         with table.transaction() as txn:
@@ -80,12 +80,12 @@ def append_rows(session: Session) -> None:
 
 
 def append_and_leave(session: Session) -> None:
-    """An append that gives up at the first lost answer."""
+    """Append, and give up at the first lost answer."""
     _append_once(session, session.table(total_timeout=0.0))
 
 
 def append_and_resolve(session: Session) -> None:
-    """One that then asks what became of it."""
+    """Append, give up at the first lost answer, and ask whether the append was committed."""
     table = session.table(total_timeout=0.0)
     _resolve(session, _append_once(session, table), table)
 
@@ -95,7 +95,7 @@ def _append_once(session: Session, table: Table) -> Attempt:
 
 
 def resolve_for_others(session: Session) -> None:
-    """Another process that asks, on behalf of whoever was left in doubt."""
+    """Ask, from another process, for each commit of unknown state whether it was committed."""
     table = session.table(fresh=True)
     for _ in range(2):
         table.snapshot()
@@ -111,7 +111,7 @@ def _resolve(session: Session, attempt: Attempt, table: Table) -> None:
 
 
 def append_what_was_read(session: Session, *, part: str = "a", serializable: bool = False) -> None:
-    """Read a partition and add to it: two of these must not both be planned on the same rows."""
+    """Read a partition and append to it. No two such commits may be based on the same rows."""
 
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind, attempt.is_serializable = False, serializable
@@ -123,11 +123,12 @@ def append_what_was_read(session: Session, *, part: str = "a", serializable: boo
 
 
 def append_after_all_read(session: Session) -> None:
+    """Read a partition and append to it, with serializable isolation."""
     append_what_was_read(session, serializable=True)
 
 
 def append_what_no_reader_takes(session: Session) -> None:
-    """A file with a tag that is no string: refused, or nobody could read the table again."""
+    """Add a file with a tag that is not a string. txlog must refuse it, since no reader could read the table again."""
 
     def fill(attempt: Attempt, txn: Transaction) -> None:
         txn.add(replace(session.new_file(), tags={"number": 1}))  # type: ignore[dict-item]
@@ -136,7 +137,7 @@ def append_what_no_reader_takes(session: Session) -> None:
 
 
 def add_files(session: Session) -> None:
-    """Take a file that lies there already into the table."""
+    """Add an existing file to the table."""
     table = session.table()
     path = session.new_file().path
     with session.attempt() as attempt:
@@ -144,7 +145,7 @@ def add_files(session: Session) -> None:
 
 
 def overwrite(session: Session) -> None:
-    """Replace every row there is."""
+    """Replace all rows."""
 
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind = False
@@ -156,7 +157,7 @@ def overwrite(session: Session) -> None:
 
 
 def overwrite_once(session: Session) -> None:
-    """The same as one checkpoint of an application, which a restart asks for again."""
+    """Replace all rows as a checkpoint of an application, which repeats it after a restart."""
     table = session.table(fresh=session.clock.incarnation > 0)
     with session.attempt(("replaces", 1)) as attempt:
         attempt.is_blind = False
@@ -165,7 +166,7 @@ def overwrite_once(session: Session) -> None:
 
 
 def delete_files(session: Session, *, part: str = "a") -> None:
-    """Remove the files of a partition, whole; nothing where there is none."""
+    """Remove all files of a partition, if there are any."""
 
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind = False
@@ -180,7 +181,7 @@ def delete_files(session: Session, *, part: str = "a") -> None:
 
 
 def rewrite(session: Session, *, part: str = "a") -> None:
-    """Move the rows of a partition to one new file, as an optimizer does: no data changes."""
+    """Move the rows of a partition to one new file, as an optimizer does, without a change of rows."""
 
     def fill(attempt: Attempt, txn: Transaction) -> None:
         attempt.is_blind, attempt.changes_data = False, False
@@ -197,16 +198,17 @@ def rewrite(session: Session, *, part: str = "a") -> None:
 
 
 def ingest(session: Session, *, app_id: str = "app", first: int = 1, last: int = 2) -> None:
-    """Checkpoints of an application, in order, as metadata alone: a restart begins with the first again."""
+    """Commit checkpoints of an application in order. A restart begins with the first one again."""
     _ingest(session, (app_id,), first, last)
 
 
 def ingest_once(session: Session) -> None:
+    """Commit one checkpoint of an application."""
     ingest(session, last=1)
 
 
 def ingest_of_two(session: Session) -> None:
-    """Checkpoints of two applications in one version, as of the partitions of one source."""
+    """Commit checkpoints of two applications in one version, as for two partitions of one source."""
     _ingest(session, ("app", "other"), 1, 2)
 
 
@@ -236,7 +238,7 @@ def set_properties(session: Session) -> None:
 
 
 def add_column(session: Session) -> None:
-    """Nothing, where somebody else has added it."""
+    """Add a column. If another actor has added it, no version is made."""
     table = session.table()
     with session.attempt() as attempt:
         attempt.is_blind, attempt.changes_definition = False, True
@@ -244,7 +246,7 @@ def add_column(session: Session) -> None:
 
 
 def append_new_column(session: Session) -> None:
-    """Rows that bring a column with them: blind where somebody else has added it."""
+    """Append rows with a new column. The append is blind only if another actor has already added the column."""
     table = session.table()
     with session.attempt() as attempt:
         attempt.is_blind = None
@@ -255,45 +257,42 @@ def append_new_column(session: Session) -> None:
 
 
 def checkpoint(session: Session) -> None:
-    """Write a checkpoint of the newest version, and say so in the hint."""
+    """Write a checkpoint of the newest version, and update ``_last_checkpoint``."""
     session.table(fresh=True).create_checkpoint()
 
 
 def compact(session: Session) -> None:
-    """Write one file that readers take for all commits since the last checkpoint."""
+    """Write one compacted log file that readers can use for all commits since the last checkpoint."""
     session.table(fresh=True).compact_log()
 
 
 def clean_up_later(session: Session) -> None:
-    """More than a month later, clean up what no retained version needs."""
+    """Wait for more than a month, and delete log files that no retained version needs."""
     session.let_days_pass(40)
     session.table(fresh=True).clean_up_log()
 
 
 def maintain(session: Session) -> None:
-    """Write a checkpoint, and later clean up."""
+    """Write a checkpoint, and clean up the log later."""
     session.table(fresh=True).create_checkpoint()
     clean_up_later(session)
 
 
 def append_and_maintain(session: Session) -> None:
-    """Move the table on, so that a version that somebody still aims at is among those that go."""
+    """Commit, then clean up, so that a version that another writer still tries to put is among the deleted ones."""
     append(session, times=2)
     maintain(session)
 
 
 def clean_up_at_once(session: Session) -> None:
-    """Write a checkpoint and clean up: everything is young, so nothing may go."""
+    """Write a checkpoint and clean up at once. All log files are young, so none may be deleted."""
     table = session.table(fresh=True)
     table.create_checkpoint()
     table.clean_up_log()
 
 
 def read(session: Session) -> None:
-    """Look at the table twice: each look is a version that is or was the newest, and time goes forward.
-
-    Then look back at the version before, where it is still there.
-    """
+    """Take two snapshots, and check that the second is not older. Then read the version before, if it still exists."""
     table = session.table(fresh=True)
     seen = -1
     for _ in range(2):
@@ -305,7 +304,7 @@ def read(session: Session) -> None:
 
 
 def look_again(session: Session) -> None:
-    """Hold a handle that was open before the story, look, and keep it: what becomes of it is judged at the end."""
+    """Take a snapshot with a handle that was open before the story. The handle is checked again at the end."""
     _look(session, session.table(), None, -1)
 
 

@@ -1,8 +1,8 @@
-"""What actors of a story do to rows: upserts, deletes, updates and overwrites, beside engines that know none of it.
+"""Programs of a story's actors that change rows: upserts, deletes, updates and overwrites, beside other engines.
 
-In: a `Session` on a table that ``has_rows``. Out: nothing. Each program says what its operation makes of the rows of
-whatever version it lands on; `RowHistory` holds the table against that. Files are real Parquet: reading and writing one
-takes a millisecond, and whatever could stand in for it would be one more thing to be wrong.
+In: a `Session` on a table that ``has_rows``. Out: nothing. Each program declares how its operation changes the rows of
+the version on which it is committed; `RowHistory` compares the table with that. Files are real Parquet: reading or
+writing one takes only a millisecond, and a substitute could have errors of its own.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ __all__ = [
 
 
 def upsert(session: Session, *, keys: tuple[int, ...] = (1, 99)) -> None:
-    """Rows of which the table has some: the first moves to the other partition."""
+    """Upsert rows, some of which the table has; the first one moves to the other partition."""
     rows: list[Row] = [(key, "ba"[number % 2], _value(session)) for number, key in enumerate(keys)]
     _change(session, _upserted(rows), lambda table: table.upsert(table_of(rows), ["id"]))
 
 
 def upsert_same_key(session: Session) -> None:
-    """One row that every such actor has: whoever lands last is what the table shows."""
+    """Upsert one row that all such actors have. The last commit decides its value."""
     upsert(session, keys=(1,))
 
 
 def upsert_once(session: Session) -> None:
-    """The checkpoint of an application, begun again after a crash, with two rows of one key: the later one counts."""
+    """Upsert as a checkpoint of an application, which repeats it after a crash. With equal keys the last row counts."""
     rows: list[Row] = [(1, "a", 50), (99, "a", 51)]
     given = table_of([(1, "b", 49), *rows])
     _change(
@@ -65,7 +65,7 @@ def upsert_once(session: Session) -> None:
 
 
 def insert_absent(session: Session) -> None:
-    """Rows whose keys nobody has yet: what another writer deletes or adds meanwhile decides."""
+    """Insert rows whose keys are absent, even if another writer deletes or adds them in between."""
     rows: list[Row] = [(key, "a", _value(session)) for key in (2, 99)]
 
     def makes(old: list[Row]) -> list[Row]:
@@ -76,11 +76,12 @@ def insert_absent(session: Session) -> None:
 
 
 def delete_where(session: Session) -> None:
+    """Delete rows of both partitions."""
     _change(session, lambda old: [row for row in old if row[0] > 1], lambda table: table.delete("id <= 1"))
 
 
 def update_where(session: Session) -> None:
-    """Rows of both partitions, one of which has no value."""
+    """Update rows of both partitions, one of which has no value."""
 
     def makes(old: list[Row]) -> list[Row]:
         return [(key, part, v + 100 if key in (1, 2, 4) and v is not None else v) for key, part, v in old]
@@ -89,9 +90,9 @@ def update_where(session: Session) -> None:
 
 
 def overwrite_where(session: Session) -> None:
-    """A partition as a whole, by Delta's rules: whoever changed it meanwhile makes this fail.
+    """Overwrite a whole partition by Delta's rules: it fails if another writer changed the partition in between.
 
-    But for blind appends, unless the table is Serializable: as if they came after it, although their version is lower.
+    Blind appends are allowed, unless the table is Serializable: they count as later, although their version is lower.
     """
     rows: list[Row] = [(77, "a", _value(session))]
 
@@ -108,19 +109,19 @@ def overwrite_where(session: Session) -> None:
 
 
 def append_keys(session: Session) -> None:
-    """Rows with keys that are there, and that others are about to upsert."""
+    """Append rows with keys that the table has and that others upsert."""
     rows: list[Row] = [(1, "b", _value(session)), (99, "b", _value(session))]
     _change(session, lambda old: old + rows, lambda table: table.append(table_of(rows)), is_blind=True)
 
 
 def optimize_rows(session: Session) -> None:
-    """Files become one, whose rows others delete meanwhile: in as many commits as there are partitions."""
+    """Combine files, in one commit for each partition, while others delete rows of them."""
     session.clock.attempt += 1
     session.table().optimize()
 
 
 def purge_rows(session: Session) -> None:
-    """Rows that are marked as deleted leave their files."""
+    """Rewrite files without the rows that deletion vectors mark."""
     session.clock.attempt += 1
     session.table().purge()
 
@@ -132,7 +133,7 @@ def vacuum_rows(session: Session) -> None:
 
 
 def restore_rows(session: Session, *, version: int = 3) -> None:
-    """The table as it was before its newest version removed a file."""
+    """Restore the table to the state before its newest version removed a file."""
     table = session.table(fresh=True)
     rows = session.rows.at[version]
     with session.attempt() as attempt:
@@ -174,7 +175,7 @@ def _change(
 
 
 def compact_rows(session: Session) -> None:
-    """Another engine's compaction by the classic rules: it loses to whoever changed one of its files."""
+    """Compact files as another engine, which gives up if another writer changed one of its files."""
     planned = _planned(session)
     rows = [row for add in planned for row in session.rows.rows_of(add)]
     if len(planned) > 1 and rows:
@@ -182,9 +183,9 @@ def compact_rows(session: Session) -> None:
 
 
 def foreign_delete(session: Session) -> None:
-    """Another engine copies the rows that stay, and loses to whoever changed one of its files.
+    """Delete rows as another engine, which copies the other rows, and gives up if a file of its plan changed.
 
-    Rows that are appended meanwhile stay, as in a table that is WriteSerializable.
+    Rows that others append in between stay, as in a WriteSerializable table.
     """
     found = [(add, session.rows.rows_of(add)) for add in _planned(session)]
     touched = [(add, rows) for add, rows in found if any(row[0] == 2 for row in rows)]
@@ -203,7 +204,7 @@ def foreign_delete(session: Session) -> None:
 
 
 def foreign_append(session: Session) -> None:
-    """Another engine's rows, without statistics: whoever looks for a key has to look into them."""
+    """Append rows as another engine, without statistics, so that every search for a key must read the file."""
     rows: list[Row] = [(1, "a", 70), (2, "a", 71)]
     _commit(session, [], [("a", rows)], lambda old: old + rows, data_change=True)
 
@@ -221,7 +222,7 @@ def _commit(
     *,
     data_change: bool = False,
 ) -> None:
-    """Link the next version in one go, unless one of the ``planned`` files is no longer what it was."""
+    """Link the next version in one step, unless one of the ``planned`` files has changed."""
     adds = [_written(session, part, rows, data_change) for part, rows in parts if rows]
     session.run.suspend(session, StoreCall("link", 1, "the next version"))
     ledger = session.run.ledger

@@ -1,8 +1,9 @@
-"""The rows of a story's table at each version, read from the bytes of its files by nothing of ``txlog.read``.
+"""The rows of a story's table at each version, read from the bytes of its files without ``txlog.read``.
 
-In: the file actions of a commit that becomes visible, and what its operation makes of rows. Out: nothing, or
-`InvariantBroken`: the rows of a version are those of the version before it, changed by the operation that landed, as if
-there were one writer. A vector that a commit names was whole before, and marks as many rows as it says.
+In: the file actions of a commit that becomes visible, and how its operation changes rows. Out: nothing, or
+`InvariantBroken`. Two rules are checked: the rows of a version are those of the version before, changed by the
+operation that was committed, as if there were one writer; and each deletion vector that a commit names was complete
+before, and marks as many rows as it declares.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Row: TypeAlias = tuple[int, str, int | None]
 """Key, partition and value."""
 
 Makes: TypeAlias = Callable[[list[Row]], list[Row]]
-"""What an operation makes of all rows of a table."""
+"""An operation as a function from all rows of a table before it to all rows after it."""
 
 ROW_SCHEMA = pa.schema([("id", pa.int64()), ("part", pa.string()), ("v", pa.int64())])
 
@@ -41,14 +42,14 @@ def table_of(rows: list[Row]) -> pa.Table:
 
 @lru_cache(maxsize=1024)
 def file_of(values: tuple[tuple[int, int | None], ...]) -> bytes:
-    """A data file of these keys and values: its partition is in its name."""
+    """A data file with these keys and values. Its partition is only in its name."""
     sink = pa.BufferOutputStream()
     keys, numbers = zip(*values, strict=True)
     pq.write_table(pa.table({"id": pa.array(keys, pa.int64()), "v": pa.array(numbers, pa.int64())}), sink)
     return bytes(sink.getvalue().to_pybytes())
 
 
-@lru_cache(maxsize=4096)  # of one story there are few files, which every version has
+@lru_cache(maxsize=4096)  # a story has few files, and every version has most of them
 def _values_in(body: bytes) -> tuple[tuple[int, int | None], ...]:
     found = pq.read_table(pa.BufferReader(body))
     values = found.column("v").to_pylist() if "v" in found.column_names else [None] * found.num_rows
@@ -60,7 +61,12 @@ def _unchanged(rows: list[Row]) -> list[Row]:
 
 
 class RowHistory:
-    """``at`` maps each version to its rows, sorted. ``foreign`` says what the commits of other engines do."""
+    """The rows of all versions.
+
+    Attributes:
+        at: Version -> its rows, sorted.
+        foreign: Version -> the operation of another engine's commit.
+    """
 
     def __init__(self, files: MemoryFileStore) -> None:
         self.at: dict[int, list[Row]] = {}
@@ -75,9 +81,18 @@ class RowHistory:
     def appears(
         self, version: int, actions: Iterable[Mapping[str, Any]], live: Mapping[str, Any], makes: Makes | None
     ) -> None:
-        """Judge a version that became visible; ``makes`` is None where nobody says what its commit does to rows.
+        """Check a version that became visible.
 
-        One that says of no file that it changes data changes none.
+        A commit whose files all have ``dataChange`` false must not change rows.
+
+        Args:
+            version: The version.
+            actions: The commit's actions as JSON.
+            live: Path -> ``add`` action of the version's live files.
+            makes: The operation; None if it is not known.
+
+        Raises:
+            InvariantBroken: The rows are not what the operation makes of the rows before.
         """
         found = sorted((row for add in live.values() for row in self.rows_of(add)), key=repr)
         before = self.at.get(version - 1)
@@ -92,12 +107,12 @@ class RowHistory:
         self.at[version] = found
 
     def forget(self, version: int) -> None:
-        """A power cut took the version: another commit may get its number."""
+        """Forget a version that a power cut removed: another commit may get its number."""
         self.at.pop(version, None)
         self.foreign.pop(version, None)
 
     def rows_of(self, add: Mapping[str, Any]) -> list[Row]:
-        """The live rows of a file."""
+        """The live rows of a file, given its ``add`` action as JSON."""
         if add["path"] not in self._files.objects:
             raise InvariantBroken("live files stay", f"{add['path']} was deleted")
         values = _values_in(self._files.objects[add["path"]][0])
@@ -109,7 +124,11 @@ class RowHistory:
         return [(key, part, value) for row, (key, value) in enumerate(values) if row not in dead]
 
     def dead_rows(self, add: Mapping[str, Any], num_rows: int) -> frozenset[int]:
-        """The rows that the vector of an ``add`` marks. Raises where that is not whole, durable and true."""
+        """The positions of the rows that the deletion vector of an ``add`` marks.
+
+        Raises:
+            InvariantBroken: The vector is damaged, not durable, or marks other rows than it declares.
+        """
         vector = add.get("deletionVector")
         if not vector:
             return frozenset()
@@ -123,7 +142,7 @@ class RowHistory:
         is_whole = size == vector["sizeInBytes"] and block[:4] == _MAGIC and zlib.crc32(block) == check
         if not is_whole or name not in self._files.durable:
             raise InvariantBroken(
-                "vectors are on disk before their commit", f"{add['path']} names {name}, whole: {is_whole}"
+                "vectors are on disk before their commit", f"{add['path']} names {name}, complete: {is_whole}"
             )
         dead = frozenset(BitMap64.deserialize(block[4:]))
         if len(dead) != vector["cardinality"] or not len(dead) < num_rows or max(dead) >= num_rows:

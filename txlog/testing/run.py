@@ -38,11 +38,11 @@ logger.logger.addHandler(logging.NullHandler())
 
 
 class Pruned(Exception):
-    """The run came to a state that was explored before."""
+    """The run reached a state that was explored before."""
 
 
 class StoryTooLong(Exception):
-    """Somebody is still trying after `_STEPS_MAX` steps: a loop does not end."""
+    """An actor still runs after `_STEPS_MAX` steps, so a loop may not end."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +145,8 @@ class Run:
 
     # --- the loop ---------------------------------------------------------------------------------------------
 
-    def to_the_end(self) -> None:
-        """Raises `InvariantBroken`, `StoryTooLong`, and `Pruned` where ``visited`` has the state already."""
+    def run(self) -> None:
+        """Run the story. Raises `InvariantBroken`, `StoryTooLong`, or `Pruned` if ``visited`` has the state."""
         try:
             with self.observers or contextlib.nullcontext():
                 for number, actor in enumerate(self.scenario.actors, start=1):
@@ -373,17 +373,17 @@ class Run:
             self._restart(life)
 
     def now_ms(self) -> int:
-        """The time of the disk: nobody's clock is ahead of it, but those of the story that are set wrong."""
+        """The time of the disk: the latest of all actors' clocks."""
         return max(life.clock.now_ms() for life in self.lives)
 
     def write_back(self) -> None:
-        """Time passes, in which a kernel writes by itself what other engines left to it."""
+        """Make durable what other engines did not sync, as a kernel does after some time."""
         for name in self.left_to_kernel & self.world.log.objects.keys():
             self.world.log.make_durable(name)
         self.left_to_kernel.clear()
 
     def _kept_in_order(self, unsafe: list[str], surviving: list[str]) -> list[str]:
-        """Of commits that were left to the kernel, those before the first that is lost: it writes them in order."""
+        """The surviving names without commits after the first lost one, since the kernel writes commits in order."""
         lost = min((name for name in unsafe if _is_commit(name) and name not in surviving), default=None)
         return [name for name in surviving if lost is None or not _is_commit(name) or name < lost]
 

@@ -1,8 +1,8 @@
-"""One schedule is one sequence of choices: where it comes from, how it is written on a line, how it is made short.
+"""Schedules as sequences of choices: how they are generated, shortened, and written as text.
 
-In: a run, a function that asks `Choices.choose` whenever more than one thing could happen next. Out: every sequence
-of a small run (`every_schedule`), a random one per seed, the shortest that still fails (`shrunk`), and the text that
-makes the same run happen again (`written`, `parsed`). This is the only source of chance of an exploration.
+In: a run, a function that calls `Choices.choose` whenever more than one thing could happen next. Out: every sequence of
+a small run (`every_schedule`), a random one for each seed, the shortest that still fails (`shortened`), and a line of
+text that repeats the same run (`to_line`, `from_line`). This is the only source of chance of an exploration.
 """
 
 from __future__ import annotations
@@ -14,13 +14,19 @@ from itertools import groupby
 
 from txlog.errors import InvalidInputError
 
-__all__ = ["Choices", "every_schedule", "parsed", "shrunk", "written"]
+__all__ = ["Choices", "every_schedule", "from_line", "shortened", "to_line"]
 
 
 class Choices:
-    """Answers ``choose``: first from ``given``, then by ``chance``, without which it is always 0.
+    """Makes the choices of one run: the first ones are ``given``, the others random, or 0 without ``chance``.
 
-    ``taken`` and ``widths`` are the answers so far and how many there were to choose from.
+    Args:
+        given: The first choices.
+        chance: The source of all further choices.
+
+    Attributes:
+        taken: The choices so far.
+        widths: For each of them, the number of possibilities.
     """
 
     def __init__(self, given: Sequence[int] = (), chance: random.Random | None = None) -> None:
@@ -35,11 +41,16 @@ class Choices:
 
     @property
     def is_past_given(self) -> bool:
-        """Whether the next choice is no longer one of ``given``."""
+        """Whether all choices of ``given`` were made."""
         return len(self.taken) >= len(self._given)
 
     def choose(self, width: int, *, calm: float = 0.0) -> int:
-        """One of ``range(width)``. 0 is the uneventful one: chance takes it with probability ``calm`` at least."""
+        """Choose one of ``range(width)``.
+
+        Args:
+            width: The number of possibilities; 0 stands for the uneventful one.
+            calm: The least probability of 0 in a random choice.
+        """
         if width <= 1:
             return 0
         place = len(self.taken)
@@ -55,7 +66,7 @@ class Choices:
 
 
 def every_schedule(run: Callable[[Choices], None]) -> Iterator[Choices]:
-    """Run every sequence of choices, depth first; each is yielded after its run. ``run`` may end one early."""
+    """Run every sequence of choices, depth first, and yield each after its run. ``run`` may end a sequence early."""
     given: list[int] = []
     while True:
         choices = Choices(given)
@@ -69,10 +80,12 @@ def every_schedule(run: Callable[[Choices], None]) -> Iterator[Choices]:
         given[-1] += 1
 
 
-def shrunk(choices: Sequence[int], still_fails: Callable[[Sequence[int]], bool]) -> list[int]:
-    """A short sequence for which ``still_fails``: fewer choices, and as many of them 0 as can be.
+def shortened(choices: Sequence[int], still_fails: Callable[[Sequence[int]], bool]) -> list[int]:
+    """Search a shorter sequence that still fails, with as many zeros as possible.
 
-    ``still_fails`` may answer False to end the search early, such as when its time is up.
+    Args:
+        choices: A sequence that fails.
+        still_fails: Whether a sequence fails. It may return False to end the search early.
     """
     best = _trimmed(choices)
     improved = True
@@ -86,7 +99,7 @@ def shrunk(choices: Sequence[int], still_fails: Callable[[Sequence[int]], bool])
 
 
 def _simpler(choices: list[int]) -> Iterator[list[int]]:
-    """Large cuts first, then single choices left out, made 0 or made smaller."""
+    """Yield simpler sequences: first without large parts, then without one choice, or with it 0 or smaller."""
     length = len(choices) // 2
     while length:
         for start in range(0, len(choices), length):
@@ -99,19 +112,23 @@ def _simpler(choices: list[int]) -> Iterator[list[int]]:
             yield [*choices[:place], choice - 1, *choices[place + 1 :]]
 
 
-def written(choices: Sequence[int]) -> str:
-    """The choices on one line: ``"0*5,2,0,1"``. Zeros at the end are left out, since 0 is what follows anyway."""
+def to_line(choices: Sequence[int]) -> str:
+    """The choices as one line, such as ``"0*5,2,0,1"``, without the zeros at the end, which are the default."""
     runs = [(choice, len(list(run))) for choice, run in groupby(_trimmed(choices))]
     return ",".join(f"{choice}*{length}" if length > 1 else str(choice) for choice, length in runs) or "0"
 
 
-def parsed(line: str) -> list[int]:
-    """What `written` wrote. Raises InvalidInputError for another text."""
+def from_line(line: str) -> list[int]:
+    """Parse a line of `to_line`.
+
+    Raises:
+        InvalidInputError: The line has another form.
+    """
     choices: list[int] = []
     for word in line.strip().split(","):
         match = re.fullmatch(r"(\d+)(?:\*(\d+))?", word)
         if match is None:
-            raise InvalidInputError(f"{word!r} is no choice: a schedule is written as 0*5,2,0,1")
+            raise InvalidInputError(f"{word!r} is not a choice: a schedule looks like 0*5,2,0,1")
         choices += [int(match[1])] * int(match[2] or 1)
     return choices
 

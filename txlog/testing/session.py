@@ -1,7 +1,7 @@
-"""An actor's life: its program in a greenlet, its own clock and chance, and the stores through which it sees the table.
+"""One life of an actor: its program in a greenlet, its own clock and random numbers, and its stores.
 
-In: a `Run` that says when a call may go on and what becomes of it. Out: what a program needs (`Session.table`,
-`Session.attempt`), and an end: its program's own, or a crash, after which nothing it still does has an effect.
+In: a `Run` that decides when each call continues and with which fault. Out: what a program needs (`Session.table`,
+`Session.attempt`). A life ends with its program or by a crash, after which nothing that it still does has an effect.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Actor:
 
 
 class Clock(ambient.Ambient):
-    """An actor's own time and chance: a function of what it did, so that a state does not depend on who went first."""
+    """An actor's own time and random numbers. They depend only on its own calls, not on the order of the actors."""
 
     def __init__(self, number: int, behind_ms: int = 0) -> None:
         self.number = number
@@ -86,7 +86,7 @@ class Clock(ambient.Ambient):
         return (low + high) / 2
 
     def uuid4(self) -> str:
-        """Drawn by threads of their own apart: which of two is first is chance."""
+        """A UUID from a counter. Other threads than the actor's use another counter, since their order varies."""
         is_at_home = threading.get_ident() == self._home
         self._drawn[is_at_home] += 1
         return f"{self.key()}-{self._drawn[is_at_home]:04x}-4000-8000-{not is_at_home:012x}"
@@ -96,7 +96,7 @@ class Clock(ambient.Ambient):
 
 
 class Session:
-    """What an actor's program works with. One per life of the actor: a crash ends it."""
+    """What an actor's program works with. Each life of the actor has its own; a crash ends it."""
 
     def __init__(self, run: Run, actor: Actor, clock: Clock) -> None:
         self.run = run
@@ -132,7 +132,7 @@ class Session:
         return table
 
     def new_file(self, part: str = "a", *, data_change: bool = True) -> AddFile:
-        """Publish one file of one row, of this actor alone. Whoever wrote it has synced neither it nor its name."""
+        """Publish a file of one row, whose writer has synced neither its contents nor its name."""
         path = self.new_path(part)
         self.run.world.files.publish(path, FILE_BYTES)
         self.run.world.files.unsynced.add(path)
@@ -140,33 +140,38 @@ class Session:
         return AddFile(path, {"part": part}, len(FILE_BYTES), self.clock.now_ms(), data_change, stats)
 
     def new_path(self, part: str) -> str:
-        """The name of a file of this life alone."""
+        """The path of a new file, unique to this life."""
         self._published += 1
         return f"part={part}/{self.actor.name}-{self.clock.incarnation}-{self._published}.parquet"
 
     @property
     def rows(self) -> RowHistory:
-        """The rows of the story's table, which has some."""
+        """The rows of the story's table at each version; the scenario must have ``has_rows``."""
         assert self.run.ledger.rows is not None, "the scenario does not say has_rows"
         return self.run.ledger.rows
 
     def read(self, txn: Transaction, where: Predicate | None = None) -> list[str]:
-        """Depend on what ``where`` names (all, if None), as `Transaction.read` does; the paths of its files.
+        """Declare a read as `Transaction.read` does, without reading rows, which would take most of the time.
 
-        Their rows are not read: what they hold is no matter of the log, and takes most of the time.
+        Args:
+            txn: The transaction.
+            where: What is read; None means the whole table.
+
+        Returns:
+            The paths of the files that were read.
         """
         snapshot = txn.snapshot
-        looked_at = _WithoutRows(snapshot)
-        txn.snapshot = looked_at  # type: ignore[assignment]
+        without_rows = _WithoutRows(snapshot)
+        txn.snapshot = without_rows  # type: ignore[assignment]
         txn.read(where)
         txn.snapshot = snapshot
-        found = snapshot.files() if looked_at.found is None else looked_at.found
+        found = snapshot.files() if without_rows.found is None else without_rows.found
         paths: list[str] = found.column("path").to_pylist()
         return paths
 
     @contextmanager
     def attempt(self, app: tuple[str, int] | None = None) -> Iterator[Attempt]:
-        """One logical transaction: leave its ``WriteResult`` as ``result``; a TxlogError is its answer too."""
+        """One logical transaction. Its answer is the ``result`` that the block sets, or the error that it raises."""
         self.clock.attempt += 1
         attempt = Attempt(self.clock.key(), self.actor.name, app=app)
         self.run.ledger.attempts[attempt.key] = attempt
@@ -178,8 +183,8 @@ class Session:
             attempt.answer, attempt.error = "refused", error
         else:
             result = attempt.result
-            is_told = result is not None and (result.attempts or result.outcome != "committed")
-            attempt.answer = "committed" if is_told else "nothing to do"
+            is_committed = result is not None and (result.attempts or result.outcome != "committed")
+            attempt.answer = "committed" if is_committed else "nothing to do"
         self.run.tell(f"{self.actor.name}: {attempt.answer} {attempt.result or attempt.error or ''}"[:150])
         self.history = hash((self.history, attempt.answer))
         self.run.ledger.told(attempt)
@@ -189,7 +194,7 @@ class Session:
         self.let_pass(days * 24 * 3600 * 1000)
 
     def let_pass(self, duration_ms: int) -> None:
-        """For everybody, whatever they are in the middle of; in their sleep, where their machines are suspended."""
+        """Advance the clocks of all actors, in the middle of whatever they do. Suspended machines do not notice it."""
         self.run.suspend(self, StoreCall("time_passes", 1, str(duration_ms)))
         self.run.write_back()
         for life in self.run.lives:
@@ -198,7 +203,7 @@ class Session:
                 life.clock.suspended_ms += duration_ms
 
     def resolve(self, attempt: Attempt, table: Any, txn_id: str, version: int) -> None:
-        """Ask what became of ``attempt``; the answer is as good as an acknowledgement or a definite failure."""
+        """Ask whether ``attempt`` was committed. The answer counts as an acknowledgement or a definite failure."""
         self.clock.attempt += 1
         try:
             landed = table.resolve(txn_id, version)
@@ -231,14 +236,14 @@ class Session:
         self.is_dead = True
 
     def crash(self) -> None:
-        """Die where it stands. What its ``finally`` blocks ask of the store is not done any more."""
+        """Kill the program at its current call. The store ignores what its ``finally`` blocks still request."""
         self.is_dead = True
         self.pending = None
         if not self.greenlet.dead:
             self.greenlet.throw(Crashed("killed"))
 
     def _at_file_call(self, call: StoreCall) -> None:
-        """Data files have one writer each: the dead write none, and others matter only where vacuums delete some."""
+        """Before a call on a data file. Each has one writer, so other actors matter only if vacuums delete files."""
         if self.run.is_over:
             return
         if not self.is_dead and threading.get_ident() == self.run.thread:
@@ -257,7 +262,7 @@ class Session:
 
 
 class _WithoutRows:
-    """A snapshot that finds the files of a read, and leaves them closed."""
+    """A snapshot that finds the files of a read without opening them."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.found: Any = None
@@ -268,4 +273,4 @@ class _WithoutRows:
         return self.found
 
     def to_arrow(self, columns: Any = None, where: Any = None) -> None:
-        """Nothing."""
+        """Read nothing."""

@@ -1,7 +1,7 @@
-"""What actors of a story do with a `Sink`: tasks and coordinators that stage, seal, commit, die and recover.
+"""Programs of a story's actors that use a `Sink`: tasks and coordinators that stage, seal, commit, crash and recover.
 
-In: a `Session`. Out: nothing; what each program was told is judged as it is told, and remembered in the `Ledger` where
-it is a promise about the end: what was said to be sealed is in the table after a recovery.
+In: a `Session`. Out: nothing; each answer that a program gets is checked at once. The `Ledger` also remembers which
+checkpoints were reported as sealed, since these must be in the table after a recovery.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def sink(session: Session, *, app_id: str = "app", last: int = 2, mode: str = "append") -> None:
-    """Checkpoints with rows: what a task wrote is committed, and committed again after a restart."""
+    """Write and commit checkpoints with rows, and commit them again after a restart."""
     table = session.table(fresh=session.clock.incarnation > 0)
     door = Sink(table, app_id, mode=mode)
     for checkpoint_id in range(1, last + 1):
@@ -42,7 +42,7 @@ def sink(session: Session, *, app_id: str = "app", last: int = 2, mode: str = "a
 
 
 def staging_sink(session: Session, *, app_id: str = "app", mode: str = "append") -> None:
-    """A task and its coordinator: what an earlier life left is recovered; then a checkpoint, step by step."""
+    """Recover what an earlier life left; then stage, seal and commit a checkpoint, step by step."""
     door = _restarted(session, app_id, mode)
     if door.last_checkpoint_id() == 1:
         return
@@ -53,14 +53,14 @@ def staging_sink(session: Session, *, app_id: str = "app", mode: str = "append")
 
 
 def staging_and_leaving(session: Session, *, app_id: str = "app") -> None:
-    """A coordinator that seals, and leaves the rest to whoever recovers."""
+    """Seal a checkpoint, and leave its commit to a recovery."""
     door = _restarted(session, app_id, "append")
     if door.last_checkpoint_id() is None:
         _seal(session, door, app_id, 1)
 
 
 def staging_nothing(session: Session) -> None:
-    """Checkpoints without rows: neither makes a version, and the next one does not wait for it."""
+    """Seal and commit two checkpoints without rows: neither makes a version, and the second does not wait."""
     door = _restarted(session, "quiet", "append")
     for checkpoint_id in (1, 2):
         _seal(session, door, "quiet", checkpoint_id, rows=0)
@@ -68,7 +68,7 @@ def staging_nothing(session: Session) -> None:
 
 
 def staging_backlog(session: Session, *, app_id: str = "app") -> None:
-    """A coordinator that seals two checkpoints before it commits the first."""
+    """Seal two checkpoints before the first is committed."""
     door = _restarted(session, app_id, "append")
     last = door.last_checkpoint_id() or 0
     for checkpoint_id in range(last + 1, 3):
@@ -77,18 +77,18 @@ def staging_backlog(session: Session, *, app_id: str = "app") -> None:
 
 
 def recover(session: Session, *, app_id: str = "app") -> None:
-    """Another process that ends what it finds sealed."""
+    """Commit, from another process, the checkpoints that are sealed."""
     _recover(session, Sink(session.table(), app_id), app_id)
 
 
 def discard(session: Session, *, app_id: str = "app") -> None:
-    """An operator who gives a checkpoint up: nobody waits for it any more."""
+    """Discard a checkpoint, as an operator does, so that no recovery waits for it."""
     session.run.ledger.discarded.add((app_id, 1))
     Sink(session.table(), app_id).discard(1)
 
 
 def clean_staging_later(session: Session) -> None:
-    """A day later, remove what nobody needs: what was sealed is not among it."""
+    """Wait for a day, and remove staged files that are not needed. Sealed ones must stay."""
     session.let_days_pass(1)
     clean_staging(session.table(fresh=True)._open_table, AGE_MIN_MS)
 
@@ -110,7 +110,7 @@ def _declare(attempt: Attempt, mode: str) -> None:
 
 
 def _seal(session: Session, door: Sink, app_id: str, checkpoint_id: int, rows: int = 1) -> None:
-    """The task's attempt is the number of its life, so that two lives never stage under one name."""
+    """Stage and seal files. The attempt is the number of the life, so two lives never stage under one name."""
     attempt_number = session.clock.incarnation * 16 + session.clock.number
     files = []
     for _ in range(rows):
@@ -125,7 +125,7 @@ def _seal(session: Session, door: Sink, app_id: str, checkpoint_id: int, rows: i
 
 
 def _recover(session: Session, door: Sink, app_id: str) -> None:
-    """Each of its commits is judged; they are one attempt to the clock alone."""
+    """Recover, and check each commit of the recovery. For the clock, they are one attempt."""
     session.clock.attempt += 1
     try:
         results = door.recover().results

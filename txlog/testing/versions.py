@@ -1,7 +1,7 @@
-"""What a story's table is at each version, folded from the raw JSON of its commits; and what each writer was told.
+"""The state of a story's table at each version, replayed from the raw JSON of its commits, and the writers' attempts.
 
-In: the bytes of a commit and the state before it. Out: a `State`, or `InvariantBroken` where the commit breaks a rule
-of its own. Nothing here is computed by ``txlog.log``: the `Ledger` of ``invariants`` holds txlog against it.
+In: the bytes of a commit and the state before it. Out: a `State`, or `InvariantBroken` if the commit breaks a rule by
+itself. This module does not use ``txlog.log``, so the `Ledger` of ``invariants`` can compare txlog with it.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-__all__ = ["Attempt", "InvariantBroken", "State", "Version", "folded", "parsed_commit", "vector_of"]
+__all__ = ["Attempt", "InvariantBroken", "State", "Version", "parsed_commit", "replayed", "vector_of"]
 
 
 class InvariantBroken(AssertionError):
-    """A promise was not kept. ``invariant`` is which, ``detail`` what was seen."""
+    """A promise was broken: ``invariant`` names the promise, ``detail`` says what was observed."""
 
     def __init__(self, invariant: str, detail: str) -> None:
         super().__init__(f"{invariant}: {detail}")
@@ -26,13 +26,24 @@ class InvariantBroken(AssertionError):
 
 @dataclass
 class Attempt:
-    """One logical transaction: what it declared, and what it was told.
+    """One logical transaction: what it declared, and the answer that it got.
 
-    ``key`` is what all its ``txnId``s begin with. ``answer`` is "open" (also for good, after a crash), "committed",
-    "refused" (a definite failure), "unknown", or "nothing to do" where no commit was asked for.
-    ``makes`` is what its operation makes of all rows, where a story has rows.
-    ``reads`` are partitions, None standing for the whole table. ``read_version`` is what its commit says where the
-    program cannot know it. ``is_blind`` is None until it lands where that depends on what others did first.
+    Attributes:
+        key: The prefix of all its ``txnId``s.
+        actor: The actor's name.
+        read_version: The version that it read; taken from its commit if the program cannot know it.
+        reads: The partitions that it read; None in the set means the whole table.
+        read_files: The paths of the files that it read.
+        is_blind: Whether it is a blind append; None until it is committed if that depends on other actors.
+        changes_data: Whether it changes rows.
+        changes_definition: Whether it changes the table's definition.
+        makes: Its operation on rows, if the story is about rows.
+        is_serializable: Whether it asks for serializable isolation.
+        app: Its application and checkpoint id, if any.
+        answer: "open" (after a crash, forever), "committed", "refused" (a definite failure), "unknown", or "nothing to
+            do" (no commit was necessary).
+        error: The error that it got, if any.
+        result: The ``WriteResult`` that it got, if any.
     """
 
     key: str
@@ -53,9 +64,9 @@ class Attempt:
 
 @dataclass(frozen=True)
 class State:
-    """One version as the fold of all before it; ``last_row_id`` and ``timestamp_ms`` are -1 where there are none.
+    """The replay of all commits up to a version. ``last_row_id`` and ``timestamp_ms`` are -1 if there are none.
 
-    Everything else is as JSON: ``live`` by path, ``transactions`` by application, ``domains`` by name.
+    Everything else is JSON: ``live`` by path, ``transactions`` by application, ``domains`` by name.
     """
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
@@ -69,7 +80,7 @@ class State:
 
 @dataclass(frozen=True)
 class Version:
-    """One commit as it became visible. ``is_foreign`` where it does not say that txlog wrote it."""
+    """One commit as it became visible. ``is_foreign`` is true if txlog did not write it."""
 
     body: bytes
     modified_ms: int
@@ -80,14 +91,18 @@ class Version:
 
     @property
     def is_blind(self) -> bool:
-        """As its program declared; where it belongs to none (a recovery has several), as it says itself."""
+        """What its program declared; for a commit without one program (a recovery), what the commit itself says."""
         if self.attempt is not None:
             return bool(self.attempt.is_blind)
         return any(action.get("commitInfo", {}).get("isBlindAppend", False) for action in self.actions)
 
 
 def parsed_commit(version: int, body: bytes) -> tuple[dict[str, Any], ...]:
-    """The lines of a commit. Raises `InvariantBroken` where it is torn, empty or lacks a line that it declares."""
+    """Parse the lines of a commit.
+
+    Raises:
+        InvariantBroken: The commit is torn, empty, or has fewer lines than it declares.
+    """
     try:
         actions = tuple(orjson.loads(line) for line in body.splitlines())
     except orjson.JSONDecodeError as error:
@@ -98,8 +113,17 @@ def parsed_commit(version: int, body: bytes) -> tuple[dict[str, Any], ...]:
     return actions
 
 
-def folded(version: int, entry: Version, before: State | None) -> State:
-    """The state at ``version``. Raises `InvariantBroken` where its commit does not fit on the state ``before`` it."""
+def replayed(version: int, entry: Version, before: State | None) -> State:
+    """Apply a commit to the state before it.
+
+    Args:
+        version: The commit's version.
+        entry: The commit.
+        before: The state at the version before; None for version 0.
+
+    Raises:
+        InvariantBroken: The commit contradicts the state before it.
+    """
     before = before or State()
     live, transactions, domains = dict(before.live), dict(before.transactions), dict(before.domains)
     metadata, protocol = before.metadata, before.protocol
@@ -126,16 +150,16 @@ def folded(version: int, entry: Version, before: State | None) -> State:
         elif "protocol" in action:
             protocol = action["protocol"]
         elif "inCommitTimestamp" in action.get("commitInfo", ()):
-            told_ms = action["commitInfo"]["inCommitTimestamp"]
-            if told_ms <= timestamp_ms:
-                raise InvariantBroken("in-commit timestamps ascend", f"v{version} has {told_ms} after {timestamp_ms}")
-            timestamp_ms = told_ms
+            own_ms = action["commitInfo"]["inCommitTimestamp"]
+            if own_ms <= timestamp_ms:
+                raise InvariantBroken("in-commit timestamps ascend", f"v{version} has {own_ms} after {timestamp_ms}")
+            timestamp_ms = own_ms
     left = {name: domain for name, domain in domains.items() if not domain["removed"]}
     return State(metadata, protocol, live, transactions, left, last_row_id, timestamp_ms)
 
 
 def vector_of(file: Mapping[str, Any]) -> tuple[str, int] | None:
-    """Which vector an ``add`` or a ``remove`` names, by its file and the place in it."""
+    """The deletion vector of an ``add`` or ``remove``, identified by its file and offset; None if it has none."""
     vector = file.get("deletionVector")
     return (vector["pathOrInlineDv"], vector.get("offset", 0)) if vector else None
 

@@ -67,11 +67,11 @@ def _one_row() -> bytes:
 
 
 FILE_BYTES = _one_row()
-"""A data file of one row, for all that is not about the rows."""
+"""A data file of one row, for stories that are not about rows."""
 
 
 class _Still(ambient.Ambient):
-    """No time passes, and names are the same every time."""
+    """A clock that stands still, and UUIDs from a counter."""
 
     def __init__(self, moment_ms: int) -> None:
         self._moment_ms = moment_ms
@@ -138,7 +138,7 @@ class World:
                 self._read(ledger, bare, None)
 
     def check_handle(self, ledger: Ledger, table: Table) -> None:
-        """A handle that lived through the story reads what one reads who opens the table now."""
+        """Check that a handle that was open during the story reads the same as a new one."""
         try:
             snapshot = table.snapshot()
             paths = self._paths(table._open_table.log, snapshot._state)
@@ -147,7 +147,7 @@ class World:
         ledger.check_reader(snapshot.version, seen_by(snapshot._state, paths), not_before=ledger.latest)
 
     def _check_rows(self, ledger: Ledger) -> None:
-        """Where a story is about rows: those that a reader of txlog finds are those of the files."""
+        """Check, in a story about rows, that txlog's reader finds exactly the rows of the files."""
         if ledger.rows is None:
             return
         table = opened(TableStore("memory://reader", self.log, self.files), None, {})
@@ -158,7 +158,7 @@ class World:
             raise InvariantBroken("a snapshot is the fold of the log", f"a reader sees {found} at v{ledger.latest}")
 
     def _paths(self, delta_log: DeltaLog, state: TableState) -> list[str]:
-        """The live files of ``state``: a function of the log's files that it is made of, where no list is held."""
+        """The paths of the live files of ``state``, cached by the log files that they are read from."""
         segment = state.segment
         names = (*(segment.checkpoint.names if segment.checkpoint else ()), *(file.name for file in segment.plan()))
         is_function = delta_log._held_files(state)[1] is None
@@ -178,7 +178,7 @@ class World:
             state = delta_log.newest_state() if version is None else delta_log.state_at(version)
             paths = self._paths(delta_log, state)
         except TxlogError as error:
-            raise InvariantBroken("a snapshot is the fold of the log", f"a reader is told: {error}") from error
+            raise InvariantBroken("a snapshot is the fold of the log", f"a reader got: {error}") from error
         ledger.check_reader(state.version, seen_by(state, paths))
         return state.version
 
@@ -190,7 +190,7 @@ def _copied(store: MemoryLogStore) -> MemoryLogStore:
 
 
 def seen_by(state: TableState, paths: Iterable[str]) -> State:
-    """What a reader made of a version, as the `Ledger` tells it."""
+    """What a reader saw of a version, in the form of the `Ledger`."""
     return State(
         state.metadata.to_json(),
         state.protocol.to_json(),
@@ -273,7 +273,7 @@ def _seal(table: Table) -> None:
 
 
 def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: CommitHooks | None = None) -> Table:
-    """A handle on ``store``; with ``base``, one that was opened while the table was that."""
+    """A handle on ``store``; with ``base``, a handle that was opened when the table was in that state."""
     open_table = OpenTable(store, RetryPolicy(**retry), hooks)
     if base is not None:
         open_table.log._state = base.state
@@ -283,7 +283,7 @@ def opened(store: TableStore, base: World | None, retry: dict[str, Any], hooks: 
 
 
 class _Inline:
-    """An executor that runs what it is given at once: post-commit work is part of its actor's story."""
+    """An executor that runs each job at once, so that post-commit work is part of its actor's story."""
 
     def submit(self, work: Any, *arguments: Any) -> Any:
         from concurrent.futures import Future
