@@ -22,7 +22,7 @@ from unittest import mock
 import deltalake
 import pyarrow as pa
 from rows import assert_sound, counted, read_by_deltalake
-from steps import die_at, go_on, note_steps, stop
+from steps import go_on, note_steps, stop
 
 import txlog
 from txlog.util import ambient
@@ -220,14 +220,13 @@ def left(job: Job) -> tuple[int, tuple[tuple[str, int], ...]]:
 
 
 def run_watched(job: Job, deed: str, at: int, reported: str) -> None:
-    """`run`, and at step ``at``: "die", or "tear" (die in the middle of a write). "stop" stops at every step, "none"
-    at none.
+    """`run`, and "tear": die in the middle of write ``at``. "stop" stops at every step, "none" at none.
 
-    The file ``told`` gets a line for each step.
+    The file ``reported`` gets a line for each step, before it.
     """
     if deed == "tear":
         _tear_the_write(job.uri, at)
-    note_steps(job.uri, reported, {"die": die_at(at), "stop": stop, "tear": go_on, "none": go_on}[deed])
+    note_steps(job.uri, reported, {"stop": stop, "tear": go_on, "none": go_on}[deed])
     run(job)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import deltalake
 import pyarrow as pa
 from rows import assert_sound, counted, read_by_deltalake
-from steps import die_at, note_steps, stop
+from steps import note_steps, stop
 
 import txlog
 
@@ -93,9 +93,9 @@ def recover(job: SinkJob) -> None:
     sink._open_table.post_commit.drain()
 
 
-def watched(life: Callable[[SinkJob], None], job: SinkJob, at: int, reported: str) -> None:
-    """``life(job)``, which is killed at step ``at``. The file ``told`` gets a line for each step."""
-    note_steps(job.uri, reported, die_at(at))
+def watched(life: Callable[[SinkJob], None], job: SinkJob, reported: str) -> None:
+    """``life(job)``, which stops itself before each step. The file ``reported`` gets a line for each."""
+    note_steps(job.uri, reported, stop)
     life(job)
 
 

@@ -1,7 +1,6 @@
-"""What a process does to a table's disk, step by step, seen from outside: at any step it can die, or stop.
+"""What a process does to a table's disk, step by step, seen from outside: before any step it can stop.
 
-Nothing in txlog knows of it. The crash tests run a job with its steps noted once, to learn how many there are, and
-then once for each step.
+Nothing in txlog knows of it.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Steps", "die_at", "go_on", "note_steps", "stop"]
+__all__ = ["Steps", "go_on", "note_steps", "stop"]
 
 _write = os.write
 _OF_A_NAME = {"os.mkdir", "os.link", "os.rename", "os.remove", "os.rmdir", "os.truncate"}
@@ -56,7 +55,7 @@ class Steps:
 
 
 def note_steps(root: str, reported: str, then: Callable[[int], None]) -> None:
-    """From now on the file ``told`` gets a line for each step of this process; ``then`` is called with its number."""
+    """From now on the file ``reported`` gets a line for each step; ``then`` is called with its number."""
     lines = os.open(reported, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
     def deed(number: int, what: str) -> None:
@@ -64,14 +63,6 @@ def note_steps(root: str, reported: str, then: Callable[[int], None]) -> None:
         then(number)
 
     Steps(root, deed)
-
-
-def die_at(at: int) -> Callable[[int], None]:
-    def die(number: int) -> None:
-        if number == at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return die
 
 
 def stop(number: int) -> None:

@@ -1,16 +1,13 @@
 """A job that dies at any step of any write is finished by running it again: no operator, nothing lost or twice.
 
-The job of `crash_job` is killed before each call that changes or syncs something below its table, and in the middle
-of each write to its log: while data files are written, sealed and committed, at the checkpoint and its hint, and in
-the cleanup of the log. After each death a fresh process finds a legal state, and running the job again ends it. Many
-deaths leave the same files as another (those before an fsync, which a kill does not undo): they are judged once.
-
-Most of it is processor time.
+The job of `crash_job` dies before each call that changes or syncs something below its table (`deaths`), and is killed
+in the middle of each write to its log: while data files are written, sealed and committed, at the checkpoint and its
+hint, and in the cleanup of the log. After each death a fresh process finds a legal state, and running the job again
+ends it.
 """
 
 from __future__ import annotations
 
-import shutil
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,9 +15,14 @@ from pathlib import Path
 
 import crash_job
 from crash_job import ACTS, Job
+from deaths import judge_every_death
 from fault_tools import end_of, process
 
 Record = Callable[[str, object], None]
+
+
+def _job(folder: Path) -> Job:
+    return Job(str(folder / "t"), str(folder / "ledger"))
 
 
 def _assert_the_next_run_ends_it(job: Job, died: str) -> None:
@@ -32,46 +34,26 @@ def _assert_the_next_run_ends_it(job: Job, died: str) -> None:
     assert crash_job.judged(job) == len(ACTS) - 1, died
 
 
-def _die_at_every(folder: Path, deed: str, steps: int) -> tuple[list[str], int]:
-    """What the job was about to do at each death, and how many states they left."""
-    states = set()
-
-    def die_at(at: int) -> str | None:
-        job = Job(str(folder / f"t{at}"), str(folder / f"ledger-{at}"))
-        reported = folder / f"told-{at}"
-        doomed = process(crash_job.run_watched, job, deed, at, str(reported))
-        exit_code = end_of(doomed)
-        if exit_code == 0:
-            return None
-        step = reported.read_text().splitlines()[-1]
-        assert exit_code == -signal.SIGKILL, f"step {at}, {step}: exit code {exit_code}"
-        state = crash_job.left(job)
-        if state not in states:
-            states.add(state)
-            _assert_the_next_run_ends_it(job, f"died at step {at}, {step}")
-        shutil.rmtree(job.uri, ignore_errors=True)
-        return step
-
-    with ThreadPoolExecutor(2) as pool:
-        deaths = [death for death in pool.map(die_at, range(steps)) if death is not None]
-    assert len(deaths) == steps
-    return deaths, len(states)
-
-
-def _steps_of_a_whole_run(folder: Path) -> list[str]:
+def _writes_of_a_whole_run(folder: Path) -> list[str]:
     reported = folder / "reported"
-    whole = process(crash_job.run_watched, Job(str(folder / "t"), str(folder / "ledger")), "none", -1, str(reported))
+    whole = process(crash_job.run_watched, _job(folder), "none", -1, str(reported))
     assert end_of(whole) == 0
-    return reported.read_text().splitlines()
+    return [step for step in reported.read_text().splitlines() if step.startswith("write ")]
 
 
 def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(memory_folder: Path, record_property: Record) -> None:
-    deaths, states = _die_at_every(memory_folder, "die", len(_steps_of_a_whole_run(memory_folder)))
+    def judge(copy: Path, died: str) -> None:
+        _assert_the_next_run_ends_it(_job(copy), died)
+
+    folder, reported = memory_folder / "job", memory_folder / "reported"
+    folder.mkdir()
+    child = process(crash_job.run_watched, _job(folder), "stop", -1, str(reported))
+    deaths, states = judge_every_death(child, folder, reported, judge)
     record_property(
         "measured", f"crash points: a job died at each of its {len(deaths)} steps, {states} states were left"
     )
     assert len(deaths) > 100
-    assert states > 50
+    assert states > 30
     for call, of in (
         ("open", "day=d0"),
         ("open", ".parquet.inprogress"),
@@ -93,7 +75,22 @@ def test_a_job_that_dies_at_any_step_is_ended_by_its_next_run(memory_folder: Pat
 def test_a_job_that_dies_in_the_middle_of_any_write_is_ended_by_its_next_run(
     memory_folder: Path, record_property: Record
 ) -> None:
-    writes = [step for step in _steps_of_a_whole_run(memory_folder) if step.startswith("write ")]
-    deaths, _ = _die_at_every(memory_folder, "tear", len(writes))
-    record_property("measured", f"crash points: a job died in the middle of each of its {len(deaths)} log writes")
-    assert len(deaths) > 10
+    states = set()
+
+    def die_at(number: int) -> None:
+        folder = memory_folder / f"job-{number}"
+        folder.mkdir()
+        job = _job(folder)
+        exit_code = end_of(process(crash_job.run_watched, job, "tear", number, str(memory_folder / f"told-{number}")))
+        died = f"died in the middle of write {number}, {writes[number]}"
+        assert exit_code == -signal.SIGKILL, f"{died}: exit code {exit_code}"
+        state = crash_job.left(job)
+        if state not in states:
+            states.add(state)
+            _assert_the_next_run_ends_it(job, died)
+
+    writes = _writes_of_a_whole_run(memory_folder)
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(die_at, range(len(writes))))
+    record_property("measured", f"crash points: a job died in the middle of each of its {len(writes)} log writes")
+    assert len(writes) > 10

@@ -9,19 +9,18 @@ import datetime
 import decimal
 import os
 import random
-import signal
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import deltalake
 import pyarrow as pa
 import pytest
-from fault_tools import end_of, process
+from deaths import judge_every_death
+from fault_tools import process
 from pyspark.sql import DataFrame, SparkSession
 from rows import as_rows, assert_sound, in_schema
-from steps import die_at, note_steps
+from steps import note_steps, stop
 
 import txlog
 from txlog.protocol.schema import from_arrow
@@ -147,34 +146,28 @@ def run(uri: str, attempt: int) -> None:
     sink._open_table.post_commit.drain()
 
 
-def doomed(uri: str, at: int, reported: str) -> None:
-    note_steps(uri, reported, die_at(at))
+def watched(uri: str, reported: str) -> None:
+    note_steps(uri, reported, stop)
     run(uri, 0)
 
 
 def test_a_sink_of_changes_that_dies_at_any_step_is_ended_by_its_next_run(
     memory_folder: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    prepare(str(memory_folder / "whole"))
-    assert end_of(process(doomed, str(memory_folder / "whole"), -1, str(memory_folder / "reported"))) == 0
-    steps = (memory_folder / "reported").read_text().splitlines()
-
-    def death(at: int) -> str:
-        uri = str(memory_folder / f"t{at}")
-        prepare(uri)
-        assert end_of(process(doomed, uri, at, f"{uri}-reported")) == -signal.SIGKILL
-        step = Path(f"{uri}-reported").read_text().splitlines()[-1]
+    def judge(copy: Path, died: str) -> None:
+        uri = str(copy / "t")
         run(uri, 1)
         table = txlog.Table.open(uri)
         found = {row["id"]: (row["part"], row["v"]) for row in table.snapshot().to_arrow().to_pylist()}
-        assert found == AFTER, f"died at step {at}, {step}"
-        assert table.version == 2, f"died at step {at}, {step}"
-        assert os.listdir(f"{uri}/_txlog/staging") == [], f"died at step {at}, {step}"
+        assert found == AFTER, died
+        assert table.version == 2, died
+        assert os.listdir(f"{uri}/_txlog/staging") == [], died
         assert_sound(uri, {})
-        return step
 
-    with ThreadPoolExecutor(2) as pool:
-        deaths = list(pool.map(death, range(len(steps))))
-    record_property("measured", f"sink of changes: died at each of {len(deaths)} steps, and the next run ended it")
+    folder, reported = memory_folder / "sink", memory_folder / "reported"
+    folder.mkdir()
+    prepare(str(folder / "t"))
+    deaths, states = judge_every_death(process(watched, str(folder / "t"), str(reported)), folder, reported, judge)
+    record_property("measured", f"sink of changes: died at each of {len(deaths)} steps, {states} states were left")
     for wanted in ("keys-", ".manifest", "deletion_vector", f"{2:020}.json"):
         assert any(wanted in each for each in deaths), f"nobody died at {wanted}"
