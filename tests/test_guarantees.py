@@ -13,7 +13,7 @@ NAMED = re.compile(r"`((?:tests|integration)/[\w/]+\.py)::(\w+)`")
 
 @cache
 def names_in(file: str) -> frozenset[str]:
-    return frozenset(re.findall(r"^def (test_\w+)", (ROOT / file).read_text(), re.MULTILINE))
+    return frozenset(re.findall(r"^(?:def )?(test_\w+|Test\w+(?= = ))", (ROOT / file).read_text(), re.MULTILINE))
 
 
 def test_every_test_that_the_page_names_exists() -> None:

@@ -1,0 +1,72 @@
+"""The S3 servers that are written in Go, built from source once for this machine.
+
+Taken from ``TXLOG_GOBIN`` (default: ~/.cache/txlog/gobin), or built into it by `go install`. Whoever comes while
+another process builds waits for that one. CI runs this file beside the tests that come before: the servers have no
+package that holds their binaries. Standard library alone, so that it can begin before anything is installed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+__all__ = ["GO_PACKAGES", "ServerUnavailable", "go_binary"]
+
+GO_PACKAGES = {
+    "versitygw": "github.com/versity/versitygw/cmd/versitygw@v1.8.0",
+    "minio": "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c",
+}
+BUILD_TIMEOUT_S = 1200.0
+WITHOUT_DEBUGGING = ("-ldflags=-s -w", "-gcflags=all=-dwarf=false")
+"""A sixth of the time is spent on what only a debugger reads."""
+
+
+class ServerUnavailable(Exception):
+    """Neither the binary nor a way to build it is on this machine."""
+
+
+def go_binary(name: str) -> Path:
+    """The server called ``name``. Raises ServerUnavailable."""
+    folder = Path(os.environ.get("TXLOG_GOBIN") or Path.home() / ".cache" / "txlog" / "gobin")
+    binary = folder / name
+    if binary.exists():
+        return binary
+    go = shutil.which("go")
+    if go is None:
+        raise ServerUnavailable(f"{name} is not in {folder}, and there is no Go to build it with")
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not binary.exists():
+            _build(go, name, folder)
+    return binary
+
+
+def _build(go: str, name: str, folder: Path) -> None:
+    """Under another name until it is whole."""
+    building = folder / ".building"
+    built = subprocess.run(
+        [go, "install", *WITHOUT_DEBUGGING, GO_PACKAGES[name]],
+        env={**os.environ, "GOBIN": str(building), "CGO_ENABLED": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BUILD_TIMEOUT_S,
+        check=False,
+    )
+    if built.returncode != 0:
+        kind = RuntimeError if os.environ.get("CI") == "true" else ServerUnavailable
+        raise kind(f"go install {GO_PACKAGES[name]} failed: {built.stderr.strip()[-500:]}")
+    (building / name).rename(folder / name)
+
+
+if __name__ == "__main__":
+    for each in GO_PACKAGES:
+        try:
+            print(go_binary(each))
+        except (ServerUnavailable, RuntimeError, subprocess.TimeoutExpired) as error:
+            print(error, file=sys.stderr)  # the tests say it again, where it counts
