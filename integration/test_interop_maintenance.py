@@ -136,3 +136,26 @@ def test_a_missing_file_is_named_by_both(delta: SparkSession, source: Path, tmp_
         txlog.Table.open(path).restore(2)
     assert gone in str(theirs.value)
     assert gone in str(ours.value)
+
+
+def test_both_cluster_one_table_in_turns(delta: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "clustered"
+    delta.sql(f"create table delta.`{path}` (id bigint, s struct<`x.y`: int>) using delta cluster by (id, s.`x.y`)")
+    insert = f"insert into delta.`{path}` select id, named_struct('x.y', int(id % 7)) from range({{}}, {{}})"
+    delta.sql(insert.format(0, 100))
+    delta.sql(f"optimize delta.`{path}`")
+    (theirs,) = actions_of(path)["add"]
+    table = txlog.Table.open(path)
+    assert table.optimize().versions == (), "what Spark clustered is clustered"
+    table.append(pa.table({"id": range(100, 150), "s": [{"x.y": 1}] * 50}))
+    assert table.optimize().files_removed == 2
+    (ours,) = actions_of(path)["add"]
+    assert ours["clusteringProvider"] == theirs["clusteringProvider"]
+    assert ours["tags"].keys() == theirs["tags"].keys()
+    assert ours["tags"]["ZCUBE_ZORDER_BY"] == theirs["tags"]["ZCUBE_ZORDER_BY"]
+    assert ids(delta, path) == list(range(150))
+    delta.sql(insert.format(150, 200))
+    delta.sql(f"optimize delta.`{path}`")
+    (again,) = actions_of(path)["add"]
+    assert again["clusteringProvider"] == "liquid", "Spark clusters our file with its own"
+    assert sorted(table.to_arrow()["id"].to_pylist()) == ids(delta, path) == list(range(200))

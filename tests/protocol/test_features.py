@@ -106,7 +106,6 @@ def test_a_variant_is_read_and_not_written() -> None:
 @pytest.mark.parametrize(
     "feature",
     [
-        "clustering",
         "icebergCompatV1",
         "icebergCompatV2",
         "icebergCompatV3",
@@ -164,8 +163,8 @@ def test_the_features_txlog_has_are_read_and_written() -> None:
 
 def test_every_feature_in_the_way_is_named_at_once() -> None:
     with pytest.raises(UnsupportedFeatureError) as caught:
-        check_can_write(listed("icebergCompatV2", "clustering"), metadata(delta__constraints__c="true"))
-    assert caught.value.features == ("icebergCompatV2", "clustering", "checkConstraints")
+        check_can_write(listed("icebergCompatV2", "checkpointProtection"), metadata(delta__constraints__c="true"))
+    assert caught.value.features == ("icebergCompatV2", "checkpointProtection", "checkConstraints")
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,9 @@ from txlog.errors import ConflictReason, InvalidInputError, SchemaMismatchError,
 from txlog.log.proposal import Isolation
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
-from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.change_data import reserved_columns
+from txlog.protocol.clustering import check_clustering
 from txlog.protocol.column_mapping import (
     MAPPING_PREFIX,
     MAX_COLUMN_ID_KEY,
@@ -90,7 +91,7 @@ def new_table(
         created_time=ambient.now_ms(),
     )
     protocol = protocol_for(struct, configuration)
-    _check(protocol, metadata, struct)
+    _check(protocol, metadata, struct, {})
     return metadata, protocol
 
 
@@ -121,7 +122,7 @@ def with_columns(state: TableState, new: Struct) -> Definition | None:
     merged, configuration = _mapped(merged, state.metadata.configuration, _random_name)
     metadata = replace(state.metadata, schema_string=schema_to_json(merged), configuration=configuration)
     protocol = upgraded_for(state.protocol, merged, metadata.configuration)
-    _check(protocol or state.protocol, metadata, merged)
+    _check(protocol or state.protocol, metadata, merged, state.domains)
     return Definition(metadata, protocol)
 
 
@@ -192,7 +193,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
         state.metadata, schema_string=schema_to_json(struct), partition_columns=columns, configuration=configuration
     )
     protocol = upgraded_for(state.protocol, struct, configuration)
-    _check(protocol or state.protocol, metadata, struct)
+    _check(protocol or state.protocol, metadata, struct, state.domains)
     return Definition(metadata, protocol)
 
 
@@ -277,7 +278,7 @@ def _reconfigured(state: TableState, configuration: dict[str, str]) -> Definitio
     protocol = upgraded_for(state.protocol, schema, configuration)
     if protocol is None and metadata == state.metadata:
         return None
-    _check(protocol or state.protocol, metadata, schema)
+    _check(protocol or state.protocol, metadata, schema, state.domains)
     return Definition(metadata, protocol)
 
 
@@ -368,12 +369,13 @@ def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
     return {**names, **configuration}
 
 
-def _check(protocol: Protocol, metadata: Metadata, schema: Struct) -> None:
+def _check(protocol: Protocol, metadata: Metadata, schema: Struct, domains: Mapping[str, DomainMetadata]) -> None:
     """The table as it will be must be one that this release can go on writing."""
     check_can_write(protocol, metadata)
     _check_merging(metadata.configuration, schema)
     properties = TableProperties.of(metadata.configuration)
     check_statistics_columns(schema, properties, metadata.partition_columns)
+    check_clustering(domains, schema, properties, metadata.partition_columns)
     if properties.enable_change_data_feed and (taken := reserved_columns(schema)):
         raise InvalidInputError(
             f"delta.enableChangeDataFeed needs the name {taken[0]}, and the table has a column of that name:"

@@ -23,6 +23,7 @@ from txlog.log.proposal import Isolation, Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.actions import SetTransaction
+from txlog.protocol.clustering import check_clustering
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_move_rows, check_can_tend, check_can_write
 from txlog.protocol.log_names import commit_name
@@ -94,11 +95,13 @@ class OpenTable:
         """Raises ``UnsupportedFeatureError`` if the table needs a writer feature that this release lacks."""
         with TxlogError.located(self.uri, state.version):
             state.derived("writable", lambda: check_can_write(state.protocol, state.metadata))
+            check_clustering(state.domains, state.schema, state.properties, state.partition_columns)
 
     def check_rows_movable(self, state: TableState) -> None:
         """The same for a commit that makes no new rows, which needs less of the writer."""
         with TxlogError.located(self.uri, state.version):
             check_can_move_rows(state.protocol, state.metadata)
+            check_clustering(state.domains, state.schema, state.properties, state.partition_columns)
 
     def check_maintainable(self, state: TableState) -> None:
         """The same for a commit that makes no new data file, which needs less of the writer."""

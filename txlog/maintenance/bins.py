@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
+from txlog.protocol.clustering import CLUSTERING_PROVIDER, in_a_cube
 from txlog.protocol.partition_values import partition_key
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import num_records
@@ -25,6 +26,7 @@ __all__ = [
     "CLUSTERED_BY",
     "DEAD_FRACTION_MAX",
     "Bin",
+    "bins_not_yet_clustered",
     "bins_of",
     "bins_to_cluster",
     "bins_to_purge",
@@ -107,6 +109,26 @@ def bins_to_cluster(
         partitions.setdefault(partition_key(add.partition_values, partition_fields), []).append(add)
     bins = [each for adds in partitions.values() for each in _next_fit(adds, bin_bytes)]
     return [each for each in bins if not all(_is_clustered(add, clustered_by) for add in each.files)]
+
+
+def bins_not_yet_clustered(
+    files: pa.Table, clustered_by: Sequence[str], target_bytes: int, bin_bytes: int, *, files_min: int = 1
+) -> list[Bin]:
+    """The bins of a clustered table: files that are not clustered yet, at most about ``bin_bytes`` together.
+
+    ``clustered_by`` are the columns that the tags of a clustered file name. Clustered files of less than half of
+    ``target_bytes`` go with the others, or with each other, so that there never are many; those with many dead rows are
+    clustered again. Files that belong to another kind of clustering are left as they are. Fewer than ``files_min`` are
+    left too.
+    """
+
+    def is_done(add: AddFile) -> bool:
+        return in_a_cube(add, clustered_by) and dead_fraction(add) <= DEAD_FRACTION_MAX
+
+    ours = [add for add in _in_order(files) if add.clustering_provider in (None, CLUSTERING_PROVIDER)]
+    found = [add for add in ours if not is_done(add) or 2 * add.size < target_bytes]
+    bins = _next_fit(found, bin_bytes) if len(found) >= files_min else []
+    return [each for each in bins if len(each.files) > 1 or not is_done(each.files[0])]
 
 
 def _is_clustered(add: AddFile, clustered_by: str) -> bool:

@@ -78,6 +78,8 @@ class Description:
     user_metadata: str | None = None
     tags: dict[str, str | None] | None = None
     """``add.tags`` of the new files."""
+    clustering_provider: str | None = None
+    """Their ``add.clusteringProvider``."""
 
 
 class Compaction:
@@ -144,7 +146,13 @@ class Compaction:
             if len(marks):
                 vector, text = vectors[number, place], stats[number, place]
                 new = dataclasses.replace(new, deletion_vector=vector, stats=text)
-            added.append(dataclasses.replace(new.to_add(data_change=False), tags=self._description.tags))
+            added.append(
+                dataclasses.replace(
+                    new.to_add(data_change=False),
+                    tags=self._description.tags,
+                    clustering_provider=self._description.clustering_provider,
+                )
+            )
             rows += new.num_rows
         if not kept:
             self._give_up(state)

@@ -18,14 +18,25 @@ from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, TxlogError
 from txlog.expressions.predicates import bind_predicate
+from txlog.expressions.tree import path_text
 from txlog.log.proposal import check_text, operation_parameters
 from txlog.log.state import TableState
-from txlog.maintenance.bins import CLUSTERED_BY, Bin, bins_of, bins_to_cluster, bins_to_purge, cheapest_first, grouped
+from txlog.maintenance.bins import (
+    CLUSTERED_BY,
+    Bin,
+    bins_not_yet_clustered,
+    bins_of,
+    bins_to_cluster,
+    bins_to_purge,
+    cheapest_first,
+    grouped,
+)
 from txlog.maintenance.clustering import ClusterColumns
 from txlog.maintenance.compaction import Compaction, Description, Done
 from txlog.maintenance.dropped_columns import files_with_dropped_columns
 from txlog.maintenance.named_versions import kept_log, named_versions
 from txlog.maintenance.rewrite import BinRewriter, RewrittenBin
+from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.protocol.column_mapping import physical_fields
 from txlog.result import RewriteResult
 from txlog.skipping.many_files import prune_files
@@ -90,30 +101,56 @@ def optimize(
     def target_of(state: TableState) -> int:
         return target_file_size_bytes or state.properties.target_file_size_bytes or TARGET_FILE_SIZE_BYTES
 
+    newest = open_table.log.newest_state()
+    with TxlogError.located(open_table.uri, newest.version):
+        of_table = _clustered_by(newest, cluster_by)
+    wanted = cluster_by if of_table is None else of_table
+
     def columns_of(state: TableState) -> ClusterColumns:
         with TxlogError.located(open_table.uri, state.version):
-            return ClusterColumns.of(cluster_by, state.schema, state.partition_columns)
+            return ClusterColumns.of(wanted, state.schema, state.partition_columns)
 
     def bins_for(state: TableState) -> list[Bin]:
         fields = physical_fields(state.schema, state.partition_columns)
-        if cluster_by is None:
+        if wanted is None:
             found = bins_of(select(state), fields, target_of(state), files_min=files_min)
-        else:
+        elif of_table is None:
             found = bins_to_cluster(select(state), fields, _as_json(columns_of(state).names), _CLUSTER_BYTES)
+        else:
+            bin_bytes = min(_CLUSTER_BYTES, max_bytes or _CLUSTER_BYTES)
+            found = bins_not_yet_clustered(select(state), of_table, target_of(state), bin_bytes, files_min=files_min)
         return cheapest_first(found, max_bytes)
 
     def rewrite(state: TableState, rewriter: BinRewriter, each: Bin, folder: Path) -> RewrittenBin:
-        if cluster_by is None:
+        if wanted is None:
             return rewriter.rewrite(each)
         return rewriter.cluster(each, columns_of(state), target_of(state), folder)
 
-    names = [] if cluster_by is None else columns_of(open_table.log.newest_state()).names
-    parameters = operation_parameters(
-        predicate=_predicates(where), zOrderBy=names, clusterBy=[], auto="true" if is_automatic else "false"
-    )
-    tags: dict[str, str | None] | None = None if cluster_by is None else {CLUSTERED_BY: _as_json(names)}
-    request = _Request(bins_for, rewrite, Description("OPTIMIZE", parameters, user_metadata, tags), on_progress)
-    return _run(open_table, request, dry_run=dry_run)
+    names = [] if wanted is None else columns_of(newest).names
+    is_own = of_table is not None
+    by = {"clusterBy": names, "zOrderBy": [], "isFull": "false"} if is_own else {"clusterBy": [], "zOrderBy": names}
+    parameters = operation_parameters(predicate=_predicates(where), auto="true" if is_automatic else "false", **by)
+    description = _with_clustering(Description("OPTIMIZE", parameters, user_metadata), names, is_own)
+    return _run(open_table, _Request(bins_for, rewrite, description, on_progress), dry_run=dry_run)
+
+
+def _with_clustering(description: Description, names: Sequence[str], is_own: bool) -> Description:
+    """What the new files say of the columns that they were clustered by; Spark's words where the table has them."""
+    if is_own:
+        tags = cube_tags(ambient.uuid4(), names)
+        return replace(description, tags=tags, clustering_provider=CLUSTERING_PROVIDER)
+    return replace(description, tags={CLUSTERED_BY: _as_json(names)}) if names else description
+
+
+def _clustered_by(state: TableState, cluster_by: str | Sequence[str] | None) -> list[str] | None:
+    """The names of the columns by which the table itself says it is clustered; None if it does not."""
+    paths = clustering_columns(state.domains, state.schema)
+    names = [path_text(path) for path in paths]
+    if names and cluster_by is not None:
+        raise InvalidInputError(
+            f"the table is clustered by {', '.join(names)} (CLUSTER BY in Spark), and keeps to it: leave cluster_by out"
+        )
+    return names or None
 
 
 def _as_json(names: Sequence[str]) -> str:

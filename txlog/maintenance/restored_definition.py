@@ -16,6 +16,7 @@ import orjson
 
 from txlog.log.state import TableState
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
+from txlog.protocol.clustering import CLUSTERING_DOMAIN
 from txlog.protocol.column_mapping import MAX_COLUMN_ID_KEY
 from txlog.protocol.features import merged
 
@@ -23,7 +24,6 @@ __all__ = ["merged_definition", "restored_domains"]
 
 _HIGH_WATER_MARK = "delta.identity.highWaterMark"
 _STEP = "delta.identity.step"
-_CLUSTERING = "delta.clustering"
 _NEVER_BACK = (MAX_COLUMN_ID_KEY, "delta.requireCheckpointProtectionBeforeVersion")
 
 
@@ -45,7 +45,7 @@ def merged_definition(newest: TableState, older: TableState) -> tuple[Metadata, 
 
 def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMetadata]:
     """Clustering is as it was. Other domains are kept by whoever owns them; that of row ids never moves back."""
-    before, now = older.domains.get(_CLUSTERING), newest.domains.get(_CLUSTERING)
+    before, now = older.domains.get(CLUSTERING_DOMAIN), newest.domains.get(CLUSTERING_DOMAIN)
     if before is not None:
         yield before
     elif now is not None:

@@ -206,8 +206,8 @@ _FEATURES: tuple[_Feature, ...] = (
     _Feature("domainMetadata", _YES, _never),
     _Feature("inCommitTimestamp", _YES, _property("delta.enableInCommitTimestamps")),
     _Feature("rowTracking", _YES, _property("delta.enableRowTracking"), requires=("domainMetadata",)),
-    # Supporting these obliges a writer even if they are not in use (statistics of clustering columns, ...).
-    _Feature("clustering", _NO, _never),
+    _Feature("clustering", _YES, _never, requires=("domainMetadata",)),
+    # Supporting these obliges a writer even if they are not in use.
     _Feature("icebergCompatV1", _NO, _property("delta.enableIcebergCompatV1"), "delta.enableIcebergCompatV1"),
     _Feature("icebergCompatV2", _NO, _property("delta.enableIcebergCompatV2"), "delta.enableIcebergCompatV2"),
     _Feature("icebergCompatV3", _NO, _property("delta.enableIcebergCompatV3"), "delta.enableIcebergCompatV3"),
@@ -242,7 +242,7 @@ _RULES_OF_NEW_ROWS = {"invariants", "checkConstraints", "generatedColumns", "ide
 """These constrain rows when they are first written. A row that moves to another file meets them already."""
 
 _RULES_OF_NEW_FILES = _RULES_OF_NEW_ROWS | {
-    *("variantType", "variantType-preview", "clustering", "checkpointProtection"),
+    *("variantType", "variantType-preview", "checkpointProtection"),
     *("icebergCompatV1", "icebergCompatV2", "icebergCompatV3", "materializePartitionColumns"),
 }
 """What these demand concerns rows when they are written, new data files, or the clean-up of the log."""
