@@ -852,6 +852,7 @@ class Table(metaclass=Hinted):
                 files of the partitions are rewritten with rows that are near each other in these columns in one file
                 (along a Hilbert curve), so that filters on any of them skip files. Files that were clustered by them
                 before are left as they are where nothing was added. What exceeds memory goes to a temporary folder.
+                A table that Spark defined as clustered (``CLUSTER BY``) is clustered by its own columns without it.
             dry_run: Only tell what would be rewritten.
             user_metadata: A note for the table's history.
             on_progress: Called with the bytes rewritten so far and in all.
