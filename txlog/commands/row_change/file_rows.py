@@ -7,7 +7,7 @@ each row in its file. A position counts dead rows too, so it means the same what
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
@@ -27,15 +27,18 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FileReader", "FileRows", "plain"]
+__all__ = ["FileReader", "FileRows", "plain_parts"]
 
+_Integer = TypeVar("_Integer", bound="np.integer[Any]")
+
+_PART_BYTES = 256 << 20  # Arrow's strings end at 2 GiB, and memory earlier
 _WHOLE_ROWS = 1 << 15  # of many columns at once: so few that memory is used again while it is in the caches
 
 
 class FileReader:
     """Reads the same columns of many files. Thread-safe.
 
-    ``are_whole_rows``: of most columns; text may come in dictionaries then, which `plain` looks up.
+    ``are_whole_rows``: of most columns; text may come in dictionaries then, which `plain_parts` looks up.
     """
 
     def __init__(
@@ -120,9 +123,8 @@ class FileRows:
                 goes = are_among(positions.view(np.uint64), without)
                 if goes.any():
                     positions, batch = positions[~goes], batch.filter(from_flags(~goes))
-            if batch.num_rows:
-                rows = plain(batch)
-                yield positions, rows if self.ids is None else self.ids.taken_over(add, positions, rows)
+            for here, rows in plain_parts(positions, batch):
+                yield here, rows if self.ids is None else self.ids.taken_over(add, here, rows)
 
     @property
     def schema(self) -> pa.Schema:
@@ -154,7 +156,7 @@ class FileRows:
             if start < end:
                 here = positions[start:end]
                 rows = np.searchsorted(numbers, here.astype(np.int64))
-                yield here, plain(batch.take(from_numbers(rows)))
+                yield from plain_parts(here, batch.take(from_numbers(rows)))
 
     def row_group_sizes(self, add: AddFile) -> list[int]:
         """How many rows each row group has, by the file's footer. Raises as `FileReader.batches`."""
@@ -182,12 +184,32 @@ class FileRows:
             raise CorruptLogError(f"a data file's footer cannot be read: {error}", **at) from error
 
 
-def plain(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The same rows, without columns that are numbers of a dictionary's entries."""
-    if not any(pa.types.is_dictionary(column.type) for column in batch.columns):
-        return batch
-    columns = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in batch.columns]
-    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+def plain_parts(
+    positions: NDArray[_Integer], batch: pa.RecordBatch, part_bytes: int = _PART_BYTES
+) -> Iterator[tuple[NDArray[_Integer], pa.RecordBatch]]:
+    """The same rows, without columns that are numbers of a dictionary's entries; in parts, since a long text that each
+    row has is in the dictionary once. A part has at most ``part_bytes`` of text in a column, or one row."""
+    rows = batch.num_rows
+    if rows > 1 and any(_text_bytes(column) > part_bytes for column in batch.columns):
+        half = rows // 2
+        yield from plain_parts(positions[:half], batch.slice(0, half), part_bytes)
+        yield from plain_parts(positions[half:], batch.slice(half), part_bytes)
+    elif rows:
+        columns = [each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in batch.columns]
+        yield positions, pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _text_bytes(column: pa.Array) -> int:
+    """The bytes of a column's text once it is taken out of its dictionary; 0 if it is in none."""
+    import pyarrow.compute as pc
+
+    if not pa.types.is_dictionary(column.type) or not len(column.dictionary):
+        return 0
+    lengths = pc.binary_length(column.dictionary)
+    longest = pc.max(lengths).as_py() or 0
+    if longest * len(column) <= _PART_BYTES // 8:
+        return int(longest * len(column))
+    return int(pc.sum(pc.cast(lengths.take(column.indices), pa.int64())).as_py() or 0)
 
 
 def _below_root(uri: str, log_path: str) -> str:
