@@ -49,11 +49,14 @@ def test_a_column_after_one_of_a_registered_type_is_judged_by_its_own_bounds(poi
     assert table.snapshot().to_arrow(where="point.y = 200")["k"].to_pylist() == [6]
 
 
-def test_a_column_known_by_its_id_is_not_judged_by_the_bounds_of_another_of_its_name(tmp_path: Path) -> None:
-    """Column a became b, and a new a came: files from before have the values of b under the name a."""
-    path = tmp_path / "old.parquet"
-    old = pa.schema([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": "1"})])
-    pq.write_table(pa.table([pa.array([1, 2])], schema=old), path, row_group_size=1)
+def converted(root: Path, **ids: int) -> txlog.Table:
+    """A table of the columns b (id 1) and a (id 3), and files of two rows with one column, named a, with these ids."""
+    adds = []
+    for name, number in ids.items():
+        path = root / f"{name}.parquet"
+        schema = pa.schema([pa.field("a", pa.int64(), metadata={"PARQUET:field_id": str(number)})])
+        pq.write_table(pa.table([pa.array([1, 2])], schema=schema), path, row_group_size=1)
+        adds.append(AddFile(path.name, {}, path.stat().st_size, 1, data_change=True, stats='{"numRecords":2}'))
     fields = [
         {
             "name": name,
@@ -70,22 +73,25 @@ def test_a_column_known_by_its_id_is_not_judged_by_the_bounds_of_another_of_its_
         "partitionColumns": [],
         "configuration": {"delta.columnMapping.mode": "id", "delta.columnMapping.maxColumnId": "3"},
     }
-    add = {
-        "path": path.name,
-        "partitionValues": {},
-        "size": path.stat().st_size,
-        "modificationTime": 1,
-        "dataChange": True,
-        "stats": '{"numRecords":2}',
-    }
     actions: list[dict[str, Any]] = [
         {"commitInfo": {"timestamp": 1, "operation": "CONVERT"}},
         {"protocol": {"minReaderVersion": 2, "minWriterVersion": 5}},
         {"metaData": metadata},
-        {"add": add},
+        *({"add": add.to_json()} for add in adds),
     ]
-    (tmp_path / "_delta_log").mkdir()
-    (tmp_path / "_delta_log" / f"{0:020}.json").write_text("".join(f"{json.dumps(action)}\n" for action in actions))
-    snapshot = txlog.Table.open(tmp_path).snapshot()
+    (root / "_delta_log").mkdir()
+    (root / "_delta_log" / f"{0:020}.json").write_text("".join(f"{json.dumps(action)}\n" for action in actions))
+    return txlog.Table.open(root)
+
+
+def test_a_column_known_by_its_id_is_not_judged_by_the_bounds_of_another_of_its_name(tmp_path: Path) -> None:
+    """Column a became b, and a new a came: files from before have the values of b under the name a."""
+    snapshot = converted(tmp_path, old=1).snapshot()
     assert snapshot.to_arrow(where="a IS NULL").to_pylist() == [{"b": 1, "a": None}, {"b": 2, "a": None}]
     assert snapshot.to_arrow(where="b = 2").to_pylist() == [{"b": 2, "a": None}]
+
+
+def test_files_that_differ_in_nothing_but_the_ids_of_their_columns_are_told_apart(tmp_path: Path) -> None:
+    rows = converted(tmp_path, old=1, new=3, older=1).to_arrow().to_pylist()
+    of_old, of_new = [{"b": 1, "a": None}, {"b": 2, "a": None}], [{"b": None, "a": 1}, {"b": None, "a": 2}]
+    assert sorted(map(str, rows)) == sorted(map(str, [*of_old, *of_new, *of_old]))

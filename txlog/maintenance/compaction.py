@@ -101,6 +101,7 @@ class Compaction:
         self._random_prefix_length = random_prefix_length
         self._txn_id = ambient.uuid4()
         self._written: dict[_Place, _Marked] = {}
+        self._looked_up: tuple[TableState, list[tuple[int, Source, AddFile | None]]] | None = None
         self.done = Done()
         self.has_nothing_left = False
         """Whether it ended since every bin had to be given up."""
@@ -190,17 +191,21 @@ class Compaction:
 
     def _sources(self, state: TableState) -> list[tuple[int, Source, AddFile | None]]:
         """Every source with the number of its bin and the file as it is live in ``state``; None where it is gone."""
+        if self._looked_up is not None and self._looked_up[0] is state:
+            return self._looked_up[1]
         import pyarrow as pa
         import pyarrow.compute as pc
 
         paths = pa.array([source.add.path for each in self._bins for source in each.sources], pa.string())
         files = self._open_table.log.files(state)
         live = {add.path: add for add in add_files_of(files.filter(pc.is_in(files.column("path"), paths)))}
-        return [
+        found = [
             (number, source, live.get(source.add.path))
             for number, each in enumerate(self._bins)
             for source in each.sources
         ]
+        self._looked_up = state, found
+        return found
 
     def _dead_numbers(self, state: TableState) -> dict[int, NDArray[np.uint64] | None]:
         """For each bin the numbers of its rows that died since; None where the bin is given up."""

@@ -28,6 +28,7 @@ __all__ = ["LocalFileStore", "LocalOutputFile", "meta_of", "storage_failure"]
 
 _SYNCS_AT_ONCE = 8
 _LIST_PAGE = 1000
+_AT_ONCE_BYTES = 128 << 10  # one read of so much costs less than a read for each column
 
 
 class LocalFileStore:
@@ -92,9 +93,13 @@ class LocalFileStore:
 
         target = _checked(self._root, path)
         try:
-            if not stat.S_ISREG(os.stat(target).st_mode):
+            status = os.stat(target)
+            if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "not a regular file")  # opening a named pipe would wait for ever
-            return pa.OSFile(target, "rb")
+            if status.st_size > _AT_ONCE_BYTES:
+                return pa.OSFile(target, "rb")
+            with open(target, "rb", buffering=0) as file:
+                return pa.BufferReader(file.read())
         except OSError as error:
             raise storage_failure("read", self._root, path, error) from error
 
