@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,8 +14,9 @@ from hypothesis import strategies as st
 from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.schema import STRING, Field, Struct, from_arrow
 from txlog.read.scan_task import ScanTask, Selection
-from txlog.spark.native_files import groups_of, hadoop_root, is_plain_path, reads_natively
+from txlog.spark.native_files import BRANCHES_MAX, groups_of, hadoop_root, is_plain_path, reads_natively
 from txlog.spark.native_frames import words_of
+from txlog.spark.scan import _few_listing_tasks
 from txlog.spark.task_reader import balanced, task_partitions
 
 VECTOR = DeletionVectorDescriptor("i", "x", size_in_bytes=1, cardinality=1)
@@ -148,3 +152,42 @@ def test_many_files_are_dealt_to_few_tasks_and_the_row_groups_of_a_large_one_to_
     assert sorted(each.share or (9, 9) for each in shares) == [(number, 6) for number in range(6)]
     assert len([part for part in large if any(each.path == "large" for each in part)]) == 6
     assert task_partitions([]) == []
+
+
+@pytest.mark.parametrize("partitions", [1, 50, 25_000])
+def test_fifty_thousand_files_are_few_reads_and_no_listing_task_each(partitions: int) -> None:
+    tasks = [task(f"p={n % partitions}/part-{n}.parquet", p=str(n % partitions)) for n in range(50_000)]
+    groups, others = groups_of(tasks)
+    assert not others
+    assert len(groups) == (partitions if partitions <= BRANCHES_MAX else 1)
+    assert sorted(each.path for group in groups for each in group.tasks) == sorted(each.path for each in tasks)
+
+
+@pytest.mark.parametrize(
+    ("root", "threshold", "parallelism"), [("file:/t", str(1 << 30), "10000"), ("s3a://b/t", "32", "64")]
+)
+def test_spark_looks_at_many_paths_in_the_driver_or_in_few_tasks(root: str, threshold: str, parallelism: str) -> None:
+    before = {THRESHOLD: "32", PARALLELISM: "10000"}
+    session: Any = SimpleNamespace(conf=Settings(before))
+    with _few_listing_tasks(session, root, 50_000):
+        assert session.conf.values == {THRESHOLD: threshold, PARALLELISM: parallelism}
+    assert session.conf.values == before
+    with _few_listing_tasks(session, root, 30):
+        assert session.conf.values == before
+
+
+THRESHOLD = "spark.sql.sources.parallelPartitionDiscovery.threshold"
+PARALLELISM = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+
+
+class Settings:
+    """Those of a session."""
+
+    def __init__(self, values: dict[str, str]) -> None:
+        self.values = dict(values)
+
+    def get(self, name: str) -> str:
+        return self.values[name]
+
+    def set(self, name: str, value: str) -> None:
+        self.values[name] = value
