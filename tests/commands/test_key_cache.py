@@ -349,3 +349,16 @@ def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file_of_the_table_no
         expected = {key: v for key, v in expected.items() if key not in (new - 2, 5 + number)}
         expected |= dict.fromkeys((new + 1, new, new - 1, old + 1, old), number)
         assert values(watched) == expected
+
+
+def test_a_small_checkpoint_is_synced_at_once_and_its_keys_are_read_by_one_request() -> None:
+    watched = Watched()
+    sink = txlog.Sink(watched.table, "app", mode="upsert", keys=["id"])
+    watched.files.calls.clear()
+    with sink.task(1) as task:
+        task.write(rows(1, 2, 3))
+    assert [operation for operation, _ in watched.files.calls].count("make_durable") == 1
+    watched.files.calls.clear()
+    sink.commit(1, [task.committable])
+    of_keys = [operation for operation, path in watched.files.calls if path.startswith("keys-")]
+    assert of_keys == ["stat", "read_from", "delete"]

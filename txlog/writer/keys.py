@@ -124,7 +124,6 @@ class KeyIndex:
         self.num_keys = int(codes.max()) + 1 if len(codes) else 0
         self._row_of_code = np.zeros(self.num_keys, dtype=np.int64)
         self._row_of_code[codes] = np.arange(len(codes))  # of several rows the last
-        self._flags = self._flags_of_range()
 
     @property
     def last_row_of_keys(self) -> NDArray[np.int64]:
@@ -210,7 +209,8 @@ class KeyIndex:
         places = np.argsort(values)
         return values[places], places
 
-    def _flags_of_range(self) -> tuple[int, NDArray[np.bool_]] | None:
+    @functools.cached_property
+    def _flags(self) -> tuple[int, NDArray[np.bool_]] | None:
         """One flag for each integer from the least key to the greatest, where that is not too many."""
         import numpy as np
 

@@ -117,15 +117,15 @@ class ChangelogWriter:
                 upserts = in_order.filter(~in_order.are_deletes)
                 if len(upserts):
                     rows_writer.write(upserts.rows)
-            sealed = TaskCommitter(files, self._plan).seal(self._task, rows_writer.close())
-            key_files = TaskCommitter(files, keys).seal(self._task, key_writer.close()).files
+            data_files, key_files = rows_writer.close(), key_writer.close()
+            sealed = TaskCommitter(files, self._plan).seal(self._task, (*data_files, *key_files))
         except BaseException:
             rows_writer.abort()
             key_writer.abort()
             self.abort()
             raise
         self._buffer.close()
-        self._committable = replace(sealed, keys=_key_files(key_files))
+        self._committable = replace(sealed, files=tuple(data_files), keys=_key_files(key_files))
         return self._committable
 
     def _key_plan(self) -> WritePlan:

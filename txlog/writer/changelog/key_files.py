@@ -33,7 +33,7 @@ __all__ = ["StagedKeyRows", "key_plan", "key_rows", "read_keys"]
 
 _IS_DELETE, _SEQUENCE = "is_delete", "sequence"
 _BATCH_ROWS = 1 << 17
-_AT_ONCE_BYTES = 8 << 20  # a file so small is read with few requests to the store, and held whole
+_AT_ONCE_BYTES = 4 << 20  # a file so small is read by one request to the store
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,13 +86,16 @@ def read_keys(
     names = [*(f"key_{at}" for at in range(len(keys))), _IS_DELETE]
     types = [*(type_to_arrow(key.type) for key in keys), pa.bool_()]
     try:
-        with contextlib.closing(files.open(file.path)) as source:
-            parquet = pq.ParquetFile(source, pre_buffer=file.size_bytes <= _AT_ONCE_BYTES)
+        is_small = file.size_bytes <= _AT_ONCE_BYTES
+        with contextlib.closing(
+            pa.BufferReader(files.read_from(file.path, 0)) if is_small else files.open(file.path)
+        ) as source:
+            parquet = pq.ParquetFile(source)
             there, num_rows = parquet.schema_arrow.names, parquet.metadata.num_rows
             if there[: len(names)] != names or num_rows != file.num_keys:
                 raise _not_what_was_staged(file, f"has {num_rows} rows of {', '.join(there)}", table)
             wanted = [*names, _SEQUENCE] if with_sequence and _SEQUENCE in there else names
-            for batch in parquet.iter_batches(_BATCH_ROWS, columns=wanted):
+            for batch in parquet.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=not is_small):
                 columns = [column.cast(kind) for column, kind in zip(batch.columns, types, strict=False)]
                 if any(column.null_count for column in columns):
                     raise _not_what_was_staged(file, "has keys that are null", table)
