@@ -27,23 +27,47 @@ ROWS = 3
 
 @dataclass(frozen=True)
 class SinkJob:
-    """``checkpoints`` checkpoints of ``tasks`` tasks. Those in ``empty`` have no rows."""
+    """``checkpoints`` checkpoints of ``tasks`` tasks. Those in ``empty`` have no rows.
+
+    Where it ``upserts``, the rows of a checkpoint replace those of the one before it, and the table `begins` with rows:
+    each task replaces all but one of its own, which goes.
+    """
 
     uri: str
     checkpoints: int
     tasks: int = 2
     empty: tuple[int, ...] = ()
+    upserts: bool = False
     storage_options: dict[str, str] = field(default_factory=dict)
 
     def create(self) -> txlog.Table:
-        return txlog.Table.create(self.uri, SCHEMA, exist_ok=True, storage_options=self.storage_options)
+        properties = {"delta.enableDeletionVectors": "true"} if self.upserts else {}
+        return txlog.Table.create(
+            self.uri, SCHEMA, properties=properties, exist_ok=True, storage_options=self.storage_options
+        )
+
+    def begin(self) -> txlog.Table:
+        """The table before the first checkpoint."""
+        table = self.create()
+        if self.upserts:
+            keys = [(task_id, number) for task_id in range(self.tasks) for number in range(ROWS + 1)]
+            task_ids, numbers = zip(*keys, strict=True)
+            table.append(pa.table([[-1] * len(keys), task_ids, numbers], schema=SCHEMA))
+        return table
 
     def sink(self) -> txlog.Sink:
-        return txlog.Sink(txlog.Table.open(self.uri, storage_options=self.storage_options), APP_ID)
+        table = txlog.Table.open(self.uri, storage_options=self.storage_options)
+        if self.upserts:
+            return txlog.Sink(table, APP_ID, mode="upsert", keys=["task", "number"], row_kind="op")
+        return txlog.Sink(table, APP_ID)
 
     def rows(self, checkpoint_id: int, task_id: int) -> pa.Table:
         count = 0 if checkpoint_id in self.empty else ROWS
-        return pa.table([[checkpoint_id] * count, [task_id] * count, list(range(count))], schema=SCHEMA)
+        if not self.upserts:
+            return pa.table([[checkpoint_id] * count, [task_id] * count, list(range(count))], schema=SCHEMA)
+        numbers = list(range(count + 1))
+        rows = pa.table([[checkpoint_id] * len(numbers), [task_id] * len(numbers), numbers], schema=SCHEMA)
+        return rows.append_column("op", pa.array(["+U"] * count + ["-D"]))
 
     def fingerprint(self, checkpoint_id: int) -> str:
         return f"offsets of {checkpoint_id}"
@@ -51,7 +75,7 @@ class SinkJob:
     def expected(self) -> Counter[tuple[int, int, int]]:
         return Counter(
             (checkpoint_id, task_id, number)
-            for checkpoint_id in range(self.checkpoints)
+            for checkpoint_id in range(self.checkpoints - 1 if self.upserts else 0, self.checkpoints)
             for task_id in range(self.tasks)
             for number in range(0 if checkpoint_id in self.empty else ROWS)
         )

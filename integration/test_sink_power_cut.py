@@ -3,7 +3,7 @@
 As in `test_power_cut`: the table lies on an ext4 disk in a file, and a picture of the file shows what had reached the
 medium. The application of `sink_job` is stopped before each of its steps while the picture is taken.
 
-Some 50 pictures, 10 s to 30 s on two busy cores. Needs root and loop mounts; skipped, saying so, where there are none.
+Some 80 pictures, 15 s to 45 s on two busy cores. Needs root and loop mounts; skipped, saying so, where there are none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 import sink_job
 from fault_tools import end_of, mounted_image, new_image, process, require_loop_mounts, stopped_or_ended
 from sink_job import SinkJob
@@ -39,21 +40,23 @@ def _assert_all_is_there(job: SinkJob, acknowledged: list[str], where: str) -> N
         tasks = {int(line.split()[1]): 0 for line in acknowledged}
         assert staged.attempts.keys() >= tasks.keys(), where
         for _, committable in staging_of(store).tasks(staged, tasks):
-            assert [store.files.stat(file.path).size for file in committable.files] == [
-                file.size_bytes for file in committable.files
-            ], where
+            files = [*committable.files, *committable.keys]
+            assert [store.files.stat(file.path).size for file in files] == [file.size_bytes for file in files], where
     assert end_of(process(sink_job.run, job)) == 0, where
     assert sink_job.judged(job) == job.expected(), where
 
 
+@pytest.mark.parametrize(("tasks", "upserts"), [(2, False), (1, True)], ids=["append", "upsert"])
 def test_a_power_cut_at_any_step_takes_nothing_that_a_sink_acknowledged(
-    tmp_path: Path, record_property: Record
+    tasks: int, upserts: bool, tmp_path: Path, record_property: Record
 ) -> None:
     require_loop_mounts("that what a sink staged and sealed survives a power cut")
     image, reported, ledger = new_image(tmp_path / "image"), tmp_path / "reported", tmp_path / "ledger"
     steps, seen = 0, set()
     with mounted_image(image, tmp_path / "disk") as disk:
-        job = SinkJob(str(disk / "t"), checkpoints=1)
+        job = SinkJob(str(disk / "t"), checkpoints=1, tasks=tasks, upserts=upserts)
+        if upserts:
+            job.begin()
         child = process(sink_job.stopping, job, str(reported), str(ledger))
         try:
             while stopped_or_ended(child):
@@ -73,6 +76,6 @@ def test_a_power_cut_at_any_step_takes_nothing_that_a_sink_acknowledged(
         finally:
             child.kill()
         assert child.exitcode == 0
-        assert ledger.read_text().splitlines() == ["staged 0", "staged 1", "sealed", "committed"]
+        assert ledger.read_text().splitlines() == [*(f"staged {task}" for task in range(tasks)), "sealed", "committed"]
     record_property("measured", f"sink power cut: at each of {steps} steps, which left {len(seen)} different disks")
     assert len(seen) > 8, "the pictures do not show what happens"

@@ -76,12 +76,13 @@ class Engine:
 
 def _run(job: SinkJob, seed: int, record_property: Record) -> None:
     engine = Engine(seed)
-    table = job.create()
+    table = job.begin()
+    begun = table.version
     for checkpoint_id in range(job.checkpoints):
         engine.coordinated(job, checkpoint_id, engine.staged(job, checkpoint_id))
     assert end_of(process(sink_job.recover, job)) == 0
     assert sink_job.judged(job) == job.expected(), f"seed {seed}"
-    assert table.snapshot().version == job.checkpoints, f"seed {seed}: a version for each checkpoint"
+    assert table.snapshot().version == begun + job.checkpoints, f"seed {seed}: a version for each checkpoint"
     left = open_store(job.uri, job.storage_options).staging
     assert left is not None
     assert left.list_from("") == [], f"seed {seed}"
@@ -94,6 +95,11 @@ def _run(job: SinkJob, seed: int, record_property: Record) -> None:
 
 def test_processes_that_stage_and_are_killed_lose_nothing(memory_folder: Path, record_property: Record) -> None:
     job = SinkJob(str(memory_folder / "t"), checkpoints=5, tasks=6)
+    _run(job, random.randrange(2**32), record_property)
+
+
+def test_processes_that_stage_changes_and_are_killed_lose_nothing(memory_folder: Path, record_property: Record) -> None:
+    job = SinkJob(str(memory_folder / "t"), checkpoints=2, tasks=3, upserts=True)
     _run(job, random.randrange(2**32), record_property)
 
 
