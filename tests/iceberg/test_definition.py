@@ -328,3 +328,18 @@ def test_a_mapped_list_or_map_without_ids_inside_is_refused(kind: Any) -> None:
 def test_names_that_iceberg_cannot_tell_apart_are_refused() -> None:
     metadata = table(column("s.x", "long"), column("s", struct(column("x", "long"))))
     assert "column s.x is a column and also the path" in str(reason_against(metadata, 2))
+
+
+def test_files_of_a_table_with_a_change_data_feed_may_hold_the_kind_of_change() -> None:
+    feed = {"delta.enableChangeDataFeed": "false"}
+    made = define(table(column("a", "long"), **feed), 2, None)
+    assert made.name_mapping[1:] == [{"field-id": 2_147_483_446, "names": ["_change_type"]}]
+    assert made.last_column_id == 1
+    own = define(table(column("_change_type", "string"), **feed), 2, None)
+    assert [entry["field-id"] for entry in own.name_mapping] == [1]
+
+
+def test_partition_columns_are_optional_because_no_file_holds_them() -> None:
+    columns = (column("a", "string", nullable=False), column("part", "string", nullable=False))
+    made = define(table(*columns, partition_by=("part",)), 2, None)
+    assert [each["required"] for each in made.schema["fields"]] == [True, False]

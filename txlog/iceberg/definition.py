@@ -33,6 +33,10 @@ would answer MIN and MAX from the bounds of files, and Delta's bounds of timesta
 """
 
 _FIRST_PARTITION_ID = 1000
+_FEED = "delta.enableChangeDataFeed"
+_CHANGE_TYPE: dict[str, Any] = {"field-id": 2_147_483_446, "names": ["_change_type"]}
+"""A column that Spark puts into data files of tables with a change data feed: PyIceberg reads no file that has a column
+which the name mapping lacks. The id is below those that Iceberg reserves, and no column gets it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +125,14 @@ def _continued(
         known=known,
         last_column_id=before.get("last-column-id", 0),
     )
+    _make_optional(converted, metadata.partition_columns)
     spec, last_partition_id = _spec(metadata, schema, converted, before)
     _check_partition_types([spec, *before.get("partition-specs", [])], converted, known)
     return Definition(
         format_version=format_version,
         schema={"type": "struct", "schema-id": _schema_id(converted, before), "fields": converted.fields},
         spec=spec,
-        name_mapping=_with_dropped([*converted.name_mapping, *_row_id_columns(metadata)], old_mapping),
+        name_mapping=_with_dropped([*converted.name_mapping, *_hidden_columns(metadata)], old_mapping),
         leaves=tuple(converted.leaves),
         partition=tuple(_partition_fields(metadata, schema, spec)),
         physical=physical_schema(schema),
@@ -183,9 +188,12 @@ def _with_dropped(mapping: list[dict[str, Any]], old: list[dict[str, Any]]) -> l
     return merged
 
 
-def _row_id_columns(metadata: Metadata) -> list[dict[str, Any]]:
+def _hidden_columns(metadata: Metadata) -> list[dict[str, Any]]:
+    """Columns that data files may hold and the table does not have."""
     configuration = metadata.configuration
-    return [
+    is_free = schema_of(metadata).find(_CHANGE_TYPE["names"][0]) is None
+    feed = [_CHANGE_TYPE] if _FEED in configuration and is_free else []
+    return feed + [
         {"field-id": number, "names": [configuration[key]]}
         for key, number in ROW_ID_COLUMNS.items()
         if key in configuration
@@ -248,6 +256,13 @@ def _column(schema: Struct, name: str) -> Any:
     if found is None:
         raise IcebergExportError(f"the table is partitioned by {name}, which is not a column of it")
     return found
+
+
+def _make_optional(converted: IcebergSchema, names: Sequence[str]) -> None:
+    """Data files do not hold partition columns, and PyIceberg does not read a file without a required column."""
+    for each in converted.fields:
+        if each["name"] in names:
+            each["required"] = False
 
 
 def _has_elements(data_type: DataType) -> bool:
