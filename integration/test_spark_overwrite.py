@@ -110,6 +110,10 @@ def test_rows_are_marked_as_deleted_where_the_table_has_deletion_vectors(
     save(rows_of(delta, [(3, "again")]), path, "overwrite", replaceWhere="id >= 2 AND id < 4")
     assert {row["id"]: row["day"] for row in own_rows(path)} == {1: "new", 3: "again", 4: None}
     assert sorted(row["id"] for row in read_delta(path).collect()) == [1, 3, 4]
+    vectors = len(list(path.glob("*.bin")))
+    save(rows_of(delta, [(4, "copied")]), path, "overwrite", replaceWhere="id = 4", rowMode="copy-on-write")
+    assert len(list(path.glob("*.bin"))) == vectors
+    assert {row["id"]: row["day"] for row in own_rows(path)} == {1: "new", 3: "again", 4: "copied"}
 
 
 def test_a_row_outside_of_the_predicate_is_refused_in_its_task(spark: SparkSession, tmp_path: Path) -> None:
@@ -123,7 +127,7 @@ def test_a_row_outside_of_the_predicate_is_refused_in_its_task(spark: SparkSessi
     assert len(own_rows(path)) == 4
 
 
-@pytest.mark.parametrize("options", [{"replaceWhere": "id = 1"}, {"overwriteSchema": "true"}])
+@pytest.mark.parametrize("options", [{"replaceWhere": "id = 1"}, {"onConflict": "rerun"}])
 def test_what_is_of_overwrites_is_refused_of_an_append(
     spark: SparkSession, tmp_path: Path, options: dict[str, str]
 ) -> None:

@@ -23,15 +23,9 @@ from txlog.commands.table_definition import (
     with_properties,
     without_properties,
 )
-from txlog.commands.write_options import SchemaMode, WriteOptions
+from txlog.commands.write_options import SchemaMode, WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
-from txlog.errors import (
-    InvalidInputError,
-    MetadataChangedError,
-    ProtocolChangedError,
-    TableExistsError,
-    TxlogError,
-)
+from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.log.proposal import operation_parameters
 from txlog.log_files.times import milliseconds
@@ -53,7 +47,7 @@ from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
 from txlog.transaction import IsolationLevel, Transaction
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
-from txlog.util.arguments import described, names_in, type_name_of, whole_number
+from txlog.util.arguments import names_in, type_name_of, whole_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -92,6 +86,9 @@ def write(
     fingerprint: str | None = None,
     user_metadata: str | None = None,
     target_file_size: int | None = None,
+    row_mode: RowMode | None = None,
+    on_conflict: OnConflict = "fail",
+    read_version: int | None = None,
     retry: RetryPolicy | None = None,
     credential_provider: Any = None,
     hooks: CommitHooks | None = None,
@@ -103,15 +100,14 @@ def write(
     "overwrite_partitions" replaces the partitions that ``data`` has rows of; "error", or "errorifexists" as Spark calls
     it, refuses an existing table; "ignore" leaves one as it is (``outcome`` is then "ignored"). ``partition_by``
     (``["day", "region"]`` or ``"day,region"``) and ``properties`` define a new table; on an existing one
-    ``partition_by`` must agree, except with ``schema_mode="overwrite"``. The other arguments are those of
-    `Table.append` and `Table.open`.
+    ``partition_by`` must agree, except with ``schema_mode="overwrite"``. ``row_mode`` (``mode`` there), ``on_conflict``
+    and ``read_version`` are those of `Table.overwrite`, the other arguments those of `Table.append` and `Table.open`.
 
     Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
     """
     if isinstance(data, str | os.PathLike) and not isinstance(uri, str | os.PathLike):
         raise InvalidInputError(f"txlog.write(uri, data): the location comes first, then the {type_name_of(uri)}")
-    if not isinstance(mode, str) or mode not in get_args(WriteMode):
-        raise InvalidInputError(f"mode must be one of {', '.join(get_args(WriteMode))}, is {described(mode)}")
+    check_mode(mode, get_args(WriteMode))
     open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
     _probe_new_location(open_table)
     options = WriteOptions(
@@ -127,11 +123,20 @@ def write(
         partition_by=None if partition_by is None else names_in("partition_by", partition_by),
         properties=properties or {},
         target_file_size_bytes=target_file_size,
+        row_mode=row_mode,
+        on_conflict=on_conflict,
+        read_version=read_version,
     )
+    return _written(open_table, data, options, on_progress, ignores_existing=mode == "ignore")
+
+
+def _written(
+    open_table: OpenTable, data: Any, options: WriteOptions, on_progress: OnProgress | None, *, ignores_existing: bool
+) -> WriteResult:
     try:
         return write_batch(open_table, data, options, on_progress)
     except TableExistsError as error:
-        if mode == "ignore":
+        if ignores_existing:
             return WriteResult(open_table.log.newest_state().version, "ignored", 0, "")
         error.message = f'{error.message}; mode="append" adds rows, mode="overwrite" replaces them'
         raise
@@ -172,14 +177,10 @@ def resolve(
     """
     from txlog.commit.resolve import resolve
 
-    connection: dict[str, Any] = {
-        "storage_options": storage_options,
-        "retry": retry,
-        "credential_provider": credential_provider,
-    }
+    given: Any = {"storage_options": storage_options, "retry": retry, "credential_provider": credential_provider}
 
     def create() -> Table:
-        return Table.create(uri, schema, partition_by, properties, **connection)
+        return Table.create(uri, schema, partition_by, properties, **given)
 
     open_table = _open_table(uri, storage_options, retry, credential_provider)
     return resolve(open_table, txn_id, version, None if schema is None else create)

@@ -108,3 +108,34 @@ def test_history_shows_removed_partitions_and_overwritten_ones(table: Path) -> N
     shown = " ".join(run("history", table).stdout.split())
     assert "WRITE overwrite of partitions" in shown
     assert "DELETE where day = 'mon' -2" in shown
+
+
+@pytest.mark.parametrize(("mode", "files"), [("merge-on-read", 1), ("copy-on-write", 0)])
+def test_rows_go_from_files_with_others_as_the_mode_says(table: Path, rows: Path, mode: str, files: int) -> None:
+    txlog.Table.open(table).set_properties({"delta.enableDeletionVectors": "true"})
+    rows.write_text("id,day\n2,mon\n")
+    overwrite = ["overwrite", table, rows, "--where", "id = 2", "--mode", mode]
+    assert json.loads(run(*overwrite, "--dry-run", "--json").stdout)["files_marked"] == files
+    assert json.loads(run(*overwrite, "--json").stdout)["vectors"] == files
+    assert len([*table.rglob("*.bin")]) == files
+
+
+def test_a_mode_that_the_table_lacks_is_refused_with_the_command_that_enables_it(table: Path, rows: Path) -> None:
+    done = run("overwrite", table, rows, "--where", "id = 2", "--mode", "merge-on-read")
+    assert done.exit_code == 1
+    said = " ".join(done.stderr.split())
+    assert "--mode merge-on-read needs a table with deletion vectors" in said
+    assert "txlog set URI delta.enableDeletionVectors=true, or leave --mode out" in said
+
+
+def test_a_change_since_the_version_that_the_rows_were_made_from_is_a_conflict_unless_it_is_to_run_again(
+    table: Path, rows: Path
+) -> None:
+    txlog.Table.open(table).update({"id": "id + 10"}, "day = 'mon'")
+    overwrite = ["overwrite", table, rows, "--where", "day = 'mon'"]
+    assert "read the table again" in " ".join(run(*overwrite, "--read-version", "0").stderr.split())
+    assert found(table) == [(3, "tue"), (11, "mon"), (12, "mon")]
+    assert "--read-version is 7, the newest version is 1" in run(*overwrite, "--read-version", "7").stderr
+    assert "on_conflict must be one of rerun, fail" in run(*overwrite, "--on-conflict", "retry").stderr
+    assert run(*overwrite, "--on-conflict", "rerun").exit_code == 0
+    assert found(table) == [(3, "tue"), (9, "mon")]

@@ -258,6 +258,37 @@ def test_a_mode_that_the_table_lacks_or_nobody_knows_is_refused_before_a_row_is_
         overwrite(table, data, on_conflict="retry")
 
 
+# --- txlog.write ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [{"mode": "overwrite", "where": "day = 'mon'"}, {"mode": "overwrite_partitions"}])
+def test_write_takes_them_as_the_methods_of_a_table_do(tmp_path: Path, how: dict[str, Any]) -> None:
+    table = made(tmp_path, ["day"], VECTORS)
+    rival, left = RIVALS["updates"]
+    with pytest.raises(txlog.ConflictError):
+        txlog.write(table.uri, beside(table, lambda t: t.delete("id = 1")), **how)
+    with pytest.raises(txlog.ConflictError, match="read the table again"):
+        txlog.write(table.uri, rows_of(NEW), **how, read_version=1)
+    table.append(rows_of((1, "mon")))
+    result = txlog.write(table.uri, beside(table, rival), **how, on_conflict="rerun")
+    assert result.metrics.reexecutions == 1
+    assert found(table) == sorted([*(row for row in left if row[1] != "mon"), NEW])
+
+
+def test_write_takes_the_mode_of_rows_as_row_mode(tmp_path: Path) -> None:
+    table = made(tmp_path, [], VECTORS)
+    result = txlog.write(table.uri, rows_of(NEW), "overwrite", where="day = 'mon'", row_mode="copy-on-write")
+    assert (result.metrics.rows_copied, [*Path(table.uri).glob("*.bin")]) == (2, [])
+
+
+@pytest.mark.parametrize("given", [{"row_mode": "copy-on-write"}, {"on_conflict": "rerun"}, {"read_version": 0}])
+def test_an_append_refuses_what_says_how_rows_are_replaced(tmp_path: Path, given: dict[str, Any]) -> None:
+    table = made(tmp_path, [], {})
+    with pytest.raises(txlog.InvalidInputError, match=f"{next(iter(given))} is for overwrites"):
+        txlog.write(table.uri, rows_of(NEW), **given)
+    assert table.version == 1
+
+
 # --- all of them ------------------------------------------------------------------------------------------------------
 
 COMMON = {"app_id", "checkpoint_id", "read_version", "mode", "on_conflict", "user_metadata", "on_progress"}

@@ -43,6 +43,9 @@ def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
         "delta.dataSkippingNumIndexedCols": "5",
         "storage.AWS_Region": "eu-west-1",
         "overwriteSchema": "false",
+        "rowMode": "Copy-on-Write",
+        "onConflict": "Rerun",
+        "readVersion": "4",
         "dataChange": "true",
     }
     found = parse_write_options({key.lower(): value for key, value in options.items()})
@@ -52,6 +55,9 @@ def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
         merge_schema=True,
         partition_by=("day", "hour"),
         partition_overwrite_mode="static",
+        row_mode="copy-on-write",
+        on_conflict="rerun",
+        read_version=4,
         user_metadata="by me",
         max_records_per_file=1000,
         target_file_size_bytes=64 << 20,
@@ -111,6 +117,9 @@ def test_options_that_this_release_lacks_are_refused_by_name(name: str, value: s
         ("mergeSchema", "yes"),
         ("overwriteSchema", "maybe"),
         ("partitionOverwriteMode", "both"),
+        ("rowMode", "fast"),
+        ("onConflict", "retry"),
+        ("readVersion", "-1"),
         ("maxRecordsPerFile", "0"),
         ("targetFileSize", "big"),
         ("targetFileSize", "0"),
@@ -193,13 +202,22 @@ def test_options_that_define_two_overwrite_regions_are_refused() -> None:
         {"replacewhere": "a = 1", "partitionoverwritemode": "dynamic"},
         {"replacewhere": "a = 1", "overwriteschema": "true"},
         {"partitionoverwritemode": "dynamic", "overwriteschema": "true"},
+        {"readversion": "3", "overwriteschema": "true"},
     ):
         with pytest.raises(InvalidInputError, match="set only one"):
             parsed(**given)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("replaceWhere", "a = 1"), ("partitionOverwriteMode", "dynamic"), ("overwriteSchema", "true")]
+    ("name", "value"),
+    [
+        ("replaceWhere", "a = 1"),
+        ("partitionOverwriteMode", "dynamic"),
+        ("overwriteSchema", "true"),
+        ("rowMode", "copy-on-write"),
+        ("onConflict", "rerun"),
+        ("readVersion", "3"),
+    ],
 )
 def test_a_stream_refuses_options_that_define_an_overwrite_region(name: str, value: str) -> None:
     with pytest.raises(InvalidInputError, match=f"{name} is not for streams"):

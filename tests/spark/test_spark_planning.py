@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -226,3 +226,51 @@ def test_errors_call_a_batch_of_a_stream_a_micro_batch(options: WriteOptions, tm
         with pytest.raises(Exception, match="micro-batch 4 of stream 'clicks' is in version 1 already") as caught:
             writer.commit([], 4)
     assert "checkpoint 4" not in str(caught.value)
+
+
+# --- overwrites -------------------------------------------------------------------------------------------------------
+
+
+def overwrite(options: WriteOptions, rival: Callable[[txlog.Table], object] | None = None, **more: str) -> list[int]:
+    """The ids that are in the table after an overwrite of id 1, which ``rival`` came before."""
+    given = parse_write_options({"path": options.path, "replacewhere": "id = 1", **more})
+    job, _ = plan(given, SCHEMA, overwrite=True)
+    if rival is not None:
+        rival(txlog.Table.open(options.path))
+    files = process_table(given).store.files
+    commit(given, job, [write_task(files, job.plan, job.task(), pa.table({"id": [1]}).to_reader())])
+    return sorted(txlog.Table.open(options.path).to_arrow()["id"].to_pylist())
+
+
+def test_an_overwrite_that_lost_a_race_fails_or_runs_again_as_the_option_says(options: WriteOptions) -> None:
+    def more_of_it(table: txlog.Table) -> None:
+        table.update({"id": "1"})
+
+    with pytest.raises(txlog.ConflictError):
+        overwrite(options, more_of_it)
+    assert overwrite(options, more_of_it, onconflict="rerun") == [1]
+
+
+def test_an_overwrite_whose_rows_were_made_from_an_older_version_conflicts_with_what_changed_since(
+    options: WriteOptions,
+) -> None:
+    txlog.Table.open(options.path).delete("id = 1")
+    with pytest.raises(txlog.ConflictError, match="read the table again"):
+        overwrite(options, readversion="0")
+    with pytest.raises(txlog.InvalidInputError, match="readVersion is 7, the newest version is 1"):
+        overwrite(options, readversion="7")
+    assert overwrite(options, readversion="1") == [1, 2]
+
+
+def test_rows_of_an_overwrite_go_as_the_option_says(options: WriteOptions) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=r"rowMode=merge-on-read needs .* or leave rowMode out"):
+        overwrite(options, rowmode="merge-on-read")
+    txlog.Table.open(options.path).set_properties({"delta.enableDeletionVectors": "true"})
+    assert overwrite(options, rowmode="copy-on-write") == [1, 2]
+    assert [*Path(options.path).glob("*.bin")] == []
+
+
+@pytest.mark.parametrize("given", [{"rowmode": "copy-on-write"}, {"onconflict": "fail"}, {"readversion": "0"}])
+def test_an_append_refuses_options_of_overwrites(options: WriteOptions, given: dict[str, str]) -> None:
+    with pytest.raises(txlog.InvalidInputError, match=r"is for overwrites: use \.mode\('overwrite'\)"):
+        plan(parse_write_options({"path": options.path, **given}), SCHEMA, overwrite=False)

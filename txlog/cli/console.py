@@ -42,6 +42,10 @@ UNFOLDED_WIDTH = 10_000
 # Advice of the library that names Python calls -> the same advice for the command line.
 _OPTION_FOR = {
     'schema_mode="merge"': "--merge-schema",
+    'mode="merge-on-read"': "--mode merge-on-read",
+    "leave mode out": "leave --mode out",
+    'table.set_properties({"delta.enableDeletionVectors": "true"})': "txlog set URI delta.enableDeletionVectors=true",
+    "read_version is": "--read-version is",
     "Table.open opens it": "--exist-ok accepts it",
     "force=True": "--force",
     "retention_hours=": "--retention-hours ",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -100,6 +100,17 @@ def overwrite(
     delimiter: Delimiter = None,
     no_header: NoHeader = False,
     merge_schema: MergeSchema = False,
+    mode: Annotated[
+        str | None,
+        typer.Option(metavar="merge-on-read|copy-on-write", help="how rows go from files that hold others too"),
+    ] = None,
+    on_conflict: Annotated[
+        str, typer.Option(metavar="fail|rerun", help="where others commit first: rerun replaces what they wrote too")
+    ] = "fail",
+    read_version: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=0, help="the rows were made from it; changes since then conflict"),
+    ] = None,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
     user_metadata: UserMetadata = None,
@@ -118,6 +129,8 @@ def overwrite(
             "app_id": app_id,
             "checkpoint_id": checkpoint_id,
             "user_metadata": user_metadata,
+            "on_conflict": on_conflict,
+            "read_version": read_version,
         }
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             reader = data.reader(advance)
@@ -125,9 +138,10 @@ def overwrite(
                 from txlog.commands.overwrite_preview import preview_overwrite
                 from txlog.commands.write_options import WriteOptions
 
-                preview = preview_overwrite(table._open_table, reader, WriteOptions(mode="overwrite", **arguments))
+                options = WriteOptions(mode="overwrite", row_mode=cast(Any, mode), **arguments)
+                preview = preview_overwrite(table._open_table, reader, options)
             else:
-                result = table.overwrite(reader, **arguments)
+                result = table.overwrite(reader, mode=cast(Any, mode), **arguments)
         if dry_run:
             out.result(show.preview_facts(table.uri, preview), show.preview_shown(table.uri, preview))
         else:

@@ -113,6 +113,8 @@ def check_options(options: WriteOptions) -> None:
     if options.row_mode is not None:
         check_choice("mode", options.row_mode, RowMode)
     check_choice("on_conflict", options.on_conflict, OnConflict)
+    if options.mode == "append":
+        _check_replaces_nothing(options)
     check_identity(options.app_id, options.checkpoint_id)
     check_text("user_metadata", options.user_metadata)
     check_text("fingerprint", options.fingerprint)
@@ -120,6 +122,15 @@ def check_options(options: WriteOptions) -> None:
         raise InvalidInputError("a fingerprint belongs to an app_id and a checkpoint_id; give both")
     if not isinstance(options.properties, Mapping):
         raise InvalidInputError(f"properties must be a mapping of strings, not {described(options.properties)}")
+
+
+def _check_replaces_nothing(options: WriteOptions) -> None:
+    """Raise ``InvalidInputError`` for options of an append that say how rows are replaced."""
+    on_conflict = None if options.on_conflict == "fail" else options.on_conflict
+    given = {"row_mode": options.row_mode, "on_conflict": on_conflict, "read_version": options.read_version}
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidInputError(f"{name} is for overwrites, and an append replaces no row: leave it out")
 
 
 def check_mode(mode: str, modes: tuple[str, ...] = _MODES) -> None:

@@ -59,11 +59,12 @@ class CheckpointCommits:
         from txlog.protocol.schema import to_arrow
 
         schema = to_arrow(self._open_table.writable_state().schema)
+        mode = _mode_of(intent) if intent else self._mode
         options = WriteOptions(
-            mode=_mode_of(intent) if intent else self._mode,
+            mode=mode,
             where=intent.where if intent else None,
             keys=intent.keys if intent else self._keys,
-            row_mode=self._row_mode,
+            row_mode=None if mode == "append" else self._row_mode,
             app_id=self._app_id,
             checkpoint_id=checkpoint_id,
             fingerprint=fingerprint,

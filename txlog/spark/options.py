@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
 from txlog.log.proposal import Isolation
@@ -31,6 +31,10 @@ from txlog.spark.option_values import (
 )
 from txlog.store.retry import RetryPolicy
 from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
+from txlog.writer.write_intent import RowMode
+
+if TYPE_CHECKING:  # tasks do not load what only the driver needs
+    from txlog.commands.write_options import OnConflict
 
 __all__ = ["StreamOptions", "WriteOptions", "parse_stream_options", "parse_write_options", "table_path"]
 
@@ -53,6 +57,9 @@ KNOWN = (
     "partitionBy",
     "partitionOverwriteMode",
     "replaceWhere",
+    "rowMode",
+    "onConflict",
+    "readVersion",
     "upsertKeys",
     "rowKindColumn",
     "sequenceBy",
@@ -74,7 +81,14 @@ KNOWN = (
 and ``txlog.<merge option>``."""
 
 _OF_BATCHES = ("txnVersion", "txnFingerprint")
-_OF_OVERWRITES = ("replaceWhere", "partitionOverwriteMode", "overwriteSchema")
+_OF_OVERWRITES = (
+    "replaceWhere",
+    "partitionOverwriteMode",
+    "overwriteSchema",
+    "rowMode",
+    "onConflict",
+    "readVersion",
+)
 _NOT_OF_STREAMS = (*_OF_BATCHES, *_OF_OVERWRITES)
 KNOWN_OF_STREAMS = (
     *(name for name in KNOWN if name not in _NOT_OF_STREAMS),
@@ -88,10 +102,11 @@ class WriteOptions:
     """A write's typed options. None and empty mean: not given. Sizes are in bytes.
 
     ``replace_where``, ``partition_overwrite_mode`` ("static", "dynamic") and ``overwrite_schema`` define what an
-    overwrite replaces. ``changelog`` is set if the rows are changes; ``merge_engine`` holds the table properties that
-    define how rows with the same key are merged. ``fingerprint`` identifies the input of ``transaction``: a rerun from
-    other input is an error. ``hooks`` is ``module:name``, imported by the process that commits. With ``skip_empty`` an
-    append without rows makes no version. ``storage_options`` may hold secrets, so the repr leaves it out.
+    overwrite replaces; ``row_mode``, ``on_conflict`` and ``read_version`` are those of `Table.overwrite`.
+    ``changelog`` is set if the rows are changes; ``merge_engine`` holds the table properties that define how rows with
+    the same key are merged. ``fingerprint`` identifies the input of ``transaction``: a rerun from other input is an
+    error. ``hooks`` is ``module:name``, imported by the process that commits. With ``skip_empty`` an append without
+    rows makes no version. ``storage_options`` may hold secrets, so the repr leaves it out.
     """
 
     path: str
@@ -102,6 +117,9 @@ class WriteOptions:
     replace_where: str | None = None
     partition_overwrite_mode: str | None = None
     overwrite_schema: bool = False
+    row_mode: RowMode | None = None
+    on_conflict: OnConflict | None = None
+    read_version: int | None = None
     changelog: ChangelogSpec | None = None
     merge_engine: dict[str, str] = field(default_factory=dict)
     user_metadata: str | None = None
@@ -142,6 +160,9 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         replace_where=given.take("replaceWhere", text_value),
         partition_overwrite_mode=given.take("partitionOverwriteMode", choice("static", "dynamic")),
         overwrite_schema=bool(given.take("overwriteSchema", flag)),
+        row_mode=given.take("rowMode", choice(*get_args(RowMode))),
+        on_conflict=given.take("onConflict", choice("rerun", "fail")),
+        read_version=given.take("readVersion", whole_count),
         changelog=_changelog(given),
         merge_engine=_merge_engine(given),
         user_metadata=given.take("userMetadata", str),
@@ -209,6 +230,9 @@ def _check_region(options: WriteOptions) -> None:
             ("replaceWhere", options.replace_where is not None),
             ("partitionOverwriteMode", options.partition_overwrite_mode is not None),
             ("overwriteSchema", options.overwrite_schema),
+            ("rowMode", options.row_mode is not None),
+            ("onConflict", options.on_conflict is not None),
+            ("readVersion", options.read_version is not None),
             ("mergeSchema", options.merge_schema),
         ):
             if is_given:
@@ -220,6 +244,11 @@ def _check_region(options: WriteOptions) -> None:
     if options.replace_where is not None and dynamic:
         raise InvalidInputError(
             "options replaceWhere and partitionOverwriteMode=dynamic each define what to overwrite: set only one"
+        )
+    if options.overwrite_schema and options.read_version is not None:
+        raise InvalidInputError(
+            "option readVersion keeps rows that were appended after it, and overwriteSchema replaces the columns of all"
+            " rows: set only one of them"
         )
     if options.overwrite_schema and (options.replace_where is not None or dynamic):
         other = "partitionOverwriteMode=dynamic" if dynamic else "replaceWhere"

@@ -227,13 +227,24 @@ _BATCH_NAMES = {
     **CHANGE_OPTION_NAMES,
 }
 _MICRO_BATCH_NAMES = {r"\bcheckpoint (\d+) of (?=['\"])": r"micro-batch \1 of stream ", r"\bapp_id\b": "txnAppId"}
+_OVERWRITE_NAMES = {
+    r"\bread_version\b": "readVersion",
+    r"\bmode=\"merge-on-read\"": "rowMode=merge-on-read",
+    "leave mode out": "leave rowMode out",
+}
 
 
 def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, overwrite: bool) -> WriteJob:
     app_id, checkpoint_id = options.transaction or (None, None)
     if not overwrite:
-        for name, is_given in (("replaceWhere", options.replace_where), ("overwriteSchema", options.overwrite_schema)):
-            if is_given:
+        for name, value in (
+            ("replaceWhere", options.replace_where),
+            ("overwriteSchema", options.overwrite_schema or None),
+            ("rowMode", options.row_mode),
+            ("onConflict", options.on_conflict),
+            ("readVersion", options.read_version),
+        ):
+            if value is not None:
                 raise InvalidInputError(f"option {name} is for overwrites: use .mode('overwrite'), or leave it out")
     partition_by = options.partition_by
     if overwrite and options.overwrite_schema:
@@ -252,9 +263,13 @@ def _planned(open_table: OpenTable, columns: Struct, options: WriteOptions, over
         target_file_size_bytes=options.target_file_size_bytes,
         max_records_per_file=options.max_records_per_file,
         compression=options.compression,
+        row_mode=options.row_mode,
+        on_conflict=options.on_conflict or "fail",
+        read_version=options.read_version,
     )
     try:
-        return write_planning.plan_write(open_table, to_arrow(columns), asked)
+        with with_option_names(_OVERWRITE_NAMES):
+            return write_planning.plan_write(open_table, to_arrow(columns), asked)
     except SchemaMismatchError as error:
         error.message = error.message.replace('schema_mode="merge"', "the option mergeSchema=true")
         raise
