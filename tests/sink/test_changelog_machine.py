@@ -279,7 +279,7 @@ def test_a_twin_that_was_asleep_changes_nothing() -> None:
     assert rows_in(txlog.Table(OpenTable(store))) == {key: row for key, row in AFTER.items() if key != 9}
 
 
-@pytest.mark.parametrize("operation", ["stat", "open"])
+@pytest.mark.parametrize("operation", ["stat", "read_from"])
 def test_a_twin_that_deletes_the_keys_after_its_commit_is_found(operation: str) -> None:
     """The other coordinator is at it at the same time: it ends the checkpoint just before this one reads the keys."""
     store = a_table(TABLES[0])
