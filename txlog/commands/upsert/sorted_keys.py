@@ -143,7 +143,8 @@ class ColumnValues:
 
     def __init__(self, key: KeyColumn, distinct_max: int) -> None:
         self._distinct_max = distinct_max
-        self._values = pa.array([], type_to_arrow(key.type))
+        self._parts = [pa.array([], type_to_arrow(key.type))]
+        self._num_values = 0
         self._are_all = True
 
     def add(self, column: pa.Array) -> None:
@@ -152,18 +153,28 @@ class ColumnValues:
 
     def join(self, other: ColumnValues) -> None:
         """The values of another part of the keys."""
-        self._join(other._values, are_all=other._are_all)
+        self._join(other._joined(), are_all=other._are_all)
 
     def _join(self, values: pa.Array, *, are_all: bool) -> None:
         self._are_all &= are_all
-        joined = pa.concat_arrays([self._values, values])
-        self._values = pc.unique(joined) if self._are_all else _ends(joined)
-        if self._are_all and len(self._values) > self._distinct_max:
-            self._values, self._are_all = _ends(self._values), False
+        self._parts.append(values)
+        self._num_values += len(values)
+        if self._num_values > self._distinct_max:  # the parts may have values in common
+            self._parts = [self._joined()]
+            self._num_values = len(self._parts[0])
+        if self._num_values > self._distinct_max:
+            self._are_all = False
+            self._parts = [self._joined()]
+            self._num_values = len(self._parts[0])
+
+    def _joined(self) -> pa.Array:
+        joined = pa.concat_arrays(self._parts)
+        return pc.unique(joined) if self._are_all else _ends(joined)
 
     def found(self) -> pa.Array | KeyRanges:
         """The values, or a range that holds them."""
-        return self._values if self._are_all else KeyRanges(self._values[:1], self._values[1:])
+        values = self._joined()
+        return values if self._are_all else KeyRanges(values[:1], values[1:])
 
 
 def _ends(column: pa.Array) -> pa.Array:
