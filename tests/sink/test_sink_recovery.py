@@ -21,6 +21,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.sink.inspection import AGE_MIN_MS, clean_staging, staged_states
 from txlog.store.base import TableStore
 from txlog.store.open import open_store
+from txlog.testing.faults import Fault, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store
 
 SCHEMA = pa.schema([("id", pa.int64()), ("day", pa.string())])
@@ -839,3 +840,22 @@ def test_discarding_a_checkpoint_below_a_sealed_one_logs_a_warning(
     caplog.clear()
     sink.discard(3)
     assert caplog.text.rstrip().endswith("discarded, not sealed")
+
+
+def test_a_recovery_that_cannot_read_the_log_after_a_commit_says_what_it_committed() -> None:
+    store = memory_table_store()
+    table = OpenTable(store)
+    commit_definition(table, None, Definition(*new_table(SCHEMA, (), {})), "CREATE TABLE", {})
+    sealed(txlog.Sink(txlog.Table(table), "app"), 1, 5)
+    put: list[str] = []
+
+    def fail_after_the_commit(call: StoreCall) -> Fault | None:
+        if call.operation == "put_if_absent":
+            put.append(call.name)
+        return Fault("refused") if put and call.operation in ("read", "list_from") else None
+
+    log = FaultyLogStore(store.log, fail_after_the_commit)
+    broken = OpenTable(TableStore(store.uri, log, store.files, store.staging))
+    with pytest.raises(txlog.StorageError) as raised:
+        txlog.Sink(txlog.Table(broken), "app").recover()
+    assert raised.value.recovery.results[1].version == 1  # type: ignore[attr-defined]

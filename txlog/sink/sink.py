@@ -330,7 +330,11 @@ class Sink:
                     f" again, or sink.discard({each.checkpoint_id}) and write it again"
                 )
             raise
-        past = stale(unsealed, self.last_checkpoint_id())
+        try:
+            past = stale(unsealed, self.last_checkpoint_id())
+        except TxlogError as error:
+            error.recovery = Recovery(results)  # type: ignore[attr-defined]
+            raise
         for each in past:
             self._staging.remove_quietly(each.names)
         unsealed.sort(key=lambda each: each.checkpoint_id)

@@ -10,6 +10,7 @@ from functools import partial
 
 from txlog.testing.casting import CLEANERS, LOST_ANSWERS, OTHERS, actors_of, of_rows
 from txlog.testing.change_programs import change_sink, recover_changes, staging_change_sink
+from txlog.testing.export_programs import export
 from txlog.testing.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
 from txlog.testing.programs import (
     Program,
@@ -271,6 +272,7 @@ _AMONG_OTHERS: tuple[Program, ...] = (
     ingest,
     checkpoint,
     maintain,
+    export,
     partial(staging_sink, app_id="staged"),
     partial(recover, app_id="staged"),
 )

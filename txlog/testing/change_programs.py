@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from txlog.errors import TxlogError
+from txlog.errors import CommitStateUnknownError, TxlogError
 from txlog.sink.recovery import Recovery
 from txlog.sink.sink import Sink
 from txlog.testing.rows import Makes, Row
@@ -101,6 +101,8 @@ def _recover(session: Session, door: Sink, app: tuple[str, int], makes: Makes) -
         attempt.is_blind, attempt.makes = False, makes
         try:
             results = door.recover().results
+        except CommitStateUnknownError:
+            raise
         except TxlogError as error:
             results = getattr(error, "recovery", Recovery()).results
             session.run.tell(f"{session.actor.name}: recovery stopped by {error}"[:150])

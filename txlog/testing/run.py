@@ -237,7 +237,7 @@ class Run:
     def at_call(self, life: Session, call: StoreCall, store: MemoryLogStore) -> Fault | None:
         """Before a store call of an actor, in its greenlet: let the others go first, then decide its fault."""
         life.clock.elapsed_ms += 1
-        may_die = bool(self.crashes_left and life.actor.dies)
+        may_die = bool(self.cuts_left or (self.crashes_left and life.actor.dies))
         commutes = needs_no_turn(call, store, self.world, self._others(life), may_die=may_die)
         if not commutes:
             self.suspend(life, call, store)
