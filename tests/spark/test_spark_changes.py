@@ -106,6 +106,10 @@ def test_what_does_not_go_together_is_refused_before_any_task(path: Path, tmp_pa
         planned(path, upsertKeys="k", rowKindColumn="kind")
     with pytest.raises(txlog.SchemaMismatchError, match="at"):
         planned(path, **CHANGES)
+    lacking = StructType([FRAME["k"]])
+    with pytest.raises(txlog.SchemaMismatchError, match=r"the DataFrame lacks v: .*mergeEngine=partial-update"):
+        plan(parse_write_options({"path": str(path), "upsertKeys": "k"}), lacking, overwrite=False)
+    plan(parse_write_options({"path": str(path), **CHANGES}), StructType([FRAME["op"], FRAME["k"]]), overwrite=False)
     for name, value in (("sequenceBy", "at"), ("changelogMode", "retract"), ("mergeEngine", "first-row")):
         with pytest.raises(txlog.InvalidInputError, match=f"option {name} is for changes of rows: also set upsertKeys"):
             planned(path, **{name: value})

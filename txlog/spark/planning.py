@@ -34,6 +34,7 @@ from txlog.util.logs import logger
 from txlog.writer.changelog.spec import ChangelogSpec
 from txlog.writer.committable import Committable
 from txlog.writer.conform import conformer_for, nullable
+from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
@@ -302,7 +303,8 @@ def _planned_changes(
         for name in own:
             if columns.find(name) is None:
                 raise InvalidInputError(f"the DataFrame has no column {name}; it has {', '.join(columns.names)}")
-        asked_engine = _asked_engine(state, changelog, options.merge_engine)
+        engine, asked_engine = _merge_engine(state, changelog, options.merge_engine)
+        _require_columns(state, columns, changelog, engine)
     beside = {fold_name(name) for name in own if state.schema.find(name) is None}
     kept = Struct(tuple(field for field in columns.fields if fold_name(field.name) not in beside))
     conformer_for(nullable(state.schema), to_arrow(kept), open_table.uri, state.version)
@@ -322,20 +324,36 @@ def _planned_changes(
     return replace(job, plan=replace(job.plan, configuration={**job.plan.configuration, **asked_engine}))
 
 
-def _asked_engine(state: TableState, changelog: ChangelogSpec, given: Mapping[str, str]) -> dict[str, str]:
-    """The properties that define how this write merges rows with the same key; empty if the table's own do.
+def _merge_engine(
+    state: TableState, changelog: ChangelogSpec, given: Mapping[str, str]
+) -> tuple[MergeEngine | None, dict[str, str]]:
+    """How this write merges rows with the same key, and the properties that define it; none if the table's own do.
 
     Raises:
         InvalidInputError: The properties differ from the table's, or do not fit its columns.
     """
     is_stored = bool(merge_options(state.metadata.configuration))
     if not is_stored and given in ({}, {MERGE_ENGINE: "deduplicate"}):
-        return {}  # tasks keep the last change of a key by themselves
-    merge_engine_of(state, UpsertOptions(changelog.keys, sequence_by=changelog.sequence_by, merge_engine=given))
+        return None, {}  # tasks keep the last change of a key by themselves
+    asked = UpsertOptions(changelog.keys, sequence_by=changelog.sequence_by, merge_engine=given)
+    engine = merge_engine_of(state, asked)
     if is_stored:
-        return {}
+        return engine, {}
     ordered = {} if changelog.sequence_by is None else {f"{PREFIX}sequence.field": changelog.sequence_by}
-    return {**given, **ordered}
+    return engine, {**given, **ordered}
+
+
+def _require_columns(state: TableState, columns: Struct, changelog: ChangelogSpec, engine: MergeEngine | None) -> None:
+    """Refuse a DataFrame whose rows would put nulls over values. Where rows have kinds, a task may find that all of
+    them are deleted."""
+    absent = [name for name in state.schema.names if columns.find(name) is None]
+    if absent and changelog.row_kind is None and (engine is None or engine.name != "partial-update"):
+        what = "a new row replaces the whole old one, and" if engine is None else f"merge-engine {engine.name}"
+        partial = "; the option mergeEngine=partial-update leaves those that rows lack as they are"
+        raise SchemaMismatchError(
+            f"the DataFrame lacks {', '.join(absent)}: {what} would put nulls there. Add the columns"
+            + (partial if engine is None else "")
+        )
 
 
 def _require_same_properties(open_table: OpenTable, state: TableState, options: WriteOptions) -> None:
