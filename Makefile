@@ -42,7 +42,7 @@ test:  ## what CI runs: check with more examples of each property, docs and inte
 	TXLOG_EXAMPLES=$(EXAMPLES) $(MAKE) check
 	$(MAKE) docs integration
 
-check: $(INSTALLED)  ## format, lint, types, layers and unit tests, in under a minute
+check: $(INSTALLED)  ## format, lint, types, layers and unit tests
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
@@ -70,7 +70,7 @@ $(LOWEST)/.installed: pyproject.toml integration/lowest.py
 		--editable '.[cli,testing]' deltalake duckdb pandas polars zstandard pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
-iceberg-spark: $(ICEBERG)/.installed  ## Spark with Iceberg's own runtime, which needs an older Spark, reads our exports
+iceberg-spark: $(ICEBERG)/.installed  ## Spark with Iceberg's own runtime, of an older Spark, reads our exports
 	PYTHONPATH="$(CURDIR):$(CURDIR)/integration" PYSPARK_PYTHON="$(CURDIR)/$(ICEBERG)/bin/python" \
 		$(ICEBERG)/bin/python -m pytest --noconftest integration/check_iceberg_spark.py
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from fault_tools import memory_folder  # noqa: F401
+from go_servers import GO_PACKAGES
 from servers import *  # noqa: F403
 from spark_fixtures import *  # noqa: F403
 
@@ -20,7 +21,7 @@ LONGEST = (
     "test_races",
     "test_power_cut",
     "test_crash_points",
-    "test_sink_crash",
+    *GO_PACKAGES,  # by now they should be built
 )
 
 
@@ -35,6 +36,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _group_of(item: pytest.Item) -> str:
     if "spark_session" in getattr(item, "fixturenames", ()):
         return "spark"
+    server = item.callspec.params.get("any_s3_server") if hasattr(item, "callspec") else None
+    if server in GO_PACKAGES:
+        return str(server)
     return "programs" if item.path.stem in PROGRAMS else item.path.stem
 
 
