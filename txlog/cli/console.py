@@ -139,12 +139,12 @@ class Output:
         with Progress(*columns, console=self.stderr, transient=True) as bar:
             tasks: dict[str, TaskID] = {}
 
-            def tell(what: str, done: int, total: int) -> None:
+            def report(what: str, done: int, total: int) -> None:
                 if what not in tasks:
                     tasks[what] = bar.add_task(what, total=total)
                 bar.update(tasks[what], completed=done, total=total)
 
-            yield tell
+            yield report
 
     @contextlib.contextmanager
     def waiting(self, what: str) -> Iterator[None]:

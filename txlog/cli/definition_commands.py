@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-import txlog
-from txlog.cli.console import Output
+from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.cli.write_commands import UserMetadata
 
@@ -38,9 +37,7 @@ def set_properties(
     both = sorted({*to_set} & {*(unset or ())})
     if both:
         raise typer.BadParameter(f"{', '.join(both)} cannot be both set and unset")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+    with opened(uri, storage_options, as_json) as (table, out):
         if to_set:
             table.set_properties(to_set, user_metadata=user_metadata)
         if unset:

@@ -8,8 +8,8 @@ import typer
 from rich.text import Text
 
 import txlog
-from txlog.cli.console import Output
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.opened import opened
+from txlog.cli.options import Json, Storage, Uri
 from txlog.errors import TxlogError
 from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import counted
@@ -38,10 +38,7 @@ def iceberg(
     Writes Iceberg metadata beside the log, for the same data files. With the table property txlog.iceberg = v2 (or v3)
     every commit does this by itself.
     """
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
+    with opened(uri, storage_options, as_json) as (table, out):
         with out.waiting("exporting"):
             done = table.export_iceberg(rebuild=rebuild, register=register)
         facts = {

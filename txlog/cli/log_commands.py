@@ -8,9 +8,8 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-import txlog
-from txlog.cli.console import Output
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.opened import opened
+from txlog.cli.options import Json, Storage, Uri
 from txlog.result import LogCleanUp, LogCompaction, counted, human_size
 
 __all__ = ["checkpoint", "clean_up_log", "compact_log"]
@@ -23,10 +22,7 @@ def checkpoint(uri: Uri, storage_options: Storage = None, as_json: Json = False)
 
     Readers then start there. An existing checkpoint stays as it is.
     """
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
+    with opened(uri, storage_options, as_json) as (table, out):
         with out.waiting("writing a checkpoint"):
             version = table.create_checkpoint()
         out.result({"table": table.uri, "version": version}, Text(f"version {version} has a checkpoint"))
@@ -37,12 +33,9 @@ def compact_log(uri: Uri, storage_options: Storage = None, as_json: Json = False
 
     Readers that support log compaction read it instead of the commits since the last checkpoint. The commits stay.
     """
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
-        with out.steps() as tell:
-            done = table.compact_log(on_progress=lambda read, total: tell("reading commits", read, total))
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.steps() as report:
+            done = table.compact_log(on_progress=lambda read, total: report("reading commits", read, total))
         facts = None if done is None else dict(done.to_dict())
         out.result({"table": table.uri, "compaction": facts}, _compaction_shown(done))
 
@@ -57,12 +50,9 @@ def clean_up_log(
 
     The retention is delta.logRetentionDuration (default: 30 days). Files that time travel within it needs are kept.
     """
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
-        with out.steps() as tell:
-            done = table.clean_up_log(dry_run, on_progress=lambda gone, total: tell("deleting files", gone, total))
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.steps() as report:
+            done = table.clean_up_log(dry_run, on_progress=lambda gone, total: report("deleting files", gone, total))
         out.result({"table": table.uri, **done.to_dict()}, *_clean_up_shown(done))
 
 

@@ -13,7 +13,8 @@ from rich.text import Text
 
 import txlog
 from txlog.cli.console import FAILED, Output
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.opened import opened
+from txlog.cli.options import Json, Storage, Uri
 from txlog.result import MaintenanceResult
 from txlog.util import ambient
 
@@ -46,18 +47,15 @@ def maintain(
     """
     if interval is not None and not watch:
         raise typer.BadParameter("--interval is the time between the rounds of --watch")
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
-        with _Stop() as stop, nullcontext(_no_bar) if watch else out.steps() as tell:
+    with opened(uri, storage_options, as_json) as (table, out):
+        with _Stop() as stop, nullcontext(_no_bar) if watch else out.steps() as report:
 
             def on_progress(what: str, done: int, total: int) -> None:
-                tell(what, done, total)
+                report(what, done, total)
                 stop.at_safe_point()
 
             def on_round(done: MaintenanceResult) -> None:
-                _tell_round(out, table, done)
+                _report_round(out, table, done)
                 stop.before_waiting()
 
             work: dict[str, Any] = {
@@ -88,7 +86,7 @@ def _until_stopped(out: Output, table: txlog.Table, work: dict[str, Any]) -> Non
             out.stderr.print("stopped")
 
 
-def _tell_round(out: Output, table: txlog.Table, done: MaintenanceResult) -> None:
+def _report_round(out: Output, table: txlog.Table, done: MaintenanceResult) -> None:
     if out.as_json:
         typer.echo(orjson.dumps({"timestamp_ms": ambient.now_ms(), "table": table.uri, **done.to_dict()}))
     else:

@@ -8,9 +8,8 @@ import typer
 from rich.console import RenderableType
 from rich.text import Text
 
-import txlog
-from txlog.cli.console import Output
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.opened import opened
+from txlog.cli.options import Json, Storage, Uri
 from txlog.result import RestoreResult, counted, human_size
 
 __all__ = ["restore"]
@@ -41,11 +40,8 @@ def restore(
     """
     if (version is None) == (timestamp is None):
         raise typer.BadParameter("give --version or --timestamp")
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
-        with out.steps() as tell:
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.steps() as report:
             done = table.restore(
                 version,
                 timestamp,
@@ -53,7 +49,7 @@ def restore(
                 allow_expired_files=allow_expired_files,
                 dry_run=dry_run,
                 user_metadata=user_metadata,
-                on_progress=lambda looked_up, total: tell("looking up files", looked_up, total),
+                on_progress=lambda looked_up, total: report("looking up files", looked_up, total),
             )
         out.result({"table": table.uri, **done.to_dict()}, *_shown(done))
 

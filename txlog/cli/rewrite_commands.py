@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-import txlog
-from txlog.cli.console import FAILED, Output
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.console import FAILED
+from txlog.cli.opened import opened
+from txlog.cli.options import Json, Storage, Uri
 from txlog.cli.write_commands import UserMetadata
 from txlog.result import RewriteResult, counted, human_size
 
@@ -41,11 +41,8 @@ def optimize(
 
     No row changes, and readers and writers go on meanwhile. The old files stay until vacuum deletes them.
     """
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
-        with out.steps() as tell:
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.steps() as report:
             done = table.optimize(
                 where,
                 target_file_size=target_file_size,
@@ -53,7 +50,7 @@ def optimize(
                 cluster_by=cluster_by,
                 dry_run=dry_run,
                 user_metadata=user_metadata,
-                on_progress=lambda rewritten, total: tell("rewriting bytes", rewritten, total),
+                on_progress=lambda rewritten, total: report("rewriting bytes", rewritten, total),
             )
         out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, _NOTHING_SMALL)))
 
@@ -70,16 +67,13 @@ def purge(
 
     The old files, which still hold them, stay until vacuum deletes them.
     """
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
-        with out.steps() as tell:
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.steps() as report:
             done = table.purge(
                 where,
                 dry_run=dry_run,
                 user_metadata=user_metadata,
-                on_progress=lambda rewritten, total: tell("rewriting bytes", rewritten, total),
+                on_progress=lambda rewritten, total: report("rewriting bytes", rewritten, total),
             )
         nothing = "nothing to rewrite: no live file holds deleted rows or dropped columns"
         out.result({"table": table.uri, **done.to_dict()}, Text(_shown(done, nothing)), *_still_kept(done))
@@ -97,10 +91,7 @@ def check_deleted(
 
     Looks at every file in the table's folder: data files of any version, named versions, change data, staging, the log.
     """
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
+    with opened(uri, storage_options, as_json) as (table, out):
         with out.waiting("looking at files"):
             found = table.check_deleted(version)
         out.result({"table": table.uri, **found.to_dict()}, *_remains_shown(found))

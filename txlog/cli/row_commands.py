@@ -10,6 +10,7 @@ import txlog
 from txlog.cli import show
 from txlog.cli.console import Output
 from txlog.cli.data_files import open_data_files
+from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.cli.write_commands import (
     AppId,
@@ -61,9 +62,7 @@ def delete(
     check_usage(None, app_id, checkpoint_id)
     if (where is None) != all_rows:
         raise typer.BadParameter("give --where, or --all for every row")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+    with opened(uri, storage_options, as_json) as (table, out):
         if dry_run:
             from txlog.commands.row_change.preview import preview_delete
 
@@ -89,9 +88,7 @@ def update(
     """Set columns of the rows for which a condition is true, as one version."""
     check_usage(None, app_id, checkpoint_id)
     assigned = pairs(values, "--set")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+    with opened(uri, storage_options, as_json) as (table, out):
         if dry_run:
             from txlog.commands.row_change.preview import preview_update
 
@@ -137,9 +134,7 @@ def upsert(
         "row_kinds": _words(pairs(row_kinds, "--row-kinds", "WORD=KIND")) or None,
         "merge_engine": _merge_engine(merge_engine, pairs(merge_options, "--merge-option")),
     }
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=pairs(storage_options, "--storage-option"))
+    with opened(uri, storage_options, as_json) as (table, out):
         data = open_data_files(files, file_format, text_format_of(table, null_values, delimiter, no_header))
         with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
             reader = data.reader(advance)

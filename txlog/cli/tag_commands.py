@@ -8,9 +8,8 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-import txlog
-from txlog.cli.console import Output
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.opened import opened
+from txlog.cli.options import Json, Storage, Uri
 
 __all__ = ["tag", "tags", "untag"]
 
@@ -27,10 +26,7 @@ def tag(
     as_json: Json = False,
 ) -> None:
     """Name a version, so that clean-up and vacuum of txlog keep it."""
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
+    with opened(uri, storage_options, as_json) as (table, out):
         with out.waiting("keeping the version"):
             named = table.tag(name, version)
         out.result({"table": table.uri, **named.to_dict()}, Text(f"version {named.version} is {named.name}"))
@@ -38,10 +34,7 @@ def tag(
 
 def tags(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> None:
     """List the named versions."""
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
+    with opened(uri, storage_options, as_json) as (table, out):
         found = table.tags()
         lines = [f"{each.version:>8}  {each.name}  (named {_moment(each.created_ms)})" for each in found]
         facts = {"table": table.uri, "tags": [each.to_dict() for each in found]}
@@ -50,10 +43,7 @@ def tags(uri: Uri, storage_options: Storage = None, as_json: Json = False) -> No
 
 def untag(uri: Uri, name: Name, storage_options: Storage = None, as_json: Json = False) -> None:
     """Remove the name of a version. The next vacuum may take its files."""
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
+    with opened(uri, storage_options, as_json) as (table, out):
         table.untag(name)
         out.result({"table": table.uri, "name": name}, Text(f"{name} is removed"))
 

@@ -10,8 +10,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 import txlog
-from txlog.cli.console import Output
-from txlog.cli.options import Json, Storage, Uri, pairs
+from txlog.cli.opened import opened
+from txlog.cli.options import Json, Storage, Uri
 from txlog.result import VacuumResult, counted, human_size
 
 __all__ = ["vacuum"]
@@ -48,18 +48,15 @@ def vacuum(
 
     The retention is delta.deletedFileRetentionDuration (default: 7 days). Try it with --dry-run first.
     """
-    options = pairs(storage_options, "--storage-option")
-    out = Output(as_json)
-    with out.reporting():
-        table = txlog.Table.open(uri, storage_options=options)
-        with out.steps() as tell:
+    with opened(uri, storage_options, as_json) as (table, out):
+        with out.steps() as report:
             done = table.vacuum(
                 retention_hours,
                 dry_run=dry_run,
                 lite=lite,
                 inventory=_read(inventory),
                 force=force,
-                on_progress=tell,
+                on_progress=report,
             )
         out.result({"table": table.uri, **done.to_dict()}, *_shown(done))
 
