@@ -1,7 +1,7 @@
 """The S3 servers that are written in Go, built from source once for this machine.
 
-Taken from ``TXLOG_GOBIN`` (default: ~/.cache/txlog/gobin), or built into it by `go install`. Whoever comes while
-another process builds waits for that one. CI runs this file beside the tests that come before: the servers have no
+Taken from ``TXLOG_GOBIN`` (default: ~/.cache/txlog/gobin), or built into it by `go install`. A process that
+comes while another one builds waits for it. CI runs this file beside the tests that come before: the servers have no
 package that holds their binaries. Standard library alone, so that it can begin before anything is installed.
 """
 
@@ -21,8 +21,6 @@ GO_PACKAGES = {
     "minio": "github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c",
 }
 BUILD_TIMEOUT_S = 1200.0
-WITHOUT_DEBUGGING = ("-ldflags=-s -w", "-gcflags=all=-dwarf=false")
-"""A sixth of the time is spent on what only a debugger reads."""
 
 
 class ServerUnavailable(Exception):
@@ -50,7 +48,7 @@ def _build(go: str, name: str, folder: Path) -> None:
     """Under another name until it is whole."""
     building = folder / ".building"
     built = subprocess.run(
-        [go, "install", *WITHOUT_DEBUGGING, GO_PACKAGES[name]],
+        [go, "install", GO_PACKAGES[name]],
         env={**os.environ, "GOBIN": str(building), "CGO_ENABLED": "0"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
