@@ -43,8 +43,9 @@ def begun(path: Path, rows: pa.Table, **options: Any) -> txlog.Table:
 
 
 def metadata_file(table: txlog.Table) -> Path:
-    folder = Path(table.uri, "_iceberg", "metadata")
-    return folder / f"v{(folder / 'version-hint.text').read_text().strip()}.metadata.json"
+    """The newest. The hint may name an older one for a moment, while the export of an earlier commit ends."""
+    files = Path(table.uri, "_iceberg", "metadata").glob("v*.metadata.json")
+    return max(files, key=lambda path: int(path.name.split(".")[0][1:]))
 
 
 def snapshots(table: txlog.Table) -> Iterator[IcebergSnapshot]:
