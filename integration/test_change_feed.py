@@ -98,7 +98,7 @@ def test_golden_tables_tell_what_spark_tells(golden: Callable[[str], str], name:
     assert as_rows(ours) == as_rows(by_spark(read_delta, table.uri, first, table.version, ours.schema))
 
 
-@pytest.mark.parametrize(("mapping", "vectors"), [("none", "true"), ("name", "false")])
+@pytest.mark.parametrize(("mapping", "vectors"), [("name", "true")])
 def test_what_spark_did_to_a_table_is_told_as_spark_tells_it(
     delta: SparkSession, read_delta: ReadDelta, tmp_path: Path, vectors: str, mapping: str
 ) -> None:
@@ -223,7 +223,7 @@ def both(delta: SparkSession, theirs: Path, table: txlog.Table, number: int) -> 
             frame.write.format("delta").mode("overwrite").option("replaceWhere", f"id = {number}").save(str(theirs))
 
 
-@pytest.mark.parametrize("properties", [FEED, {**VECTORS, "delta.columnMapping.mode": "name"}])
+@pytest.mark.parametrize("properties", [{**VECTORS, "delta.columnMapping.mode": "name"}])
 def test_spark_and_deltalake_tell_of_our_changes_what_spark_tells_of_its_own(
     delta: SparkSession, read_delta: ReadDelta, tmp_path: Path, properties: dict[str, str]
 ) -> None:

@@ -20,7 +20,7 @@ from txlog.testing.explorer import explore_all, explore_random
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "simulation"))
 from mutants import MUTANTS
 
-_STORIES = 5_000  # half a minute; `make simulate` tries as many as one likes
+_STORIES = 3_000  # some twenty seconds; `make simulate` tries as many as one likes
 _SCHEDULES = 40  # of each large scenario, some 10 s together
 _EACH_S = 500.0
 

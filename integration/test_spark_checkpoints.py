@@ -90,7 +90,7 @@ def typed_and_text(checkpoint: Path) -> tuple[pa.StructArray, pa.StringArray]:
 
 
 @pytest.mark.parametrize(
-    "properties", [{}, {"delta.checkpoint.writeStatsAsJson": "false"}, {"delta.checkpointPolicy": "v2"}], ids=str
+    "properties", [{"delta.checkpoint.writeStatsAsJson": "false"}, {"delta.checkpointPolicy": "v2"}], ids=str
 )
 def test_spark_finds_every_row_by_the_typed_statistics_of_our_checkpoint(
     properties: dict[str, str], tmp_path: Path, read_delta: Read

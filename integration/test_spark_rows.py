@@ -120,8 +120,8 @@ def row_ids(read_delta: ReadDelta, uri: str) -> dict[int, int]:
 
 @pytest.mark.parametrize(
     "properties",
-    [VECTORS, {}, {**MAPPED, **KEPT}, KEPT],
-    ids=["vectors", "copies", "mapped kept", "copies kept"],
+    [VECTORS, {**MAPPED, **KEPT}, KEPT],
+    ids=["vectors", "mapped kept", "copies kept"],
 )
 def test_random_commands_leave_the_rows_that_one_process_and_sparks_own_delta_leave(
     tmp_path: Path, delta: SparkSession, read_delta: ReadDelta, properties: dict[str, str], monkeypatch: Any
