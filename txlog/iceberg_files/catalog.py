@@ -62,7 +62,7 @@ def _unmoved(entry: str, metadata_location: str, why: str) -> str:
     return (
         f"the entry {entry} of the Iceberg catalog could not be moved to {metadata_location}: {why}. The metadata there"
         " is safe, and readers without the catalog see it. Once the catalog answers, the next export moves the entry,"
-        f" or now `txlog iceberg --register {entry}`"
+        f" or now `txlog iceberg URI --register {entry}`"
     )
 
 
