@@ -93,7 +93,7 @@ def test_an_upsert_tells_inserts_and_both_images(tmp_path: Path, properties: dic
 
 
 @MODES
-def test_columns_that_come_with_an_upsert_are_told(tmp_path: Path, properties: dict[str, str]) -> None:
+def test_columns_that_an_upsert_adds_are_in_its_change_files(tmp_path: Path, properties: dict[str, str]) -> None:
     table = made(tmp_path / "t", properties)
     wider = rows(3, 30, n=7).append_column("note", pa.array(["new", "new"]))
     table.upsert(wider, ["id"], schema_mode="merge")

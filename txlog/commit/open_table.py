@@ -67,8 +67,8 @@ class OpenTable:
         self.last_read = LastRead()
         self.after_commit: Callable[[TableState], None] | None = None
         """Called with the state after each commit; must not raise. For work that is made of commits itself."""
-        self.dead_fractions_told: dict[str, float] = {}
-        """The part of the rows of files that is dead, by path, as a warning of this handle told it last."""
+        self.warned_dead_fractions: dict[str, float] = {}
+        """The fraction of dead rows in files, by path, as this handle last warned of it."""
         self._committer = Committer(self.log, self.retry, engine_info=f"txlog/{__version__}", hooks=hooks)
 
     @property

@@ -1,13 +1,14 @@
-"""`RowChange`: a row operation as a plan: what it does to the files of one version, by vectors or by copies.
+"""`RowChange`: a row operation as a plan. It computes what the operation does to the files of one version.
 
 In: a `RowOperation` and the newest version. Out: a proposal for it. Each execution starts from the version's own files
 and vectors; what is kept between executions is only what cannot change: which rows of an immutable file match, what a
 vector of a given id marks, and files written for exactly the same rows.
 
 Theory of operation. T(f), the rows of file f that match, is looked up once. On a version with dead rows D(f), the rows
-T(f) - D(f) go: by a vector that marks D(f) and them, or by a copy without them, or, if none is left, with the whole
-file. New versions of them (images) and rows of a source are new files. An exclusion by statistics, and a proof by them,
-holds for the ``add`` that carries them, not for its path: statistics beside a vector may tell of live rows only.
+T(f) - D(f) go: by a vector that marks both D(f) and these rows, or by a copy without them, or, if no row is left, with
+the whole file. New versions of rows (images) and rows of a source go to new files. When statistics exclude a file or
+prove something of it, that holds for the ``add`` that carries them, not for its path: statistics beside a vector may
+describe live rows only.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ __all__ = ["RowChange", "file_keys"]
 
 _LOOK_UPS_AT_ONCE = 2
 _SMALL_BYTES = 1 << 20
-_TOGETHER = 64  # small files that are looked into at once
-_BYTES_PER_S = 200e6  # a first guess of how fast files are looked into
-_FILE_S = 0.002  # what a touched file costs besides: its vector read and written
-_VECTOR_S = 0.0005  # what reading a vector costs that took the place of a known one
-_CLOSE_S = 0.005  # what every execution costs
+_TOGETHER = 64  # number of small files that are looked into at once
+_BYTES_PER_S = 200e6  # first guess of the speed at which files are looked into
+_FILE_S = 0.002  # additional time for each touched file: its vector is read and written
+_VECTOR_S = 0.0005  # time to read a vector that replaced a known one
+_CLOSE_S = 0.005  # fixed time of every execution
 
 
 @dataclass(slots=True)
@@ -77,8 +78,8 @@ class _Rate:
 class RowChange:
     """A `Plan`. ``with_vectors``: rows go by deletion vectors, else their files are written again.
 
-    ``definition`` is what the change makes of the table besides, for which ``operation`` is bound: more columns.
-    ``change_files`` is told what happens to rows, where the table's change data feed is on.
+    ``definition`` is the new definition (more columns) that the change commits with it, and that ``operation`` is bound
+    to. ``change_files`` collects what happens to rows; given where the table's change data feed is on.
     """
 
     def __init__(
@@ -114,12 +115,12 @@ class RowChange:
         self._metrics = WriteMetrics()
         self._live_keys: set[FileKey] = set()
         self.removed: list[AddFile] = []
-        """The live files that `apply` took out last, those that were copied in part among them."""
+        """The live files that the last `apply` removed, including those that were copied in part."""
         self.new_files: list[PendingFile] = []
-        """The files that `apply` added last."""
+        """The files that the last `apply` added."""
         self.dead_fractions: Mapping[str, float] = {}
-        """The part of the rows of each file that `apply` marked last that is dead, by path."""
-        self._live_files: pa.Table | None = None  # held, so that a newer version's list costs only what is new
+        """The fraction of dead rows in each file that the last `apply` marked, by path."""
+        self._live_files: pa.Table | None = None  # kept, so that listing a newer version reads only what is new
 
     @property
     def metrics(self) -> WriteMetrics:
@@ -154,17 +155,17 @@ class RowChange:
             fingerprint=options.fingerprint,
             is_reexecutable=options.is_reexecuted,
             is_tied_to_version=options.read_version is not None,
-            keeps_row_ids=not isinstance(self._operation, BringsFiles),  # its rows were written without the ids
+            keeps_row_ids=not isinstance(self._operation, BringsFiles),  # those files were written without row ids
         )
 
     def _define(self, state: TableState, builder: ProposalBuilder) -> None:
-        """A change that brings a definition with it is for the one it was made on."""
+        """A change with a definition holds only for the version it was made on."""
         if self._definition is not None:
             require_definition(self._open_table, state, self._planned_on)
             builder.define(self._definition.metadata, self._definition.protocol)
 
     def apply(self, state: TableState, builder: ProposalBuilder, files: pa.Table) -> WriteMetrics:
-        """Put the change of these live files into ``builder``; what it does."""
+        """Put the change of these live files into ``builder``. Returns what it does."""
         if self._definition is None and state.metadata is not self._bound_to:
             self._rewriter.bind(state)
             self._bound_to = state.metadata
@@ -202,7 +203,7 @@ class RowChange:
         )
 
     def would_do(self, state: TableState, files: pa.Table | None = None) -> WriteMetrics:
-        """What `apply` would do to the rows and files of this version, found out without writing anything.
+        """What `apply` would do to the rows and files of this version, computed without writing anything.
 
         ``files`` are all live files that may hold a match; None: every live file.
         """
@@ -222,7 +223,8 @@ class RowChange:
         )
 
     def declare_reads(self, builder: ProposalBuilder, files: pa.Table) -> None:
-        """After `apply`: say what of these files the change depends on, for one that is not executed again."""
+        """After `apply`: declare which of these files the change depends on. For a change that is not executed
+        again."""
         self._operation.declare_reads(builder, [key[0] for key in file_keys(files) if key not in self._excluded])
 
     def remaining_work_s(self, state: TableState) -> float:
@@ -235,14 +237,14 @@ class RowChange:
         return _CLOSE_S + self._rate.seconds_for(sizes) + known_s
 
     def _has_unread_vector(self, key: FileKey) -> bool:
-        """Whether a file that was looked into got another vector since, and has rows that match."""
+        """Whether a file got a new vector after it was looked into, and has rows that match."""
         hits = None if key[1] is None or key in self._dead else self._hits.get(key[0])
         return hits is not None and len(hits.positions) > 0
 
     # --- which rows -----------------------------------------------------------------------------------------
 
     def _matches(self, state: TableState, files: pa.Table) -> tuple[list[AddFile], list[Touched]]:
-        """Of the live files those that go as they are, and those with live rows that match."""
+        """The live files that are removed as they are, and those with live rows that match."""
         self._look_into(self._new_files(files))
         keys = file_keys(files)
         found = [
@@ -263,7 +265,7 @@ class RowChange:
         return self._live_files
 
     def _new_files(self, files: pa.Table) -> list[AddFile]:
-        """Files that may hold a match and were not judged yet; those that cannot are remembered as excluded."""
+        """Files that may hold a match and were not looked into yet; excluded files are remembered."""
         import numpy as np
 
         keys = file_keys(files)
@@ -287,7 +289,7 @@ class RowChange:
         return add_files_of(rows.take(wanted)) if len(wanted) else []
 
     def _recalled(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
-        """The hits in files that are known, now also ours."""
+        """The hits in files that earlier changes looked into, which are added to those of this change."""
         if not isinstance(self._operation, RemembersFiles):
             return {}
         found = self._operation.recall(files, are_all_live=are_all_live)
@@ -295,7 +297,7 @@ class RowChange:
         return found
 
     def remember(self) -> None:
-        """Let later changes of the handle know what this one, which is committed, has found out and written."""
+        """Keep what this committed change found out and wrote for later changes of the handle."""
         if not isinstance(self._operation, RemembersFiles) or self._live_files is None:
             return
         if self._rewriter.source_files is not None:
@@ -318,7 +320,7 @@ class RowChange:
             return
         started_s = ambient.monotonic_s()
         largest_first = sorted(to_read, key=lambda add: -add.size)
-        # Most of the time that a small file on a disk takes is Python's, of which two threads hinder each other.
+        # Small files on a disk cost mostly Python time, and two threads would hinder each other.
         alone_bytes = _SMALL_BYTES if self._open_table.store.log.capabilities.has_cheap_calls else 0
         large = bisect.bisect_left(largest_first, -alone_bytes, key=lambda add: -add.size)
         looked_up = itertools.chain(
@@ -352,7 +354,7 @@ class RowChange:
         replaced = hits.positions[live if hits.is_replaced is None else live & hits.is_replaced]
         is_doubtful = len(hits.positions) > 0 and hits.positions[-1] >= num_rows
         if is_doubtful or len(dead) + len(replaced) >= num_rows:
-            # The file itself decides whether a row is left: a count that is too low would lose the others.
+            # The file itself decides whether a row is left: a count that is too low would lose the other rows.
             num_rows = self._num_rows[add.path] = self._rows.count(add)
         return Touched(add, num_rows, dead, hits, live, replaced)
 
@@ -370,7 +372,7 @@ class RowChange:
         return found
 
     def _count(self, add: AddFile) -> int:
-        """All rows of a file, by the log or, where it does not say, by the file's footer."""
+        """The number of all rows of a file: from the log or, if the log does not have it, from the file's footer."""
         found = self._num_rows.get(add.path)
         if found is None:
             counted = num_records(add.stats)
@@ -378,7 +380,7 @@ class RowChange:
         return found
 
     def _forget(self, live: set[FileKey]) -> None:
-        """What tells of vectors that are no longer live; a file may come back (RESTORE), and is looked at again."""
+        """Forget vectors that are no longer live, so that a file that comes back (RESTORE) is looked into again."""
         self._live_keys = live
         self._dead = {key: dead for key, dead in self._dead.items() if key in live}
         paths = {path for path, _ in live}

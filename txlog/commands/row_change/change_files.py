@@ -1,12 +1,13 @@
 """Change files: what a version does to each row, in the words of the change data feed.
 
 In: the final classification of the rows that an attempt changes, and all file actions of its proposal. Out: files below
-``_change_data/`` and their ``cdc`` actions. A version has none where its added and removed files alone tell the same:
-rows that were appended, and files that went as a whole. It has all its changes in them where a deletion vector changes,
-a copy holds rows that stay, or a row is updated. PROTOCOL.md, "Add CDC File", "Change Data Files".
+``_change_data/`` and their ``cdc`` actions. A version needs none if its added and removed files alone show the same
+changes: rows that were appended, and files that were removed as a whole. If a deletion vector changes, a copy holds
+rows that stay, or a row is updated, the version has all its changes in change files. PROTOCOL.md, "Add CDC File",
+"Change Data Files".
 
-A transaction may change rows that it wrote or copied itself. What each operation did to its rows then says nothing of
-the version any more, so the net change is found from the files instead: a row that changed is a delete and an insert.
+A transaction may change rows that it wrote or copied itself. Then the changes of its operations do not add up to the
+change of the version, so the net change is found from the files instead: a row that changed is a delete and an insert.
 """
 
 from __future__ import annotations
@@ -55,14 +56,14 @@ __all__ = ["ChangeFiles", "RowChanges"]
 
 @dataclass(frozen=True, slots=True)
 class RowChanges:
-    """What one operation does to rows of files that others are in too.
+    """What one operation does to rows of files that also hold other rows.
 
     Attributes:
         operation: The operation.
         rows: Reads the files.
-        touched: The files with rows that go.
+        touched: The files with rows that are removed.
         is_written: Which rows of the operation's source are written; None if it has no source.
-        marked: Those of the files that stay, with their new vectors.
+        marked: The files of ``touched`` that stay, with their new vectors.
         new_files: The files that were written for it: rows of the source, new versions of rows, copies.
     """
 
@@ -75,13 +76,13 @@ class RowChanges:
 
     @property
     def given(self) -> BringsChanges | None:
-        """The operation, where the feed is to tell what its source says."""
+        """The operation, if the change feed shows the rows of its source as they came."""
         operation = self.operation
         return operation if isinstance(operation, BringsChanges) and operation.brings_changes else None
 
     @property
     def need_files(self) -> bool:
-        """Whether added and removed files alone would not tell the same."""
+        """Whether added and removed files alone would not show the same changes."""
         if self.given is not None:
             return bool(self.touched) or bool(self.new_files)
         return bool(self.touched) and (
@@ -92,7 +93,7 @@ class RowChanges:
 class ChangeFiles:
     """Collects what a proposal does to rows, and writes its change files. One thread.
 
-    ``unsent`` owns the files. Those of an attempt before are named again where they hold exactly the same changes.
+    ``unsent`` owns the files. The files of an earlier attempt are named again if they hold exactly the same changes.
     """
 
     def __init__(self, open_table: OpenTable, state: TableState, unsent: UnsentFiles) -> None:
@@ -107,53 +108,54 @@ class ChangeFiles:
             schema=Struct(fields),
             folder=CHANGE_DATA_FOLDER,
             file_kind="cdc",
-            # Nobody prunes change files.
+            # Readers never skip change files by statistics.
             configuration={**plan.configuration, "delta.dataSkippingNumIndexedCols": "0"},
         )
         self._reader = ChangeReader(self._store, select(open_table.uri, state), fields, None)
         self._job_id = ambient.uuid4()
         self._task_ids = itertools.count()
         self._collected: list[RowChanges] = []
-        self._is_net = False  # an operation changed rows that one before it wrote or copied
+        self._is_net = False  # an operation changed rows that an earlier one wrote or copied
         self._written: tuple[bytes, tuple[ChangeFile, ...]] | None = None
         self.seconds = 0.0
-        """What writing them took last."""
+        """The cost of the last write of change files."""
 
     @classmethod
     def of(
         cls, open_table: OpenTable, state: TableState, unsent: UnsentFiles, new_metadata: Metadata | None = None
     ) -> ChangeFiles | None:
-        """None for a table whose feed is off. Its files have the columns of ``new_metadata``, if that is given."""
+        """None for a table whose change feed is off. The files have the columns of ``new_metadata``, if it is given."""
         if new_metadata is not None:
             state = state.defined_as(new_metadata, None)
         return cls(open_table, state, unsent) if state.properties.enable_change_data_feed else None
 
     def begin(self) -> None:
-        """Forget what an attempt before did to rows."""
+        """Forget what an earlier attempt did to rows."""
         self._collected = []
         self._is_net = False
 
     def collect(self, changes: RowChanges, builder: ProposalBuilder) -> None:
-        """Before ``changes`` are put into ``builder``."""
+        """Call before ``changes`` are put into ``builder``."""
         self._is_net |= any(builder.is_new(each.add) for each in changes.touched)
         self._collected.append(changes)
 
     def finish(self, builder: ProposalBuilder) -> int:
-        """After everything else: put the change files of all that ``builder`` does into it; how many there are.
+        """Call last: add the change files of everything that ``builder`` does to it. Returns their number.
 
-        Raises what writing files and reading those that changed raises.
+        Raises what writing files and reading changed files raises.
         """
         if not any(changes.need_files for changes in self._collected):
             return 0
         files = self.write(builder)
         if not files and (builder.adds or builder.removes):
-            # Without a change file, readers take the rows of the added and removed files for changes.
+            # A version without a change file: readers take the rows of added and removed files for its changes.
             files = (self._empty_file(),)
         builder.change_data(*(file.to_cdc() for file in files))
         return len(files)
 
     def write(self, builder: ProposalBuilder) -> tuple[ChangeFile, ...]:
-        """The change files of all that ``builder`` does, also where they are not needed; none if nothing changes.
+        """The change files of everything that ``builder`` does, even where they are not needed; none if nothing
+        changes.
 
         Raises as `finish`.
         """
@@ -166,7 +168,7 @@ class ChangeFiles:
         return self._written[1]
 
     def writer(self, task: TaskIdentity) -> TaskWriter:
-        """Takes rows in the table's columns and ``_change_type`` from somebody who has them; `sealed` has to follow."""
+        """A writer for rows that the caller brings: the table's columns and ``_change_type``. End it with `sealed`."""
         return TaskWriter(self._store.files, self._plan, task)
 
     def sealed(self, task: TaskIdentity, writer: TaskWriter) -> tuple[ChangeFile, ...]:
@@ -178,27 +180,27 @@ class ChangeFiles:
     # --- what else the proposal does ------------------------------------------------------------------------
 
     def _others(self, builder: ProposalBuilder) -> list[ChangedRows]:
-        """The rows that come and go with files, apart from those that the collected changes tell of; all, if those
-        tell of rows that were changed again."""
+        """The rows that come and go with files and are not among the collected changes. If collected changes touch rows
+        that were changed again: all rows that come and go."""
         adds = {canonical_path(add.path): add for add in builder.adds}
         removes = {canonical_path(remove.path): remove for remove in builder.removes}
-        told_new, told_vectors, told_gone = self._told()
-        self._is_net |= any(path not in adds or adds[path].deletion_vector is not None for path in told_new)
+        covered_new, covered_vectors, covered_gone = self._covered()
+        self._is_net |= any(path not in adds or adds[path].deletion_vector is not None for path in covered_new)
         if self._is_net:
-            told_new, told_vectors, told_gone = set(), {}, set()
-        adds = {path: add for path, add in adds.items() if path not in told_new}
+            covered_new, covered_vectors, covered_gone = set(), {}, set()
+        adds = {path: add for path, add in adds.items() if path not in covered_new}
         found: list[ChangedRows] = []
         for path in [*removes, *(path for path in adds if path not in removes)]:
             remove = removes.get(path)
-            if path in told_gone:
+            if path in covered_gone:
                 continue
-            if path in told_vectors and remove is not None:
-                remove = replace(remove, deletion_vector=told_vectors[path])
+            if path in covered_vectors and remove is not None:
+                remove = replace(remove, deletion_vector=covered_vectors[path])
             found += rows_between(remove, adds.get(path))
         return found
 
-    def _told(self) -> tuple[set[str], dict[str, DeletionVectorDescriptor], set[str]]:
-        """What the collected changes tell of: new files, files up to a vector, and files that went."""
+    def _covered(self) -> tuple[set[str], dict[str, DeletionVectorDescriptor], set[str]]:
+        """What the collected changes cover: new files, files up to a vector, and removed files."""
         new: set[str] = set()
         vectors: dict[str, DeletionVectorDescriptor] = {}
         gone: set[str] = set()
@@ -212,7 +214,7 @@ class ChangeFiles:
     # --- rows -----------------------------------------------------------------------------------------------
 
     def _signature(self, others: Sequence[ChangedRows]) -> bytes:
-        """What the rows are a function of."""
+        """A digest of everything that determines the rows."""
         digest = hashlib.sha256(repr(others).encode())
         for changes in self._collected:
             for each in changes.touched:
@@ -268,7 +270,7 @@ class ChangeFiles:
     def _rows_of_file(
         self, changes: RowChanges, each: Touched, is_updated: NDArray[np.bool_]
     ) -> Iterator[pa.RecordBatch]:
-        """The rows that go, as they were, and as they come back where the operation makes new versions of them."""
+        """The rows that are removed, as they were, and their new versions where the operation makes them."""
         import numpy as np
 
         operation = changes.operation

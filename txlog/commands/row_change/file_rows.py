@@ -1,7 +1,7 @@
-"""The rows of single data files, with their positions: what a row change looks up, and what it copies.
+"""The rows of single data files, with their positions: for row changes to look up and to copy.
 
 In: an ``add`` of the log and the columns or condition wanted. Out: batches of the table's columns, with the position of
-each row in its file. A position counts dead rows too, so it means the same whatever a deletion vector says.
+each row in its file. A position counts dead rows too, so it is the same whatever the deletion vector marks.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ __all__ = ["FileReader", "FileRows", "plain_parts"]
 
 _Integer = TypeVar("_Integer", bound="np.integer[Any]")
 
-_PART_BYTES = 256 << 20  # Arrow's strings end at 2 GiB, and memory earlier
-_WHOLE_ROWS = 1 << 15  # of many columns at once: so few that memory is used again while it is in the caches
+_PART_BYTES = 256 << 20  # Arrow's string arrays end at 2 GiB, and memory may end earlier
+_WHOLE_ROWS = 1 << 15  # batch size for many columns: small enough to stay in the CPU caches
 
 
 class FileReader:
     """Reads the same columns of many files. Thread-safe.
 
-    ``are_whole_rows``: of most columns; text may come in dictionaries then, which `plain_parts` looks up.
+    ``are_whole_rows``: most columns are read. Strings may then be dictionary-encoded; `plain_parts` decodes them.
     """
 
     def __init__(
@@ -56,8 +56,11 @@ class FileReader:
     def batches(
         self, add: AddFile, *, with_dead_rows: bool, row_groups: tuple[int, ...] | None = None
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """The positions of rows, ascending, and the rows. Raises ``NotFoundError``, ``CorruptLogError``,
-        ``StorageError``, ``UnsupportedFeatureError`` for a file outside of the table."""
+        """The positions of rows, ascending, and the rows.
+
+        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError``, and ``UnsupportedFeatureError`` for a file
+        outside of the table.
+        """
         vector = None if with_dead_rows else add.deletion_vector
         path = _below_root(self._selection.uri, add.path)
         task = ScanTask(path, add.path, add.size, self._selection, add.partition_values, vector, row_groups)
@@ -72,7 +75,7 @@ class FileRows:
         self._state = state
         self._readers: dict[tuple[tuple[str, ...], int, bool, bool], FileReader] = {}
         self.ids = RowIds.of(state)
-        """Where files keep the ids of rows; None where the table does not promise stable ones."""
+        """The columns in which files keep row ids; None if the table does not promise stable row ids."""
         ids = self.ids.fields if self.ids is not None else ()
         self._everything = self.reader((*state.schema.fields, *ids), are_whole_rows=True)
 
@@ -84,10 +87,11 @@ class FileRows:
         are_whole_rows: bool = False,
         filters_rows: bool = True,
     ) -> FileReader:
-        """Reads these columns, of the rows for which ``predicate`` is true, or without ``filters_rows`` of the row
-        groups that may have such a row. The same reader for the same ones."""
+        """Reads these columns of the rows for which ``predicate`` is true; without ``filters_rows``, of the row groups
+        that may have such a row. Equal arguments give the same reader.
+        """
         names = tuple(field.name for field in fields)
-        key = names, id(predicate), are_whole_rows, filters_rows  # the reader holds the predicate
+        key = names, id(predicate), are_whole_rows, filters_rows  # the reader keeps the predicate alive
         found = self._readers.get(key)
         if found is None:
             selection = self._selection(fields, predicate)
@@ -114,8 +118,9 @@ class FileRows:
     def live(
         self, add: AddFile, without: NDArray[np.uint64] | None = None
     ) -> Iterator[tuple[NDArray[np.int64], pa.RecordBatch]]:
-        """All columns of the rows that are not dead, nor at the positions ``without``, which ascend; where the table
-        tracks rows, their ids and commit versions too, as a file has them that takes the rows over."""
+        """All columns of the rows that are neither dead nor at the positions ``without``, which ascend. If the table
+        tracks rows, also their ids and commit versions, in the form in which a new file stores them.
+        """
         import numpy as np
 
         for positions, batch in self._everything.batches(add, with_dead_rows=False):
@@ -164,11 +169,11 @@ class FileRows:
         return [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
 
     def arrow_schema(self, add: AddFile) -> pa.Schema:
-        """The columns that a file has, by its footer. Raises as `FileReader.batches`."""
+        """The columns of a file, from its footer. Raises as `FileReader.batches`."""
         return self._footer(add).schema.to_arrow_schema()
 
     def count(self, add: AddFile) -> int:
-        """All rows of a file, dead ones included."""
+        """The number of all rows of a file, dead ones included."""
         return sum(self.row_group_sizes(add))
 
     def _footer(self, add: AddFile) -> Any:
@@ -187,8 +192,9 @@ class FileRows:
 def plain_parts(
     positions: NDArray[_Integer], batch: pa.RecordBatch, part_bytes: int = _PART_BYTES
 ) -> Iterator[tuple[NDArray[_Integer], pa.RecordBatch]]:
-    """The same rows, without columns that are numbers of a dictionary's entries; in parts, since a long text that each
-    row has is in the dictionary once. A part has at most ``part_bytes`` of text in a column, or one row."""
+    """The same rows with dictionary-encoded columns decoded. A long string that each row has is in a dictionary only
+    once, so the rows come in parts: each has at most ``part_bytes`` of text in a column, or a single row.
+    """
     rows = batch.num_rows
     if rows > 1 and any(_text_bytes(column) > part_bytes for column in batch.columns):
         half = rows // 2
@@ -200,7 +206,7 @@ def plain_parts(
 
 
 def _text_bytes(column: pa.Array) -> int:
-    """The bytes of a column's text once it is taken out of its dictionary; 0 if it is in none."""
+    """The bytes of a column's text once it is decoded from its dictionary; 0 without a dictionary."""
     import pyarrow.compute as pc
 
     if not pa.types.is_dictionary(column.type) or not len(column.dictionary):

@@ -1,8 +1,8 @@
 """The net change of a version: what is left of deleted and inserted rows when equal ones cancel out.
 
 In: every row that a version's removed files had and every row that its added files have, each with its change type.
-Out: those of them without a counterpart. A row that a copy took over is in both, and a row that a transaction wrote and
-then changed is in neither.
+Out: the rows without a counterpart. A row that a copy took over is in both inputs and cancels out. A row that a
+transaction wrote and then changed is in neither.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _DIGEST_BYTES = 16
 def net_changes(read: Callable[[], Iterator[pa.RecordBatch]]) -> Iterator[pa.RecordBatch]:
     """The rows of the batches that ``read`` gives, without pairs of an insert and a delete of equal rows.
 
-    ``read`` is called twice and gives the same rows both times; the last column is the change type, insert or delete.
-    Of rows only a digest of 16 bytes is held. Rows with the same values are the same, NaN and nulls included.
+    ``read`` is called twice and must give the same rows both times. The last column is the change type, insert or
+    delete. Only a digest of 16 bytes is held for each row. Rows with equal values are equal, NaN and nulls included.
     """
     surplus: Counter[bytes] = Counter()
     for batch in read():
@@ -52,7 +52,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[bytes, int]]:
 
 
 def _plain(column: pa.Array) -> pa.Array:
-    """Days and moments as numbers, at every depth: Python's own types know none after the year 9999."""
+    """Dates and timestamps as numbers, at every depth: Python's own types end at the year 9999."""
     plain = _plain_type(column.type)
     return column if plain == column.type else column.cast(plain)
 

@@ -1,7 +1,7 @@
-"""What one kind of row change means: `RowOperation`, and the rows of a file that it is about.
+"""What one kind of row change means: `RowOperation`, and the matching rows of a file.
 
 In: data files, looked into one by one. Out: positions, and new rows. An operation knows nothing of vectors, copies or
-commits: `RowChange` makes those of what it says. What it finds in a file is a function of that file alone, dead rows
+commits: `RowChange` derives those from its answers. What it finds in a file depends on that file alone, dead rows
 included, so that it holds on every version of the table.
 """
 
@@ -39,8 +39,8 @@ __all__ = [
 class Hits:
     """The rows of one data file that an operation matches.
 
-    ``positions`` ascend and hold dead rows too. ``source_rows`` are, where the operation has a source, the rows of it
-    that they match, or -1; ``is_replaced`` says which of them go (None: all); ``clauses`` is for the operation alone.
+    ``positions`` ascend and include dead rows. If the operation has a source, ``source_rows`` are the source rows that
+    they match, or -1. ``is_replaced`` marks those that are removed (None: all). Only the operation reads ``clauses``.
     """
 
     positions: NDArray[np.uint64]
@@ -49,7 +49,7 @@ class Hits:
     clauses: NDArray[np.int8] | None = None
 
     def at(self, places: Any) -> Hits:
-        """Some of them: a mask, or places in ``positions``."""
+        """A selection of them: by a mask, or by indices into ``positions``."""
         return Hits(
             self.positions[places],
             None if self.source_rows is None else self.source_rows[places],
@@ -62,7 +62,7 @@ class Hits:
 class Touched:
     """A live file with live rows that the operation matches, on one version.
 
-    ``live`` marks those of ``hits`` that are not dead; ``replaced`` are the positions of live rows that go.
+    ``live`` marks the ``hits`` that are not dead; ``replaced`` are the positions of live rows that are removed.
     """
 
     add: AddFile
@@ -83,16 +83,17 @@ class RowOperation(Protocol):
     """One delete, update, upsert or merge, bound to a table's definition. `look_up` is called by several threads."""
 
     name: str
-    """What history says: ``"DELETE"``."""
+    """The operation's name in the history: ``"DELETE"``."""
     makes_images: bool
-    """Whether replaced rows come back changed (an update); else they are gone."""
+    """Whether removed rows come back changed (an update), or not at all."""
     replaces_rows: bool
-    """Whether rows that the table has are written again with other values: by images, or by rows of the source."""
+    """Whether rows of the table are written again with other values: as images, or as rows of the source."""
     image_fields: tuple[Field, ...]
-    """The columns of the table that the new versions of rows are made of."""
+    """The columns of the table from which new versions of rows are made."""
 
     def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
-        """Say what it depends on, where it is not executed again; ``files`` are those that may hold a match."""
+        """Declare what the change depends on, if it is not executed again; ``files`` are those that may hold a
+        match."""
 
     def parameters(self) -> dict[str, str]:
         """commitInfo's ``operationParameters``, with Spark's names."""
@@ -104,49 +105,50 @@ class RowOperation(Protocol):
         """Which of these live files may hold a matching row. False only where no row can match."""
 
     def matches_whole_file(self, add: AddFile) -> bool:
-        """Whether every row of the file certainly matches, and goes, so that nobody need look into it."""
+        """Whether every row of the file certainly matches and is removed, so that the file need not be read."""
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
         """The matching rows of one file."""
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
-        """The new versions of these rows, which are replaced, in the table's columns; none of a row that is deleted.
+        """The new versions of these rows, in the table's columns; a deleted row has none.
 
-        With them the places in ``hits`` of the rows that they are versions of; None where they are those of all, in
-        order. ``rows`` has `image_fields`, and is None where that is empty.
+        Also their indices into ``hits``; None if every hit has one, in order. ``rows`` has `image_fields`, and is None
+        if that is empty.
         """
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
-        """Which rows of the source are written, given all matches on this version; None where there is no source."""
+        """Which rows of the source are written, given all matches on this version; None if there is no source."""
 
     @property
     def num_source_rows(self) -> int:
-        """How many rows the source has; 0 where there is none."""
+        """How many rows the source has; 0 if there is none."""
 
     @property
     def writes_every_source_row(self) -> bool:
-        """Whether each row of the source is written whatever it matches, so that nobody need wait for the look-up."""
+        """Whether every row of the source is written whatever it matches, so that writing need not wait for the
+        look-up."""
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         """For the change data feed: which of the ``replaced`` rows of each file come back changed, and which rows of
-        the source these are then. The other rows are deleted, or inserted."""
+        the source are their new versions. All other rows are deleted or inserted."""
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
         """Those rows of the source, in the table's columns."""
 
     def counts(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> tuple[int, int, int]:
-        """How many rows that inserts, updates and deletes; what goes with whole files is counted apart."""
+        """The number of inserted, updated and deleted rows. Rows that go with whole files are counted elsewhere."""
 
 
 @runtime_checkable
 class BringsChanges(Protocol):
-    """A `RowOperation` whose source may be a changelog that is to be the table's change feed as it is."""
+    """A `RowOperation` whose source may be a changelog that goes to the table's change feed unchanged."""
 
     brings_changes: bool
-    """Whether it is; else the feed tells what happens to the rows of the table."""
+    """Whether it does; otherwise the feed shows what happens to the rows of the table."""
 
     def changes(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows as they came, each batch with the feed's word for what happens to them."""
+        """The rows as they came, each batch with its change type in the feed."""
 
 
 @runtime_checkable
@@ -159,13 +161,13 @@ class BringsFiles(Protocol):
 
 @runtime_checkable
 class DecidesByValues(Protocol):
-    """A `RowOperation` whose new rows, and which rows go for them, depend on the rows that the table has."""
+    """A `RowOperation` that decides by the values of existing rows which rows it writes and which it removes."""
 
     num_decisions: int
-    """Grows with each `decided` that changes what the rows of the source are written as."""
+    """Grows with each call of `decided` that changes what is written for the rows of the source."""
 
     def decided(self, touched: Sequence[Touched]) -> list[Touched]:
-        """The same files, of whose matching rows those go that a new row replaces, or that are deleted.
+        """The same files; of their matching rows only those that a new row replaces, or that are deleted.
 
         Called before `RowOperation.inserted`, at each execution.
         """
@@ -173,7 +175,7 @@ class DecidesByValues(Protocol):
 
 @runtime_checkable
 class LooksUpTogether(Protocol):
-    """A `RowOperation` whose look-up costs something besides what it reads, so that small files share one."""
+    """A `RowOperation` whose look-up has a cost besides reading, which small files share."""
 
     def look_up_all(self, rows: FileRows, adds: Sequence[AddFile]) -> list[Hits]:
         """The matching rows of each of these files, as `RowOperation.look_up` finds them."""

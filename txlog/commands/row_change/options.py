@@ -1,4 +1,4 @@
-"""What the caller of a row change may ask for, and which tables refuse it before a row is read.
+"""What the caller of a row change may ask for, and which tables refuse the change before a row is read.
 
 In: arguments and a table's definition. Out: `RowOptions`, and whether rows go by deletion vectors or by copies.
 """
@@ -24,7 +24,7 @@ OnFiles: TypeAlias = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class RowOptions:
-    """As `Table.delete` documents them. Raises ``InvalidInputError`` for values that nothing can be made of."""
+    """As `Table.delete` documents them. Raises ``InvalidInputError`` for invalid values."""
 
     mode: RowMode | None = None
     on_conflict: OnConflict = "rerun"
@@ -54,7 +54,7 @@ class RowOptions:
 
     @property
     def is_reexecuted(self) -> bool:
-        """Whether commits that change files make it run again: never where it is tied to a version."""
+        """Whether the change runs again after a commit that changed files: not if it is tied to a version."""
         return self.on_conflict == "rerun" and self.read_version is None
 
 
@@ -77,7 +77,7 @@ def uses_vectors(state: TableState, mode: RowMode | None) -> bool:
     is_enabled = state.properties.enable_deletion_vectors and "deletionVectors" in features
     if mode == "merge-on-read" and not is_enabled:
         raise InvalidInputError(
-            'mode="merge-on-read" needs a table with deletion vectors, which not every reader knows: enable them by'
+            'mode="merge-on-read" needs a table with deletion vectors, which not every reader supports: enable them by'
             ' table.set_properties({"delta.enableDeletionVectors": "true"}), or leave mode out'
         )
     return is_enabled and mode != "copy-on-write"

@@ -1,7 +1,7 @@
 """Sets of positions in one file, as ascending arrays.
 
-In: positions, ascending and each of them once. Out: the same. NumPy's own functions for sets sort or hash first, which
-costs more than all else where a change has few rows in many files.
+In: positions, ascending and without duplicates. Out: the same. NumPy's own set functions sort or hash first, which
+costs more than everything else if a change has few rows in many files.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def are_among(positions: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDAr
 
 
 def union(positions: NDArray[np.uint64], others: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """All of both, which have none in common."""
+    """The union of two sets that have no position in common."""
     import numpy as np
 
     both = np.concatenate((others, positions))
-    both.sort(kind="stable")  # which merges two sorted runs
+    both.sort(kind="stable")  # merges two sorted runs
     return both

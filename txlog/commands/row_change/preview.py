@@ -1,4 +1,4 @@
-"""What a row change would do, without writing: every file that is in doubt is looked into.
+"""What a row change would do, without writing: it reads every file that may hold a match.
 
 In: an operation bound to the newest version. Out: a `RowPreview`.
 """
@@ -29,12 +29,13 @@ class RowPreview:
 
     Attributes:
         version: The version that was looked at.
-        rows_inserted: How many rows would be added.
-        rows_updated: How many rows would be changed.
-        rows_deleted: How many rows would go; of files that go as a whole, and whose rows the log does not count, none.
-        rows_copied: How many rows would be copied, since they share a file with rows that change.
-        files_removed: How many files would be removed, or written again.
-        files_marked: How many files would stay with some of their rows marked as deleted.
+        rows_inserted: The number of rows that would be added.
+        rows_updated: The number of rows that would be changed.
+        rows_deleted: The number of rows that would be removed. Files that are removed as a whole count 0 if the log
+            does not have their row counts.
+        rows_copied: The number of rows that would be copied, since they share a file with rows that change.
+        files_removed: The number of files that would be removed or written again.
+        files_marked: The number of files that would stay, with some of their rows marked as deleted.
     """
 
     version: int
@@ -52,7 +53,7 @@ def preview_delete(open_table: OpenTable, where: str | None) -> RowPreview:
 
 
 def preview_update(open_table: OpenTable, values: Mapping[str, Any], where: str | None) -> RowPreview:
-    """Raises as `Table.update`, apart from values that only rows show not to fit."""
+    """Raises as `Table.update`, except for errors that only writing the rows would find."""
     from txlog.commands.assignments import Assignments
     from txlog.commands.update import UpdateRows
 

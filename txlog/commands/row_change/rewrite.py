@@ -1,9 +1,9 @@
-"""What becomes of files with rows that go, and the files of new rows: vectors, copies, images, rows of a source.
+"""Writes what replaces files with removed rows: vectors or copies, and files of images and source rows.
 
-In: the touched files of one version. Out: the ``add`` actions that replace them, everything they name durable. Files
-that were written for an earlier execution are used again only where they hold exactly what this one needs; those that
-are not stay, since a commit of ours may have been on its way: vacuum removes them. Before the first put all of them
-belong to `UnsentFiles`, which deletes them where nothing is sent.
+In: the touched files of one version. Out: the ``add`` actions that replace them, with everything they name durable.
+Files written for an earlier execution are used again only if they hold exactly what this one needs. The others are
+kept, since a commit of ours may be on its way: vacuum removes them. Before the first put all of them belong to
+`UnsentFiles`, which deletes them if nothing is sent.
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ __all__ = ["Changed", "FileRewriter"]
 
 _ONE_FILE_BYTES = 1 << 62
 _NO_ID = (1 << 63) - 1
-_ALONE_BYTES = 4 << 20  # up to here files are read on one thread: a second costs more than it saves
+_ALONE_BYTES = 4 << 20  # up to this size one thread reads the files: a second one costs more than it saves
 _HELD_BYTES = 16 << 20
 _COPIES_AT_ONCE = 3  # two encode while one waits for the disk
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What takes the place of the touched files that lose rows. Sizes in bytes."""
+    """The replacements for the touched files that lose rows. Sizes in bytes."""
 
     marked: list[tuple[AddFile, DeletionVectorDescriptor, str]]
-    """Files with their new vectors, and their statistics beside those."""
+    """Files with their new vectors and the statistics that fit them."""
     removed: list[AddFile]
     new_files: list[PendingFile]
     vector_bytes: int = 0
     rows_copied: int = 0
     dead_fractions: Mapping[str, float] = field(default_factory=dict)
-    """The part of the rows of each marked file that is dead, by path."""
+    """The fraction of dead rows in each marked file, by path."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Images:
-    """New versions of rows, by the positions of the rows they stand for in each file."""
+    """New versions of rows, by the positions of the rows they replace in each file."""
 
     basis: dict[str, NDArray[np.uint64]]
     files: tuple[PendingFile, ...]
@@ -84,7 +84,7 @@ class _SourceFiles:
 
 @dataclass(slots=True)
 class _Written:
-    """What earlier executions wrote, by what it was written for."""
+    """What earlier executions wrote, by what they wrote it for."""
 
     vectors: dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]] = field(default_factory=dict)
     copies: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
@@ -122,30 +122,30 @@ class FileRewriter:
 
     @property
     def source_files(self) -> tuple[NDArray[np.bool_], tuple[PendingFile, ...]] | None:
-        """The rows of the source that were written last, and their files, in order; None before there are any."""
+        """The rows of the source that were written last, and their files, in order; None before the first write."""
         found = self._written.source
         return None if found is None else (found.is_written, found.files)
 
     @property
     def vectors(self) -> dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]]:
-        """The vectors that were written last, by the file and vector that each takes the place of."""
+        """The vectors that were written last, by the file and the vector that each replaces."""
         return self._written.vectors
 
     def bind(self, state: TableState) -> None:
-        """Write by the properties of this version from now on, whose schema is the same."""
+        """Use the properties of this version for writing from now on. Its schema must be the same."""
         plan = WritePlan.of(state.metadata, table=self._table, read_version=state.version, schema=state.schema)
         self._plan = plan if self._rows.ids is None else self._rows.ids.plan(plan)
 
     @property
     def repeated_work_s(self) -> float:
-        """About what writing images and copies again costs, which a lost race may ask for."""
+        """An estimate of the time to write images and copies again, which a lost race may require."""
         return self._written.seconds
 
     def begin_source(self, num_rows: int) -> None:
-        """Begin to write every row of the source while files are looked into, unless that was done before.
+        """Start writing all rows of the source while files are looked into, unless they are written already.
 
-        Where the table tracks rows, nothing is begun: rows that take the place of others get the ids of those.
-        `join_source` or `change` has to follow, whatever is raised meanwhile.
+        Does nothing for a table that tracks rows: there, rows that replace others take over their ids. `join_source` or
+        `change` must follow, even after an exception.
         """
         if self._written.source is not None or self._source_on_its_way is not None or self._rows.ids is not None:
             return
@@ -157,13 +157,13 @@ class FileRewriter:
         pool.shutdown(wait=False)
 
     def join_source(self) -> None:
-        """Wait until the rows of the source that are on their way are written. Raises what went wrong with them."""
+        """Wait until the rows of the source are written. Raises the error of that write, if there is one."""
         on_its_way, self._source_on_its_way = self._source_on_its_way, None
         if on_its_way is not None:
             on_its_way.result()
 
     def change(self, touched: Sequence[Touched], is_written: NDArray[np.bool_] | None) -> Changed:
-        """The files that take the place of ``touched``, and those of the rows of the source."""
+        """The files that replace ``touched``, and those with the rows of the source."""
         touched = [each for each in touched if len(each.replaced)]
         started_s = ambient.monotonic_s()
         if self._with_vectors:
@@ -184,7 +184,7 @@ class FileRewriter:
     # --- vectors --------------------------------------------------------------------------------------------
 
     def _marked(self, touched: Sequence[Touched]) -> Changed:
-        """The same files with vectors that mark the rows that go as well; none where no row is left."""
+        """The same files with vectors that also mark the removed rows; files without a remaining row are left out."""
         import numpy as np
 
         left: list[tuple[Touched, NDArray[np.uint64]]] = []
@@ -222,7 +222,8 @@ class FileRewriter:
     # --- images ---------------------------------------------------------------------------------------------
 
     def _images(self, touched: Sequence[Touched]) -> list[_Images]:
-        """New versions of the rows that go: those written before whose rows all still go, and new ones for the rest."""
+        """New versions of the removed rows. Images written earlier are used again if all their rows are still
+        removed."""
         import numpy as np
 
         going = {each.add.path: each.replaced for each in touched}
@@ -246,7 +247,7 @@ class FileRewriter:
         return kept
 
     def _images_or_stream(self, item: tuple[Touched, NDArray[np.uint64]]) -> Iterable[pa.RecordBatch]:
-        """The new versions of some rows of one file: made at once where they are few, else while they are consumed."""
+        """The new versions of some rows of one file: computed at once if they are few, else while they are consumed."""
         each, positions = item
         images = self._images_of(each, positions)
         return list(images) if each.add.size * len(positions) <= _HELD_BYTES * each.num_rows else images
@@ -268,7 +269,7 @@ class FileRewriter:
     def _with_ids(
         self, images: pa.RecordBatch, places: NDArray[np.int64] | None, ids: pa.Array | None
     ) -> pa.RecordBatch:
-        """``ids`` are those of all rows that the images may be versions of, ``places`` where among them they stand."""
+        """``ids`` are those of all candidate rows; ``places`` are the indices of the images' rows among them."""
         if self._rows.ids is None or ids is None:
             return images
         return self._rows.ids.changed(images, ids if places is None else ids.take(pa.array(places)))
@@ -276,7 +277,7 @@ class FileRewriter:
     # --- copies ---------------------------------------------------------------------------------------------
 
     def _copied(self, touched: Sequence[Touched]) -> Changed:
-        """A file written again for each, without the rows that are dead or go, with the new versions of the latter."""
+        """A copy of each file: without dead and removed rows, with the new versions of the latter."""
         import numpy as np
 
         written = self._written.copies
@@ -309,7 +310,7 @@ class FileRewriter:
     # --- rows of the source ---------------------------------------------------------------------------------
 
     def _source(self, is_written: NDArray[np.bool_], ids: NDArray[np.int64] | None) -> tuple[PendingFile, ...]:
-        """Files of these rows of the source; those of the execution before where they are the same rows and ids."""
+        """Files of these rows of the source; those of the last execution if rows and ids are the same."""
         import numpy as np
 
         found = self._written.source
@@ -336,7 +337,8 @@ class FileRewriter:
             yield self._rows.ids.changed(batch, here)
 
     def _source_ids(self, touched: Sequence[Touched], num_rows: int) -> NDArray[np.int64] | None:
-        """The id of the row whose place each row of the source takes, of several the lowest; None if none does."""
+        """For each row of the source, the id of the row it replaces (the lowest of several); None if it replaces
+        none."""
         import numpy as np
 
         if self._rows.ids is None or self._operation.makes_images or not self._operation.replaces_rows:
@@ -354,7 +356,7 @@ class FileRewriter:
         plan = dataclasses.replace(self._plan, target_file_size_bytes=_ONE_FILE_BYTES) if in_one_file else self._plan
         task = TaskIdentity(self._job_id, next(self._task_ids))
         named = (pa.RecordBatch.from_arrays(batch.columns, schema=self._schema) for batch in batches)
-        # Decided once: to look at every file's rows takes a tenth of the time of writing them.
+        # Decided once: looking at every file's rows takes a tenth of the time of writing them.
         with TaskWriter(self._files, plan, task, dictionary=self._dictionary) as writer:
             writer.write(DataStream(self._schema, named))
             files = seal_written(self._files, plan, task, writer).files
@@ -364,7 +366,7 @@ class FileRewriter:
 
 
 def _apply_to(touched: Sequence[Touched], threads: int = 2) -> Apply:
-    """How to work on these files: on so many threads, unless they are small."""
+    """How to work on these files: on this many threads, unless they are small."""
     is_small = sum(each.add.size for each in touched) <= _ALONE_BYTES
     return map if is_small else functools.partial(parallel_map, threads=threads)
 

@@ -1,8 +1,8 @@
 """Row ids that outlive a rewrite: the columns in which data files keep the ids and commit versions of their rows.
 
 In: a table that tracks rows, and rows with their positions in a file. Out: the id and the commit version of each, and
-the two columns that a file needs that takes such rows over. A row's id is what its file's column says, else the file's
-first id plus the row's position. PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking".
+the two columns that a new file with these rows needs. A row's id is the value in its file's column if there is one,
+else the file's first id plus the row's position. PROTOCOL.md, "Row Tracking", "Writer Requirements for Row Tracking".
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ _ID_KEY, _VERSION_KEY = ROW_ID_COLUMNS
 
 @dataclass(frozen=True, slots=True)
 class RowIds:
-    """The two columns of one table: ``fields`` are the row id and the row commit version, null where they are fresh."""
+    """The two columns of one table: ``fields`` are the row id and the row commit version, null for new rows."""
 
     fields: tuple[Field, Field]
 
     @classmethod
     def of(cls, state: TableState) -> RowIds | None:
-        """None where the table does not promise stable ids.
+        """None if the table does not promise stable ids.
 
-        Raises ``CorruptLogError`` where it does, and does not say in which columns files keep them.
+        Raises ``CorruptLogError`` if it does, but does not name the columns in which files keep them.
         """
         if not state.properties.enable_row_tracking:
             return None
@@ -56,11 +56,11 @@ class RowIds:
         return cls((Field(names[0], LONG), Field(names[1], LONG)))
 
     def plan(self, plan: WritePlan) -> WritePlan:
-        """The same plan for files with these columns."""
+        """The same plan, with these columns added."""
         fields: tuple[Field, ...] = self.fields
         if is_mapped(
             plan.schema
-        ):  # readers find the columns by name, but Iceberg's need an id if other columns have one
+        ):  # readers find the columns by name, but Iceberg readers need an id if other columns have one
             fields = tuple(map(with_field_id, fields, ROW_ID_COLUMNS.values()))
         return dataclasses.replace(
             plan,
@@ -69,17 +69,17 @@ class RowIds:
         )
 
     def schema(self, schema: pa.Schema) -> pa.Schema:
-        """The Arrow schema of rows with these columns."""
+        """The Arrow schema of rows with these columns added."""
         return pa.schema([*schema, *to_arrow(Struct(self.fields))])
 
     def ids(self, add: AddFile, positions: NDArray[np.int64], stored: pa.Array) -> pa.Array:
-        """The ids of rows of ``add``: those ``stored`` in the file, else fresh ones; null where it has no first id."""
+        """The ids of rows of ``add``: as ``stored`` in the file, else fresh ones; null if the file has no first id."""
         if stored.null_count == 0 or add.base_row_id is None:
             return stored
         return pc.coalesce(stored, pa.array(positions + add.base_row_id, pa.int64()))
 
     def taken_over(self, add: AddFile, positions: NDArray[np.int64], batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Rows of ``add``, the last two columns as they are stored there, as a file has them that takes them over."""
+        """Rows of ``add``, whose last two columns are as stored there, in the form in which a new file stores them."""
         at = batch.num_columns - 2
         ids = self.ids(add, positions, batch.column(at))
         versions = batch.column(at + 1)
@@ -89,7 +89,7 @@ class RowIds:
         return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
 
     def changed(self, batch: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
-        """New versions of the rows with these ids (null: of none), which this commit changes."""
+        """New versions of the rows with these ids (null: a new row), which this commit changes."""
         versions = pa.nulls(batch.num_rows, pa.int64())
         names = [*batch.schema.names, *(field.name for field in self.fields)]
         return pa.RecordBatch.from_arrays([*batch.columns, ids, versions], names=names)

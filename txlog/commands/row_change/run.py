@@ -1,7 +1,7 @@
 """One row change from its arguments to its acknowledgement.
 
-In: an open table, `RowOptions` and what makes the operation for a version. Out: a ``WriteResult``. A replay of an
-application's checkpoint is answered before a row is read.
+In: an open table, `RowOptions` and a function that makes the operation for a version. Out: a ``WriteResult``. If an
+application's checkpoint is in the table already, the answer comes before a row is read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["apply_in_transaction", "commit_row_plan", "replayed", "run_prepared"
 
 
 def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> TableState:
-    """The version that a change is made for: the newest, or ``read_version``. Refuses tables whose rows stay.
+    """The version that a change is made for: the newest, or ``read_version``. Refuses append-only tables.
 
     Raises ``InvalidInputError``, ``UnsupportedFeatureError``, ``NotFoundError`` for a version that cannot be read.
     """
@@ -42,7 +42,7 @@ def state_to_change(open_table: OpenTable, options: RowOptions, what: str) -> Ta
 
 
 def replayed(open_table: OpenTable, state: TableState, options: RowOptions) -> WriteResult | None:
-    """The answer for a checkpoint that is in the table already; None where it is new, or has no application."""
+    """The answer for a checkpoint that is in the table already; None if it is new, or without an application."""
     if options.app_id is None or options.checkpoint_id is None:
         return None
     found = open_table.replay_of(state, options.app_id, options.checkpoint_id, options.fingerprint)
@@ -55,9 +55,9 @@ def run_row_change(
     what: str,
     operation_for: Callable[[TableState], RowOperation],
 ) -> WriteResult:
-    """Make the change and commit it. ``what`` names it in refusals; one that finds nothing to do commits nothing.
+    """Make the change and commit it. ``what`` names it in error messages. A change without effect commits nothing.
 
-    What it wrote is deleted where nothing was sent; after the first put nothing is, whatever is raised. Raises what
+    Files it wrote are deleted if nothing was sent, and kept after the first put, whatever is raised. Raises what
     ``OpenTable.commit_plan`` raises, and what the operation raises for arguments that do not fit the table.
     """
     state = state_to_change(open_table, options, what)
@@ -77,8 +77,10 @@ def run_prepared(
     definition: Definition | None = None,
     unsent: UnsentFiles | None = None,
 ) -> WriteResult:
-    """The same for an operation that is bound already: to ``state``, as ``definition`` defines it where that is given,
-    which the change then brings with it. ``unsent`` owns files besides. Raises as `run_row_change`."""
+    """`run_row_change` for an operation that is already bound: to ``state``, or to ``definition`` if that is given.
+
+    The change then commits the definition too. ``unsent`` owns further files. Raises as `run_row_change`.
+    """
     with TxlogError.located(open_table.uri, state.version):
         with_vectors = uses_vectors(state, options.mode)
     with contextlib.ExitStack() as stack:
@@ -107,7 +109,7 @@ def commit_row_plan(
     """Execute a change of rows on ``state`` and commit it. Raises as `run_row_change`."""
     if options.is_reexecuted:
         return open_table.commit_plan(plan, state, unsent=unsent)
-    # By Delta's rules: a commit that touches what was read, or the same files, is a conflict.
+    # Delta's rules: a commit that touches what was read, or the same files, is a conflict.
     proposal = plan.execute(state)
     if not proposal.actions:
         return WriteResult(state.version, "committed", 0, "")
@@ -124,10 +126,10 @@ def apply_in_transaction(
     options: RowOptions,
     change_files: ChangeFiles | None,
 ) -> WriteMetrics:
-    """Put the change into a transaction that ``builder`` collects, whose own files count as being in the table.
+    """Add the change to the transaction that ``builder`` collects, whose own files count as being in the table.
 
-    It is judged by Delta's rules with the rest of the transaction, and not executed again. ``change_files`` are the
-    transaction's, where its table has a change data feed.
+    Delta's rules judge it with the rest of the transaction, and it is not executed again. ``change_files`` are those
+    of the transaction, if its table has a change data feed.
     """
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, what)
