@@ -102,7 +102,7 @@ def test_a_name_that_no_store_could_keep_is_refused(table: txlog.Table, name: An
 def test_a_name_that_nothing_has_is_refused_with_those_there_are(table: txlog.Table) -> None:
     table.tag("a")
     for call in (lambda: table.snapshot(tag="b"), lambda: table.untag("b")):
-        with pytest.raises(txlog.NotFoundError, match="named are: a"):
+        with pytest.raises(txlog.NotFoundError, match="existing names: a"):
             call()
     with pytest.raises(txlog.InvalidInputError, match="not several"):
         table.snapshot(1, tag="a")

@@ -129,7 +129,7 @@ def test_a_vacuum_that_crashed_hinders_only_restores_of_what_it_may_have_meant(s
 
 def test_a_version_gets_no_name_while_a_vacuum_may_delete_its_files(store: TableStore) -> None:
     def tag() -> None:
-        with pytest.raises(InvalidInputError, match="version 1 cannot be kept yet: a vacuum began in version 3"):
+        with pytest.raises(InvalidInputError, match="version 1 cannot be named yet: a vacuum began in version 3"):
             opened(store).tag("first", 1)
 
     vacuum_meeting(store, "delete", tag).vacuum(24, force=True)

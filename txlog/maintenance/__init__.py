@@ -1,1 +1,1 @@
-"""What keeps a table fast and small, and takes it back: vacuum, restore, named versions, compaction, purge."""
+"""Maintenance that keeps a table fast and small (compaction, purge, vacuum), restore, and named versions."""

@@ -2,9 +2,9 @@
 
 In: the table state after a commit. Out: nothing. Every tenth version, whoever commits it, looks for partitions with
 many small files and compacts them in a thread of its own, one compaction at a time for a table handle. It never delays
-or fails the commit: what goes wrong is logged.
-
-The thread imports nothing, for the reason that ``upkeep.post_commit`` gives.
+In: the table state after a commit. Out: nothing. After every tenth version, whichever process committed it, the handle
+looks for partitions with many small files and compacts them in a separate thread, one compaction at a time. It never
+delays the commit or makes it fail: errors are logged.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["AutoCompaction"]
 SMALL_FILES_MIN = 50
 """A partition with fewer small files is left as it is, as by Spark's auto compaction."""
 _EVERY = 10  # versions, so that processes that commit once each share the work
-_BYTES_MAX = 2 << 30  # an ending process waits for the compaction; the next one does the rest
+_BYTES_MAX = 2 << 30  # a process that ends waits for the compaction, so one has a limit; the next one does the rest
 
 
 class AutoCompaction:
-    """Compacts one table. Called after each commit; a process that ends meanwhile waits for what is under way."""
+    """Compacts one table. Called after each commit. A process that ends waits for a running compaction."""
 
     def __init__(self, open_table: OpenTable) -> None:
         self._open_table = open_table
@@ -40,18 +40,18 @@ class AutoCompaction:
         self._process_id = os.getpid()
 
     def after(self, state: TableState) -> None:
-        """Begin a compaction if one is due at ``state`` and none runs. Never raises."""
+        """Start a compaction if one is due at ``state`` and none runs. Never raises."""
         if not state.properties.auto_compact or state.version % _EVERY:
             return
         try:
-            from txlog.maintenance import optimize  # noqa: F401  the thread finds it imported
+            from txlog.maintenance import optimize  # noqa: F401  so that the thread finds it imported
 
             self._begin()
         except Exception as error:  # the interpreter is about to end
             logger.warning("%s: no compaction after v%d, the commit is safe: %s", *self._at(state), error)
 
     def drain(self) -> None:
-        """Wait for what runs."""
+        """Wait for a running compaction."""
         running = self._running
         if running is not None and self._process_id == os.getpid():
             running.result()

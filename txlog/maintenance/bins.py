@@ -1,4 +1,4 @@
-"""Which files are rewritten together: small ones, and those with many dead rows, in bins of one partition.
+"""Which files are rewritten together: small ones, and those with many dead rows, in bins within one partition.
 
 In: the live files of one version. Out: `Bin`s. Files are taken in the order in which they were written, so that rows
 that came together stay together and the bounds of the new files stay narrow. Pure.
@@ -38,28 +38,28 @@ CLUSTERED_BY = "txlog.clusteredBy"
 """The tag of a data file whose rows were clustered: the columns, as a JSON list."""
 
 DEAD_FRACTION_MAX = 0.05
-"""Above this share of dead rows a file of any size is rewritten, as by Spark's OPTIMIZE."""
+"""A file of any size is rewritten if more than this fraction of its rows is dead, as by Spark's OPTIMIZE."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Files of one partition that become one file, in the order of their rows there."""
+    """Files of one partition that become one file, in the order in which it has their rows."""
 
     files: tuple[AddFile, ...]
 
     @property
     def size_bytes(self) -> int:
-        """What has to be read."""
+        """The number of bytes to read."""
         return sum(add.size for add in self.files)
 
     @property
     def gain(self) -> float:
-        """The files that go, and the dead rows, in files."""
+        """The number of files that go away, plus the dead rows measured in files."""
         return len(self.files) - 1 + sum(map(dead_fraction, self.files))
 
 
 def dead_fraction(add: AddFile) -> float:
-    """The share of a file's rows that its deletion vector marks; 1 where the log does not count the rows."""
+    """The fraction of a file's rows that its deletion vector marks; 1 if the log does not count the rows."""
     if add.deletion_vector is None:
         return 0.0
     rows = num_records(add.stats)
@@ -72,9 +72,9 @@ def bins_of(
     """The bins of a compaction to files of about ``target_bytes``.
 
     ``files`` are live files (``log.files.FILES_SCHEMA``), ``partition_fields`` the partition columns by their physical
-    names. A file counts with the size of its live rows. Next-fit: a bin is closed by the first file that it has no
-    room for. A bin of one file is made only where more than `DEAD_FRACTION_MAX` of its rows are dead. Partitions with
-    fewer than ``files_min`` files to rewrite are left out.
+    names. A file counts with the size of its live rows. Next-fit: the first file that does not fit closes a bin. A bin
+    of one file is made only if more than `DEAD_FRACTION_MAX` of its rows are dead. Partitions with fewer than
+    ``files_min`` files to rewrite are left out.
     """
     is_small = pc.less(files.column("size"), target_bytes)
     is_marked = pc.is_valid(files.column("deletionVector"))
@@ -101,8 +101,8 @@ def bins_to_cluster(
 ) -> list[Bin]:
     """The bins of a clustering: the files of each partition, at most about ``bin_bytes`` together.
 
-    ``clustered_by`` is what the tag `CLUSTERED_BY` of a file says that was clustered the same way: a bin of such files
-    alone, with few dead rows, is left as it is.
+    ``clustered_by`` is the value of the tag `CLUSTERED_BY` of files that are clustered the same way. A bin of only such
+    files, with few dead rows, is left as it is.
     """
     partitions: dict[tuple[str | None, ...], list[AddFile]] = {}
     for add in _in_order(files):
@@ -116,10 +116,10 @@ def bins_not_yet_clustered(
 ) -> list[Bin]:
     """The bins of a clustered table: files that are not clustered yet, at most about ``bin_bytes`` together.
 
-    ``clustered_by`` are the columns that the tags of a clustered file name. Clustered files of less than half of
-    ``target_bytes`` go with the others, or with each other, so that there never are many; those with many dead rows are
-    clustered again. Files that belong to another kind of clustering are left as they are. Fewer than ``files_min`` are
-    left too.
+    ``clustered_by`` is the list of columns in the tags of clustered files. Clustered files smaller than half of
+    ``target_bytes`` are clustered again with the new ones or with each other, so that there are never many of them; so
+    are files with many dead rows. Files with another kind of clustering are left as they are. If there are fewer than
+    ``files_min`` files to cluster, they are left too.
     """
 
     def is_done(add: AddFile) -> bool:
@@ -136,7 +136,7 @@ def _is_clustered(add: AddFile, clustered_by: str) -> bool:
 
 
 def cheapest_first(bins: Sequence[Bin], max_bytes: int | None) -> list[Bin]:
-    """Those that gain the most for what has to be read, up to ``max_bytes`` in all; None takes every bin."""
+    """The bins that gain the most for the bytes to read, up to ``max_bytes`` in total; None takes every bin."""
     if max_bytes is None:
         return list(bins)
     taken, left = [], max_bytes
@@ -148,7 +148,7 @@ def cheapest_first(bins: Sequence[Bin], max_bytes: int | None) -> list[Bin]:
 
 
 def grouped(bins: Sequence[Bin], group_bytes: int, group_files: int) -> list[list[Bin]]:
-    """Bins that are committed together: at most so many bytes and files at once, or one bin that has more."""
+    """Bins that are committed together: at most this many bytes and files at once, or one bin that has more."""
     groups: list[list[Bin]] = []
     size = count = 0
     for each in bins:
@@ -162,7 +162,7 @@ def grouped(bins: Sequence[Bin], group_bytes: int, group_files: int) -> list[lis
 
 
 def _in_order(files: pa.Table) -> list[AddFile]:
-    """By when they were written; those of one millisecond as the log has them, since the sort is stable."""
+    """By write time; files of the same millisecond in the order of the log, since the sort is stable."""
     return add_files_of(files.sort_by([("modificationTime", "ascending")]))
 
 

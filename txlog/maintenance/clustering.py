@@ -1,12 +1,12 @@
-"""A bin becomes files whose rows lie near each other in several columns, in the order of a Hilbert curve.
+"""Rewrites a bin so that rows near each other in several columns share files, in the order of a Hilbert curve.
 
-In: a `Bin`, the columns to cluster by and a folder for what does not fit into memory. Out: a `RewrittenBin`.
+In: a `Bin`, the columns to cluster by, and a folder for data that does not fit into memory. Out: a `RewrittenBin`.
 
     sample of keys -> ranks -> distance of each row -> parts of the curve, on disk -> each sorted -> files
 
-Two passes over the files: the key columns of all rows give a sample, then every row goes to its part of the curve. A
-part is small enough to be sorted in memory. Beside its rows each part keeps where they came from, so that a row that
-another writer deletes meanwhile is found in the new files.
+Two passes over the files: the first takes a sample of the key columns, the second sends every row to its part of the
+curve. A part is small enough to be sorted in memory. Each part also records where its rows came from, so that a row
+that another writer deletes meanwhile is found in the new files.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["ClusterColumns", "Clustering"]
 
 _SAMPLE_ROWS = 200_000
 _PART_BYTES = 48 << 20
-_PARTS_MAX = 512  # files open at once
+_PARTS_MAX = 512  # limits how many files are open at once
 _COLUMNS_MAX = 8
 
 
@@ -59,10 +59,10 @@ class ClusterColumns:
             name = path_text(path)
             if path[0] in partition_columns:
                 raise InvalidInputError(
-                    f"cluster_by names {name}, a partition column, of which a file has one value: leave it out"
+                    f"cluster_by names {name}, a partition column, which has one value in each file: leave it out"
                 )
             if not can_rank(type_to_arrow(data_type)):
-                raise InvalidInputError(f"cluster_by names {name}, whose type {data_type} has no order")
+                raise InvalidInputError(f"cluster_by names {name}, whose type {data_type} has no order: leave it out")
             paths.append(path)
         if len(set(paths)) < len(paths):
             raise InvalidInputError(f"cluster_by names a column twice: {', '.join(map(path_text, asked))}")
@@ -70,7 +70,7 @@ class ClusterColumns:
 
     @property
     def names(self) -> list[str]:
-        """As SQL writes them: a name with a dot in it stands in backticks."""
+        """The names in SQL form: backticks around a name with a dot."""
         return [path_text(path) for path in self.paths]
 
     def values(self, batch: pa.RecordBatch) -> list[pa.Array]:
@@ -85,7 +85,7 @@ class ClusterColumns:
 
 
 def _paths(given: Any, schema: Struct) -> list[tuple[str, ...]]:
-    """The columns that are named, a member of a struct as ``a.b``. A column with such a name itself goes first."""
+    """The named columns, a member of a struct as ``a.b``. A column whose own name has the dot takes precedence."""
     names = [given] if isinstance(given, str) else names_in("cluster_by", given)
     found: list[tuple[str, ...]] = []
     for name in names:
@@ -96,8 +96,8 @@ def _paths(given: Any, schema: Struct) -> list[tuple[str, ...]]:
             parsed = column_paths(name)
         except ValueError:
             raise InvalidInputError(
-                f"cluster_by names columns, such as 'a, b.c', with backticks around a name with other characters than"
-                f" letters, digits and '_', not {described(given)}"
+                f"cluster_by takes column names, such as 'a, b.c', with backticks around a name with characters"
+                f" other than letters, digits and '_', not {described(given)}"
             ) from None
         found += [(joined,) if schema.find(joined := ".".join(path)) is not None else path for path in parsed]
     return found
@@ -114,7 +114,7 @@ class Clustering:
     _ranks: list[Ranks] = field(default_factory=list)
 
     def ordered(self, each: Bin, live_rows: Iterator[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, NDArray[Any]]]:
-        """The rows in the order of the curve, each batch with the numbers that its rows had in ``live_rows``."""
+        """The rows in the order of the curve; each batch with the numbers that its rows have in ``live_rows``."""
         sample, rows = self._sample(each)
         bits = bits_for(len(sample))
         self._ranks = [Ranks.of(column, bits) for column in sample]
@@ -151,7 +151,7 @@ class Clustering:
         yield batch.take(pa.array(order)), numbers[order]
 
     def _sample(self, each: Bin) -> tuple[list[pa.Array], int]:
-        """Every so many-th row of the key columns, dead rows included; and how many rows there are."""
+        """Every n-th row of the key columns, dead rows included, and the number of all rows."""
         names = dict.fromkeys(path[0] for path in self.columns.paths)
         fields = tuple(member for member in self.schema.fields if member.name in names)
         reader = self.rows.reader(fields)
@@ -170,7 +170,7 @@ class Clustering:
         ], total
 
     def _bytes(self, each: Bin, rows: int) -> int:
-        """About how large the rows are in memory, by the first of them."""
+        """An estimate of the rows' size in memory, from the first rows."""
         for add in each.files:
             for _, batch in self.rows.live(add):
                 return int(batch.nbytes / batch.num_rows * rows)

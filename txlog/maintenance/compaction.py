@@ -1,14 +1,14 @@
-"""`Compaction`: rewritten bins as a plan, so that a compaction never loses to a writer that changes other rows.
+"""`Compaction`: rewritten bins as a plan, so that writers that change other rows never make a compaction fail.
 
-In: `RewrittenBin`s and the newest version. Out: a proposal that takes the sources out of the table and their new files
-in. What other writers did to a source since it was read decides what becomes of its bin:
+In: `RewrittenBin`s and the newest version. Out: a proposal that replaces the sources by their new files. What other
+writers did to a source since it was read decides what happens to its bin:
 
-- nothing: the new file takes its place;
-- a deletion vector marks more rows than before: the new file gets a vector of its own that marks the same rows, found
-  by their positions, and nothing is rewritten;
-- the source is gone, or rows of it came back (a restore): the bin is given up, and its files stay as they are.
+- nothing: the new files replace it;
+- a deletion vector marks more rows than before: the new file gets a deletion vector that marks the same rows, found by
+  their positions, and nothing is rewritten;
+- the source is gone, or some of its rows came back (a restore): the bin is given up, and its files stay as they are.
 
-Delta's own rules would give up the whole commit in the last two cases.
+Under Delta's own rules the last two cases would fail the whole commit.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Compaction", "Description", "Done", "rows_to_mark"]
 
-_CLOSE_S = 0.005  # what every execution costs
-_VECTOR_S = 0.002  # a vector read, or written
+_CLOSE_S = 0.005  # fixed time of every execution
+_VECTOR_S = 0.002  # time to read or write a vector
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What the proposal executed last does. Sizes in bytes."""
+    """What the last executed proposal does. Sizes in bytes."""
 
     removed: tuple[AddFile, ...] = ()
     added: tuple[AddFile, ...] = ()
@@ -63,7 +63,7 @@ _Place: TypeAlias = tuple[int, int]
 
 @dataclass(slots=True)
 class _Marked:
-    """The vector that was written for a new file, and the rows that it marks."""
+    """The vector that was written for a new file, and the rows it marks."""
 
     dead: NDArray[np.uint64]
     descriptor: DeletionVectorDescriptor
@@ -83,7 +83,7 @@ class Description:
 
 
 class Compaction:
-    """A `Plan`: the bins that were rewritten, on whatever version comes."""
+    """A `Plan`: the rewritten bins, applied to any later version."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class Compaction:
         self._looked_up: tuple[TableState, list[tuple[int, Source, AddFile | None]]] | None = None
         self.done = Done()
         self.has_nothing_left = False
-        """Whether it ended since every bin had to be given up."""
+        """Whether it ended because every bin had to be given up."""
 
     @property
     def metrics(self) -> WriteMetrics:
@@ -119,7 +119,7 @@ class Compaction:
         )
 
     def remaining_work_s(self, state: TableState) -> float:
-        """Vectors of sources that changed; everything else is written."""
+        """Only vectors for sources that changed: all other files are written."""
         return _CLOSE_S + _VECTOR_S * sum(
             live is not None and live.key != source.add.key for _, source, live in self._sources(state)
         )
@@ -181,7 +181,7 @@ class Compaction:
     def _give_up(self, state: TableState) -> NoReturn:
         self.has_nothing_left = True
         names = [source.add.path for each in self._bins for source in each.sources]
-        detail = f"removed or restored {names[0]}{' and others' if len(names) > 1 else ''}, rewritten meanwhile"
+        detail = f"removed or restored {names[0]}{' and others' if len(names) > 1 else ''}, which was being rewritten"
         operation = self._description.operation
         raise_conflict(
             (ConflictReason("ConcurrentDeleteDeleteError", state.version, operation, detail),), self._open_table.uri
@@ -190,7 +190,7 @@ class Compaction:
     # --- what became of the sources -----------------------------------------------------------------------------
 
     def _sources(self, state: TableState) -> list[tuple[int, Source, AddFile | None]]:
-        """Every source with the number of its bin and the file as it is live in ``state``; None where it is gone."""
+        """Every source with the number of its bin and its live file in ``state``; None if the file is gone."""
         if self._looked_up is not None and self._looked_up[0] is state:
             return self._looked_up[1]
         import pyarrow as pa
@@ -208,7 +208,7 @@ class Compaction:
         return found
 
     def _dead_numbers(self, state: TableState) -> dict[int, NDArray[np.uint64] | None]:
-        """For each bin the numbers of its rows that died since; None where the bin is given up."""
+        """For each bin the numbers of its rows that died since it was read; None if the bin is given up."""
         import numpy as np
 
         reader = DeletionVectorReader(self._open_table.store, state.version)
@@ -228,7 +228,7 @@ class Compaction:
     def _vectors(
         self, dead: Mapping[_Place, NDArray[np.uint64]]
     ) -> tuple[dict[_Place, DeletionVectorDescriptor], dict[_Place, str]]:
-        """The vectors of new files with rows that are dead, but not all, and the statistics beside them."""
+        """The vectors of new files in which some rows, but not all, are dead, and the statistics that fit them."""
         import numpy as np
 
         files = {place: self._bins[place[0]].files[place[1]].file for place in dead}
@@ -254,7 +254,7 @@ class Compaction:
 def rows_to_mark(source: Source, live: AddFile, reader: DeletionVectorReader) -> NDArray[np.uint64] | None:
     """The numbers of the rows that are dead because ``live``, the source as it is now, marks them.
 
-    None where a row that was left out is live again, so that no new file has it. Raises ``CorruptLogError``.
+    None if a row that was left out is live again, since no new file has it. Raises ``CorruptLogError``.
     """
     import numpy as np
 

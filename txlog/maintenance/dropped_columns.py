@@ -1,7 +1,7 @@
 """Which data files still hold values of columns that the table no longer has.
 
-In: live files of a table with column mapping, which alone can drop a column without rewriting files. Out: the paths of
-files with more columns than the table's schema, by their footers. PROTOCOL.md, "Column Mapping".
+In: live files of a table with column mapping (without it, no column can be dropped without rewriting files). Out: the
+paths of files whose footers have more columns than the table's schema. PROTOCOL.md, "Column Mapping".
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _COLUMN_ID = "delta.columnMapping.id"
 
 
 def files_with_dropped_columns(open_table: OpenTable, state: TableState, files: pa.Table) -> list[str]:
-    """The paths, as the log has them, of those of ``files`` that hold a column, or a member of one, that was dropped.
+    """The paths, as the log has them, of those ``files`` that hold a dropped column, or a dropped member of a struct.
 
     Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` for a file whose footer cannot be read.
     """
@@ -66,7 +66,7 @@ def _ids(data_type: DataType) -> Iterator[Hashable]:
 
 
 def _ids_in_file(schema: pa.Schema) -> Iterator[Hashable]:
-    """The same of a data file; a column without an id is known by no reader of the table."""
+    """The column ids of a data file, at any depth; no reader of the table finds a column without an id."""
     for path, field in _members(schema):
         found = (field.metadata or {}).get(_FIELD_ID)
         yield path if found is None else found.decode()
@@ -79,7 +79,7 @@ def _names(schema: pa.Schema) -> Iterator[Hashable]:
 
 
 def _members(schema: pa.Schema) -> Iterator[tuple[tuple[str, ...], pa.Field]]:
-    """Columns and members of structs. Elements, keys and values are none, but structs in them have members."""
+    """Columns and members of structs. Elements, keys and values are not members, but structs in them have members."""
     for field in schema:
         yield (field.name,), field
         yield from _inside(field.type, (field.name,))

@@ -1,4 +1,4 @@
-"""Places on a Hilbert curve: rows that are near each other in several columns get numbers that are near each other.
+"""Positions on a Hilbert curve: rows near each other in several columns get numbers near each other.
 
 In: values of the columns to cluster by. Out: ranks, and the distance along the curve. Ranks come from quantiles of a
 sample, so that a column of any type and any distribution counts as much as the others. Pure.
@@ -25,7 +25,7 @@ _PREFIX_BYTES = 8
 
 
 def bits_for(columns: int) -> int:
-    """How many bits each of so many columns has in a distance of 63 bits."""
+    """The number of bits for each of this many columns in a distance of 63 bits."""
     return max(1, min(_BITS_MAX, 63 // columns))
 
 
@@ -33,8 +33,8 @@ def hilbert_distance(ranks: NDArray[np.uint64], bits: int) -> NDArray[np.uint64]
     """The distance along the curve of each point.
 
     Args:
-        ranks: One line a dimension, one column a point; each less than ``2**bits``.
-        bits: Of each rank. Dimensions times bits are at most 64.
+        ranks: One row for each dimension, one column for each point; each rank less than ``2**bits``.
+        bits: Bits in each rank. Dimensions times bits are at most 64.
     """
     x = ranks.astype(np.uint64)
     dimensions = len(x)
@@ -76,11 +76,11 @@ class Ranks:
 
     @classmethod
     def of(cls, sample: pa.Array, bits: int) -> Ranks:
-        """``sample`` are values of the column; nulls in it do not matter."""
+        """``sample`` holds values of the column; nulls in it are ignored."""
         values = sample.drop_null()
         prefix = b""
         if _is_text(values.type) and len(values):
-            prefix = _common_prefix(_bytes(pc.min(values)), _bytes(pc.max(values)))  # that of all values
+            prefix = _common_prefix(_bytes(pc.min(values)), _bytes(pc.max(values)))  # the prefix of all values
         known = np.sort(_numbers(values, prefix))
         wanted = min(len(known), (1 << bits) - 1)
         places = (np.arange(1, wanted + 1) * len(known)) // (wanted + 1) if wanted else np.empty(0, np.int64)

@@ -1,9 +1,9 @@
-"""`_last_vacuum_info`: up to which version the files that commits removed are deleted already.
+"""`_last_vacuum_info`: the version up to which removed files are already deleted.
 
-In: a table's log. Out: a version, or None where nobody knows. A vacuum by the log alone (LITE) starts after it. Spark
+In: a table's log. Out: a version, or None if it is unknown. A vacuum by the log alone (LITE) starts after it. Spark
 writes the same file, with a version after a LITE vacuum and without one after a FULL one; txlog writes the version
-after both. It is a hint: without it, a vacuum lists the files. It also lists them where a version lost its name since:
-files that only the name kept were removed long before.
+after both. It is a hint: without it, a vacuum lists the files. It also lists them if a version lost its name since
+then: files that only the name kept were removed from the table long before.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ __all__ = ["LAST_VACUUM", "list_at_next_vacuum", "read_last_vacuum", "write_last
 
 LAST_VACUUM = "_last_vacuum_info"
 _VERSION = "latestCommitVersionOutsideOfRetentionWindow"
-_LIST_NEXT = "txlog.listNext"  # unknown to other engines, which know no named versions either
+_LIST_NEXT = "txlog.listNext"  # other engines ignore it, since they have no named versions
 
 
 def read_last_vacuum(log: LogStore) -> int | None:
-    """The last version whose removed files were deleted; None where that is unknown. Raises StorageError."""
+    """The last version whose removed files were deleted; None if unknown. Raises StorageError."""
     try:
         found = orjson.loads(log.read(LAST_VACUUM))
     except (NotFoundError, ValueError):
@@ -38,7 +38,7 @@ def write_last_vacuum(log: LogStore, version: int) -> None:
 
 
 def list_at_next_vacuum(log: LogStore) -> None:
-    """Let the next vacuum list the files, although the log could tell what was removed. Raises StorageError."""
+    """Make the next vacuum list the files, even if the log has all that was removed. Raises StorageError."""
     version = read_last_vacuum(log)
     if version is not None:
         log.put(LAST_VACUUM, orjson.dumps({_VERSION: version, _LIST_NEXT: True}) + b"\n")

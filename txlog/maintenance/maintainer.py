@@ -1,14 +1,14 @@
-"""`Maintainer`: what a table needs now and then, in rounds, for writers that only write.
+"""`Maintainer`: regular maintenance of a table, in rounds, for applications whose writers only write.
 
 In: an open table and `MaintenanceOptions`. Out: a `MaintenanceResult` of each round:
 
 1. partitions with many small files are compacted, by the thresholds of auto compaction;
 2. a checkpoint is written where one is due;
-3. at most once an hour: versions past the retention leave the log, and a vacuum runs where the last one is long ago.
+3. at most once an hour: the log is cleaned up, and a vacuum runs if the last one was long ago.
 
-A step that fails costs no other step, and is tried again in the next round. Any number of maintainers may run at once,
-beside every writer: each step is safe by itself, and `_last_vacuum_info`, which every vacuum writes, tells when the
-last one was.
+If a step fails, the other steps still run, and it is tried again in the next round. Any number of maintainers may run
+at once, beside every writer: each step is safe by itself. `_last_vacuum_info`, which every vacuum writes, holds the
+time of the last vacuum.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class MaintenanceOptions:
 
 
 class Maintainer:
-    """Tends one table, a round at a time. Used by one thread."""
+    """Maintains one table, one round at a time. Used by one thread."""
 
     def __init__(self, open_table: OpenTable, options: MaintenanceOptions, on_step: OnStep | None = None) -> None:
         with TxlogError.located(open_table.uri):
@@ -129,7 +129,7 @@ class Maintainer:
         )
 
     def _state_whose_log_is_ours(self) -> TableState | None:
-        """The newest version; None where the table needs of its writers what this release lacks: they tend its log."""
+        """The newest version; None if its writers need a feature that this release lacks: they maintain the log."""
         state = self._open_table.log.newest_state()
         try:
             self._open_table.check_writable(state)
@@ -149,14 +149,14 @@ class Maintainer:
         if now_ms - last_ms < every_hours * HOUR_MS:
             return False
         state = log.newest_state()
-        # Where the log begins inside of the retention, no file can be past it.
+        # The log begins within the retention, so no file can be past it.
         return log.newest_version_until(now_ms - state.properties.deleted_file_retention_ms, state) is not None
 
 
 def watch(maintainer: Maintainer, interval_s: float, on_round: Callable[[MaintenanceResult], object]) -> NoReturn:
-    """A round, and another one ``interval_s`` after its end, until an exception ends it, such as KeyboardInterrupt.
+    """Run rounds, each ``interval_s`` after the end of the last, until an exception such as KeyboardInterrupt.
 
-    A store that does not answer ends nothing: it is asked again in the next round. Raises what else `Maintainer.round`
+    A store that does not answer does not end it: the next round tries again. Raises what else `Maintainer.round`
     raises.
     """
     _check_number("interval_s", interval_s)

@@ -1,14 +1,14 @@
 """Named versions: a name for a version that stays readable until the name is removed.
 
-In: an open table, a name and a version. Out: a `NamedVersion`, kept in the table's folder ``_txlog/versions/``, into
-which no clean-up of the log and no vacuum looks:
+In: an open table, a name and a version. Out: a `NamedVersion`, kept in the table's folder ``_txlog/versions/``, which
+no clean-up of the log and no vacuum looks into:
 
     <name>.version          name, version and table as JSON with a checksum, written once by put-if-absent
     <name>.<id>.files       a checkpoint of that version, so that no clean-up of the log can lose it
 
-The checkpoint is written first, so a name always has one; what a crash leaves between the two is a checkpoint that
-nothing names. A vacuum of txlog keeps the files of every named version (`NeededFiles`). One that is under way reads the
-names again before each batch, and a new name looks at vacuums under way and at its files after it was written.
+The checkpoint is written first, so a name always has one; a crash between the two leaves a checkpoint that nothing
+names. txlog's vacuum keeps the files of every named version (`NeededFiles`). A running vacuum reads the names again
+before each batch, and `tag` looks for running vacuums and for its files after it has written the name.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class NamedVersion:
 
 
 def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
-    """Give a version a name. Raises as `Table.tag` says."""
+    """Give a version a name. Raises as `Table.tag`."""
     store = _store(open_table.store)
     _check_name(name, open_table.uri)
     log = open_table.log
@@ -103,7 +103,7 @@ def tag(open_table: OpenTable, name: str, version: int | None) -> NamedVersion:
     _check_whole(open_table, state.version, gone_paths(open_table.store, paths))
     if expired := expired_files(log, newest, added):
         raise InvalidInputError(
-            f"version {state.version} cannot be kept: {len(expired):,} of its files, such as {expired[0].path},"
+            f"version {state.version} cannot be named: {len(expired):,} of its files, such as {expired[0].path},"
             f" {EXPIRED}, so a vacuum may be deleting them. Raise the property first",
             table=open_table.uri,
             version=state.version,
@@ -147,7 +147,7 @@ def named_versions(store: TableStore) -> list[NamedVersion]:
 
 
 def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
-    """The version of this name, from the log while it is there, else from the checkpoint kept with the name."""
+    """The version of this name: from the log if it still has it, else from the checkpoint kept with the name."""
     named = _find(open_table.store, name) if isinstance(name, str) else None
     if named is None:
         raise _no_such_name(open_table, name)
@@ -163,12 +163,12 @@ def snapshot_named(open_table: OpenTable, name: str) -> Snapshot:
 
 
 def kept_log(store: TableStore, named: NamedVersion) -> DeltaLog:
-    """A log that has only this version, by the checkpoint that is kept with its name."""
+    """A log that has only this version, read from the checkpoint that is kept with its name."""
     return DeltaLog(TableStore(store.uri, _KeptLog(_store(store), named), store.files))
 
 
 class _KeptLog:
-    """A `LogStore` of one checkpoint, which cannot be written to. Its name is one that no other log has."""
+    """A read-only `LogStore` of one checkpoint. No other log has its name."""
 
     def __init__(self, versions: LogStore, named: NamedVersion) -> None:
         self._versions = versions
@@ -235,7 +235,7 @@ def _named(value: dict[str, Any], version: int) -> NamedVersion:
 
 
 def _put(store: LogStore, name: str, body: bytes, uri: str) -> None:
-    """Write an object once; durable when this returns. Raises InvalidInputError where another has the name."""
+    """Write an object once; durable on return. Raises InvalidInputError if it exists already."""
     for _ in range(3):
         outcome = store.put_if_absent(name, body)
         if outcome is PutOutcome.WRITTEN:
@@ -255,7 +255,7 @@ def _put(store: LogStore, name: str, body: bytes, uri: str) -> None:
 def _check_whole(open_table: OpenTable, version: int, gone: set[str]) -> None:
     if gone:
         raise NotFoundError(
-            f"version {version} cannot be kept: {len(gone):,} of its files are gone, such as {min(gone)}",
+            f"version {version} cannot be named: {len(gone):,} of its files are gone, such as {min(gone)}",
             table=open_table.uri,
             version=version,
             path=min(gone),
@@ -263,12 +263,12 @@ def _check_whole(open_table: OpenTable, version: int, gone: set[str]) -> None:
 
 
 def _check_no_vacuum(open_table: OpenTable, version: int, added: Sequence[AddFile]) -> None:
-    """Once the name is there: a vacuum that began before may be at a batch that it began without knowing it."""
+    """Called once the name exists: a vacuum may be in the middle of a batch that it began before."""
     newest = open_table.log.newest_state()
     endangered = endangered_by_vacuum(open_table.log, newest, added, version)
     if endangered is not None:
         raise InvalidInputError(
-            f"version {version} cannot be kept yet: a vacuum began in version {endangered.version} and has not ended,"
+            f"version {version} cannot be named yet: a vacuum began in version {endangered.version} and has not ended,"
             f" and may be deleting its files, such as {endangered.files[0].path}. Name it when the history shows"
             " VACUUM END",
             table=open_table.uri,
@@ -279,7 +279,7 @@ def _check_no_vacuum(open_table: OpenTable, version: int, added: Sequence[AddFil
 def _check_name(name: object, uri: str) -> None:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise InvalidInputError(
-            f"a name of a version has letters, digits, '.', '_' and '-' and begins with a letter or digit, 100 at most:"
+            f"a version's name has at most 100 letters, digits, '.', '_' and '-', and begins with a letter or digit:"
             f" not {described(name)}",
             table=uri,
         )
@@ -287,7 +287,7 @@ def _check_name(name: object, uri: str) -> None:
 
 def _no_such_name(open_table: OpenTable, name: object) -> NotFoundError:
     known = ", ".join(_names(open_table.store)) or "none"
-    return NotFoundError(f"no version is named {described(name)}; named are: {known}", table=open_table.uri)
+    return NotFoundError(f"no version is named {described(name)}; existing names: {known}", table=open_table.uri)
 
 
 def _names(store: TableStore) -> Iterator[str]:

@@ -1,13 +1,13 @@
-"""The files of a table that a vacuum must not delete, whatever their age, as far as the table itself knows.
+"""The files of a table that a vacuum must not delete, however old they are, according to the table itself.
 
 In: a table's log at its newest version, its staging, and the moment before which removed files have expired. Out: a
-`PathSet`, kept up to date while files are deleted. It holds
+`PathSet`, updated while files are deleted. It holds
 
 - the live files of the newest version, with their deletion vectors;
-- files that were removed after that moment, with theirs, since versions inside of the retention need them;
+- files that were removed after that moment, with their deletion vectors: versions within the retention need them;
 - change data of commits after that moment;
 - the files of named versions;
-- what sinks have staged and no commit may name yet: another engine's vacuum cannot know it.
+- files that sinks have staged, which no commit may name yet: another engine's vacuum does not see them.
 
 PROTOCOL.md, "Add File and Remove File", "Change Data Files".
 """
@@ -37,7 +37,8 @@ _CHECKPOINTS_READ_MAX = 100
 
 
 class NeededFiles:
-    """What must stay. Files that were removed more than ``retention_ms`` before ``now_ms`` are not needed any more."""
+    """The files to keep. Files that were removed more than ``retention_ms`` before ``now_ms`` are not needed any
+    more."""
 
     def __init__(self, log: DeltaLog, retry: RetryPolicy, *, now_ms: int, retention_ms: int) -> None:
         self._log = log
@@ -48,7 +49,7 @@ class NeededFiles:
         self.paths = PathSet(log.uri)
         self._since = PathSet(log.uri)
         self._named: set[NamedVersion] = set()
-        self.paths.add(self._staging.named_paths())  # first: what is staged is committed before its staging goes
+        self.paths.add(self._staging.named_paths())  # first: staged files are committed before their staging is removed
         self._take_named(self.paths)
         self.state = log.newest_state()
         self._take_files(self.state, self.paths)
@@ -56,7 +57,8 @@ class NeededFiles:
             self.read_window()
 
     def refresh(self) -> PathSet:
-        """What may be needed since the last call, and was not before: committed or staged. Raises as a load does."""
+        """The files that have become needed since the last call: committed or staged. Raises as loading a version
+        does."""
         self._since.add(self._staging.named_paths())
         self._take_named(self._since)
         newest = self._log.newest_state()
@@ -69,7 +71,7 @@ class NeededFiles:
         return self._since
 
     def _take_named(self, paths: PathSet) -> None:
-        """Take up the files of versions that were named since the last call."""
+        """Add the files of versions that were named since the last call."""
         for named in set(named_versions(self._log.store)) - self._named:
             kept = kept_log(self._log.store, named)
             live = kept.files(kept.state_at(named.version))
@@ -82,7 +84,7 @@ class NeededFiles:
 
         live, tombstones = self._log.files_and_tombstones(state, with_stats=False)
         cutoff_ms = array_of([self._cutoff_ms], pa.int64())[0]
-        # `filter` drops a row whose flag is null: a remove without a time has expired, as for every engine.
+        # `filter` drops a row whose flag is null: a remove without a time has expired, as in every engine.
         for files in (live, tombstones.filter(pc.greater_equal(tombstones["deletionTimestamp"], cutoff_ms))):
             paths.add_logged(files["path"])
             paths.add_vectors(files["deletionVector"])
@@ -90,7 +92,7 @@ class NeededFiles:
     # --- the commits of the retention -----------------------------------------------------------------------------
 
     def read_window(self) -> None:
-        """Take up all that commits since the cutoff name, once. Costs a read of each, so only where it is needed."""
+        """Add all files that commits since the cutoff name. Runs once, and only where needed: it reads each commit."""
         if self._window_is_read:
             return
         self._window_is_read = True
@@ -100,12 +102,12 @@ class NeededFiles:
             _take(commit, self.paths)
 
     def version_at_cutoff(self) -> int | None:
-        """The newest version that was committed at or before the cutoff; None where the log starts after it."""
+        """The newest version that was committed at or before the cutoff; None if the log starts after it."""
         return self._log.newest_version_until(self._cutoff_ms, self.state)
 
     def _checkpoint_may_lack_removes(self, state: TableState) -> bool:
-        """Whether a checkpoint can have dropped a remove that is younger than the cutoff: where the table's own
-        retention is shorter, or was when the retention asked for began."""
+        """Whether a checkpoint may have dropped a remove that is younger than the cutoff. It may if the table's own
+        retention is shorter, or was at some time since the cutoff."""
         asked_ms = self._now_ms - self._cutoff_ms
         if asked_ms <= 0:
             return False
@@ -123,7 +125,7 @@ class NeededFiles:
     def _retentions_since(self, version: int) -> Iterator[int]:
         """The table's retention at each checkpoint after ``version``: it may have been shorter for a while.
 
-        Of very many checkpoints some, evenly spread: each costs a read.
+        If there are very many checkpoints, only some, evenly spread: reading each has a cost.
         """
         listing = read_listing(self._log.store.log.list_from(version_prefix(version + 1)))
         versions = sorted({each.version for each in listing.checkpoints if each.version > version})

@@ -1,7 +1,7 @@
-"""`optimize` and `purge`: small files become large ones, and dead rows leave the files.
+"""`optimize` and `purge`: small files become large ones, and dead rows are removed from files.
 
-In: an open table and which of its files are meant. Out: commits, a group of bins each, so that a conflict, a crash or
-Ctrl-C costs one group. Files are rewritten a bin a thread; readers and writers go on meanwhile.
+In: an open table and a selection of its files. Out: commits, each for a group of bins, so that a conflict, a crash or
+Ctrl-C costs one group. Each thread rewrites one bin at a time; readers and writers continue meanwhile.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ _GROUP_BYTES = 4 << 30
 _GROUP_FILES = 5_000
 _CLUSTER_BYTES = 64 << 30
 _BINS_AT_ONCE = 2
-_ROUNDS_MAX = 3  # how often files that other writers changed meanwhile are looked at again
+_ROUNDS_MAX = 3  # how often files that other writers changed meanwhile are tried again
 
 OnBins = Callable[[int, int], None]
-"""Called with the bytes rewritten so far, and all that will be."""
+"""Called with the bytes rewritten so far, and the bytes to rewrite in total."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """What is asked for, on any version: how bins are chosen, and how history describes it."""
+    """What the caller asks for, on any version: how bins are chosen, and how the history describes it."""
 
     bins_for: Callable[[TableState], list[Bin]]
     rewrite: Callable[[TableState, BinRewriter, Bin, Path], RewrittenBin]
@@ -89,7 +89,7 @@ def optimize(
 ) -> RewriteResult:
     """As ``Table.optimize``. Partitions with fewer than ``files_min`` files to rewrite are left as they are.
 
-    ``is_automatic``: history says that nobody asked for it.
+    ``is_automatic``: the history shows that auto compaction ran it, not a user.
     """
     check_text("user_metadata", user_metadata)
     if target_file_size_bytes is not None:
@@ -135,7 +135,7 @@ def optimize(
 
 
 def _with_clustering(description: Description, names: Sequence[str], is_own: bool) -> Description:
-    """What the new files say of the columns that they were clustered by; Spark's words where the table has them."""
+    """The tags of the new files: the columns they were clustered by; in Spark's form if the table has CLUSTER BY."""
     if is_own:
         tags = cube_tags(ambient.uuid4(), names)
         return replace(description, tags=tags, clustering_provider=CLUSTERING_PROVIDER)
@@ -143,12 +143,13 @@ def _with_clustering(description: Description, names: Sequence[str], is_own: boo
 
 
 def _clustered_by(state: TableState, cluster_by: str | Sequence[str] | None) -> list[str] | None:
-    """The names of the columns by which the table itself says it is clustered; None if it does not."""
+    """The clustering columns in the table's own definition; None if it has none."""
     paths = clustering_columns(state.domains, state.schema)
     names = [path_text(path) for path in paths]
     if names and cluster_by is not None:
         raise InvalidInputError(
-            f"the table is clustered by {', '.join(names)} (CLUSTER BY in Spark), and keeps to it: leave cluster_by out"
+            f"the table is clustered by {', '.join(names)} (CLUSTER BY in Spark) and cannot be clustered by"
+            " other columns: leave cluster_by out"
         )
     return names or None
 
@@ -251,7 +252,8 @@ def _run(open_table: OpenTable, request: _Request, *, dry_run: bool) -> RewriteR
         total = sum(map(_bytes_read, done)) + sum(each.size_bytes for each in bins)
     if given_up:
         logger.warning(
-            "%s: %d groups of files were left as they are: other writers rewrote or removed files of them meanwhile",
+            "%s: %d groups of files were left as they are: other writers rewrote or removed some of"
+            " their files meanwhile",
             open_table.uri,
             given_up,
         )
@@ -267,7 +269,7 @@ def _movable_state(open_table: OpenTable) -> TableState:
 def _commit_group(
     open_table: OpenTable, state: TableState, group: Sequence[Bin], request: _Request, done_bytes: int, total: int
 ) -> tuple[int | None, Done]:
-    """Rewrite some bins and commit them; the version, and what was done. None: nothing of it could be committed."""
+    """Rewrite some bins and commit them. Returns the version and what was done; None if nothing could be committed."""
     with UnsentFiles(open_table.store.files) as unsent, TemporaryDirectory(prefix="txlog-") as folder:
         rewriter = BinRewriter(open_table, state, unsent)
 

@@ -1,8 +1,8 @@
-"""A growing set of paths in columns: the files of a table that must stay.
+"""A growing set of paths, as Arrow columns: the files of a table that must stay.
 
-In: paths as the log writes them (URI text), deletion vectors, and paths of the store (relative, decoded). Out: which of
-many paths are in the set. Nearly every path of a log is already what the store calls the file, and then costs no
-Python. A path that cannot be understood raises: what the log means by it is unknown, so nothing may be deleted.
+In: paths as the log writes them (URI-encoded), deletion vectors, and paths of the store (relative, decoded). Out: which
+of many paths are in the set. Nearly every path in a log equals the store's name of the file, and then needs no Python.
+A path that cannot be parsed raises: since it is unknown which file it means, nothing may be deleted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from txlog.protocol.paths import DataPath, path_below, resolve_data_path
 __all__ = ["PathSet"]
 
 _NOT_PLAIN = r"[%:?#\\]|^/|//|(^|/)\.\.?(/|$)"
-"""Where the text of the log is not the file's name itself, or may be no valid path."""
+"""Matches paths in the log that differ from the file's name in the store, or may be invalid."""
 
 
 class PathSet:
@@ -68,7 +68,7 @@ class PathSet:
         self.add(self._names(resolve_data_path(uri_text)))
 
     def holds(self, paths: pa.Array) -> pa.BooleanArray:
-        """For each of ``paths``, names of the store, whether it is in the set."""
+        """For each of ``paths``, which are names of the store, whether it is in the set."""
         import pyarrow.compute as pc
 
         if len(self._chunks) != 1:
@@ -82,8 +82,8 @@ class PathSet:
     def _names(self, found: DataPath) -> Iterator[str]:
         """What the store may call the file.
 
-        An absolute path may name the table's own root in another spelling (a link, another host name), so whatever it
-        ends with counts.
+        An absolute path may name the table's own root in another spelling (a link, another host name), so every suffix
+        of it counts.
         """
         path = path_below(self._uri, found)
         if path is not None:

@@ -1,15 +1,15 @@
-"""What is left in the storage of rows and columns that were deleted up to a version: the proof of a legal deletion.
+"""What is left in storage of rows and columns that were deleted up to a version: the proof of a legal deletion.
 
 In: an open table and a version. Out: a `DeletionCheck`, which names every file that may still hold something that was
-deleted up to that version, and what keeps it. A file is clean only if the log proves it:
+deleted up to that version, and the reason why it is kept. A file is clean only if the log proves it:
 
 - it was live in that version, without a deletion vector and without a dropped column; or
-- a later commit added it, with rows that were live then. A restore brings old files back, and a compaction that met a
-  delete writes a file with a vector: what these add is not clean.
+- a later commit added it, with rows that were live then. Files that a restore brings back are not clean, nor are files
+  that a compaction wrote with a deletion vector because rows were deleted meanwhile.
 
-A data file that no commit names counts unless it was written a day later: a write that was given up may have read the
-rows before they were deleted. Commits, checkpoints and named versions count as long as they hold statistics of files
-that are not clean, since bounds are values; so do manifests of Iceberg. Deletion vectors hold positions, and no values.
+A data file that no commit names is not clean either, unless it was written a day later: a write that was given up may
+have read the rows before they were deleted. Commits, checkpoints, named versions and Iceberg manifests are not clean
+while they hold statistics of such files, since bounds are values. Deletion vectors hold positions, and no values.
 """
 
 from __future__ import annotations
@@ -67,12 +67,13 @@ class Remnant:
     Args:
         path: The file, relative to the table's root.
         size_bytes: Its size.
-        kept_by: What keeps it. "the newest version": run ``purge``. "a named version": ``untag`` it. "staging": a sink
-            has not committed or discarded it. "no version": no commit names it. Vacuum deletes it when nothing but time
-            keeps it; clean-up deletes files of "the log", `Table.export_iceberg` with ``rebuild`` deletes "Iceberg
-            metadata" that is older than an hour.
+        kept_by: Why it is still there. "the newest version": run ``purge``. "a named version": ``untag`` it. "staging":
+            a sink has not committed or discarded it. "no version": no commit names it; vacuum deletes it once it is old
+            enough. "the log": clean-up of the log deletes it once it is old enough. "Iceberg metadata":
+            `Table.export_iceberg` with ``rebuild`` deletes it once it is older than an hour.
         name: The named version that keeps it.
-        until_ms: When the next vacuum, or clean-up of the log, may delete it, ms since the epoch; None: not by time.
+        until_ms: The earliest time at which vacuum or clean-up of the log may delete it, ms since the epoch; None if it
+            is not kept for a time.
     """
 
     path: str
@@ -87,9 +88,9 @@ class DeletionCheck:
     """What `Table.check_deleted` found.
 
     Args:
-        version: What was deleted up to this version was looked for. Later than asked where the log was cleaned up.
-        files: How many files were looked at.
-        remains: Those that may hold something of it.
+        version: The check covers what was deleted up to this version. Later than requested if the log was cleaned up.
+        files: The number of files that were checked.
+        remains: The files that may hold something that was deleted.
     """
 
     version: int
@@ -103,12 +104,13 @@ class DeletionCheck:
 
     @property
     def rows_are_gone(self) -> bool:
-        """Whether no data file holds any of it. The log may still tell the bounds of its values."""
+        """Whether no data file holds any of it. The log may still hold bounds of its values."""
         return all(each.kept_by in ("the log", "Iceberg metadata") for each in self.remains)
 
     @property
     def until_ms(self) -> int | None:
-        """When time keeps nothing of it any more, ms since the epoch; None if something else keeps some, or nothing."""
+        """The time when nothing is kept for a time any more, ms since the epoch; None if other reasons keep some of it,
+        or if nothing is left."""
         times = [each.until_ms for each in self.remains]
         return max((time for time in times if time is not None), default=None) if None not in times else None
 
@@ -127,7 +129,7 @@ class DeletionCheck:
 
 
 def check_deleted(open_table: OpenTable, version: int | None) -> DeletionCheck:
-    """Look at every file of the table. Raises as `Table.check_deleted` says."""
+    """Check every file of the table. Raises as `Table.check_deleted`."""
     newest = open_table.log.newest_state()
     state = newest if version is None else _first_readable(open_table, version, newest)
     return _Check(open_table, state, newest, asked=newest.version if version is None else version).run()
@@ -137,7 +139,7 @@ def _first_readable(open_table: OpenTable, version: int, newest: TableState) -> 
     """The state at ``version``, or at the first version after it that the log still has."""
     log = open_table.log
     try:
-        log.read_commit(version, files=False)  # a checkpoint alone does not tell what came right after
+        log.read_commit(version, files=False)  # a checkpoint alone does not show what the commit right after it did
         return log.state_at(version)
     except NotFoundError:
         if version > newest.version:
@@ -160,7 +162,7 @@ class _Check:
         self._dirty_names: set[str] = set()
         """The names, without their folders, of all files that were live and not clean."""
         self._telling: set[int] = set()
-        """Later commits with bounds of such files, and the delete itself, whose condition may name values."""
+        """Later commits with bounds of such files, and the delete itself, whose condition may contain values."""
         if state.version == asked:
             self._telling.add(asked)
 
@@ -178,7 +180,8 @@ class _Check:
     # --- what is clean ----------------------------------------------------------------------------------------------
 
     def _begin(self) -> tuple[pa.Array, set[str]]:
-        """The live files of the version that have lost neither a row nor a column; and the others, in one spelling."""
+        """The clean live files of the version, which have lost neither a row nor a column; and the others,
+        normalized."""
         import pyarrow.compute as pc
 
         files = self._log.files(self._state)
@@ -297,7 +300,7 @@ class _Check:
                 yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "a named version", holding[meta.name])
 
     def _iceberg_files(self) -> Iterator[Remnant]:
-        """The manifests and lists of exported versions that had such files live, or that name them as removed."""
+        """The manifests and lists of exported versions in which such files are live or named as removed."""
         store = self._log.store.iceberg
         if store is None:
             return
@@ -305,13 +308,13 @@ class _Check:
         holding: set[int | None] = {None}
         last = max(self._last_dirty, self._state.version)  # the delete itself names the files that it removed
         for meta, version in listed:
-            if version is not None and (version <= last or self._is_told_of(meta.name)):
+            if version is not None and (version <= last or self._is_named_as_deleted(meta.name)):
                 holding.add(version)
         for meta, version in listed:
             if version in holding:
                 yield Remnant(f"{ICEBERG}/{meta.name}", meta.size, "Iceberg metadata")
 
-    def _is_told_of(self, name: str) -> bool:
+    def _is_named_as_deleted(self, name: str) -> bool:
         """Whether a manifest names a file that is not clean as deleted; its bounds are there until it is rewritten."""
         if not name.endswith(_OF_DATA_FILES):
             return False
@@ -320,7 +323,7 @@ class _Check:
             body = self._log.store.iceberg.read(name)
             return any(_last_name(path) in self._dirty_names for path in file_paths(body, name, deleted=True))
         except IcebergExportError:
-            return True  # nobody knows
+            return True  # unknown, so assume it does
 
 
 def _last_name(path: str) -> str:
@@ -329,7 +332,8 @@ def _last_name(path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What a commit did to the files of the table, in one spelling. ``added`` tells which have a deletion vector.
+    """What a commit did to the files of the table, in one spelling. ``added``: path to whether it has a deletion
+    vector.
 
     ``bounded`` are removed files of which the commit has statistics.
     """
@@ -368,7 +372,7 @@ def _among(names: Iterable[str], uri: str, files: pa.Table) -> set[str]:
 
 
 def _removed_ms(names: Iterable[str], tombstones: pa.Table) -> dict[str, int]:
-    """When those of ``names`` that have a tombstone were removed; the last time, if more than once."""
+    """When the files ``names`` that have a tombstone were removed; the last time, if more than once."""
     import pyarrow.compute as pc
 
     name_of = {encode_path(name): name for name in names}

@@ -4,10 +4,10 @@ In: an open table and `RestoreOptions`. Out: a `RestoreResult`. Files that only 
 those that only the newest one has are removed, by path and deletion vector; definition and clustering are those of the
 older version (`restored_definition`). Nothing is read or written but the log.
 
-A file that comes back must still be there, and stay. Restore refuses a file that was removed longer ago than the
-retention less an hour, which a vacuum of any engine may take, and one that a vacuum under way may have planned to
-delete. A vacuum that begins between this look and the commit is a conflict; one that begins later sees the restore.
-After the commit the files are looked at again: other engines' vacuums do not look at what was committed meanwhile.
+A file that comes back must still exist, and stay. Restore refuses a file that was removed longer ago than the retention
+less an hour, which a vacuum of any engine may delete, and one that a running vacuum may have planned to delete. A
+vacuum that begins between this check and the commit is a conflict; one that begins later sees the restore. After the
+commit the files are checked again: other engines' vacuums do not look at what was committed meanwhile.
 PROTOCOL.md, "Add File and Remove File", "Action Reconciliation".
 """
 
@@ -57,7 +57,7 @@ class RestoreOptions:
 
 
 def restore(open_table: OpenTable, options: RestoreOptions, on_files: OnFiles | None = None) -> RestoreResult:
-    """Make ``options.version`` the newest version again. Raises as `Table.restore` says."""
+    """Make ``options.version`` the newest version again. Raises as `Table.restore`."""
     state = open_table.log.newest_state()
     open_table.check_maintainable(state)
     target = open_table.log.state_at(options.version)
@@ -161,14 +161,14 @@ class _Restore:
         )
 
     def _check_age(self, added: Sequence[AddFile]) -> None:
-        """No vacuum may be about to delete what comes back."""
+        """Refuse files that a vacuum may be about to delete."""
         if self._options.allow_expired_files or self._options.dry_run:
             return
         expired = expired_files(self._log, self._state, added)
         if expired:
             raise InvalidInputError(
                 f"{len(expired):,} files of version {self._target.version}, such as {expired[0].path}, {EXPIRED}: a"
-                " vacuum may delete them at any moment. If none runs, of any engine, pass allow_expired_files=True;"
+                " vacuum may delete them at any moment. If no vacuum runs in any engine, pass allow_expired_files=True;"
                 " else raise the property first",
                 table=self._log.uri,
                 version=self._state.version,
@@ -200,7 +200,7 @@ class _Restore:
 
 
 def _check_no_other_format(*states: TableState) -> None:
-    """Iceberg's readers would not see what comes back: a commit of files has to be converted for them."""
+    """Iceberg's readers would miss what comes back: they need the commit's files converted."""
     for state in states:
         for key in _OTHER_FORMATS:
             if state.metadata.configuration.get(key, "false").strip().lower() != "false":

@@ -1,8 +1,8 @@
-"""The definition of a restored table: that of the older version, but for what must never move back.
+"""The definition of a restored table: that of the older version, except for what must never move back.
 
 In: the newest state and the older one. Out: metadata, protocol and domains. Pure. High-water marks stay where they are:
-ids of mapped columns and values of identity columns that were given once are never given again. A protocol only grows,
-since files of both versions stay in the log. PROTOCOL.md, "Column Mapping", "Identity Columns", "Row Tracking",
+ids of mapped columns and values of identity columns are never given twice. A protocol only grows, since files of both
+versions stay in the log. PROTOCOL.md, "Column Mapping", "Identity Columns", "Row Tracking",
 "Domain Metadata".
 """
 
@@ -44,7 +44,7 @@ def merged_definition(newest: TableState, older: TableState) -> tuple[Metadata, 
 
 
 def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMetadata]:
-    """Clustering is as it was. Other domains are kept by whoever owns them; that of row ids never moves back."""
+    """Clustering as it was. The owners of other domains keep them; the domain of row ids never moves back."""
     before, now = older.domains.get(CLUSTERING_DOMAIN), newest.domains.get(CLUSTERING_DOMAIN)
     if before is not None:
         yield before
@@ -53,7 +53,7 @@ def restored_domains(newest: TableState, older: TableState) -> Iterator[DomainMe
 
 
 def _with_marks(older: str, newest: str) -> str:
-    """The older schema with the marks of identity columns that have moved on since."""
+    """The older schema with the current high-water marks of identity columns."""
     if _HIGH_WATER_MARK not in newest:
         return older
     schema = orjson.loads(older)

@@ -1,9 +1,9 @@
-"""A bin becomes new files, and every row's way from its old file to the new one is known.
+"""Rewrites a bin to new files, and records where each row goes.
 
 In: a `Bin` and the version it was planned on. Out: a `RewrittenBin`: the new files, durable, with the live rows of its
-sources, and for each source the rows that were dead then. The live rows of a bin have numbers, from 0, in the order of
-its files. A compaction keeps that order, so the number of a row is its place in the new file; a clustering remembers
-the numbers of the rows of each new file. So a row that another writer deletes meanwhile can be marked there.
+sources, and for each source the rows that were dead. The live rows of a bin have numbers, from 0, in the order of its
+files. A compaction keeps that order, so the number of a row is its position in the new file; a clustering records the
+numbers of the rows of each new file. So a row that another writer deletes meanwhile can be marked in the new file.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["BinRewriter", "NewFile", "RewrittenBin", "Source"]
 
 _ONE_FILE_BYTES = 1 << 62
-_MEMORY_BYTES = 96 * MIB  # for each of the bins that are rewritten at once
-_SMALL_BYTES = 2 * MIB  # files that have so much together are read at once
+_MEMORY_BYTES = 96 * MIB  # for each bin that is rewritten at the same time
+_SMALL_BYTES = 2 * MIB  # files of this size together are read at once
 _FILES_TOGETHER_MAX = 64
 _READS_AT_ONCE = 2
 
@@ -51,7 +51,7 @@ _READS_AT_ONCE = 2
 class Source:
     """A file that was rewritten: ``dead`` are the positions, ascending, of the rows that were left out.
 
-    ``first`` is the number of its first live row, ``num_live`` how many it had.
+    ``first`` is the number of its first live row, ``num_live`` the number of its live rows.
     """
 
     add: AddFile
@@ -71,13 +71,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class NewFile:
-    """A file that was written for a bin. ``order`` is a file with the numbers of its rows; None: from 0 on."""
+    """A file that was written for a bin. ``order`` is a file with the numbers of its rows; None: they count from 0."""
 
     file: PendingFile
     order: Path | None = None
 
     def places(self, numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
-        """The positions in the file, ascending, of those of the numbered rows that it has."""
+        """The positions in the file, ascending, of those numbered rows that it holds."""
         import numpy as np
 
         if self.order is None:
@@ -87,7 +87,7 @@ class NewFile:
 
 @dataclass(frozen=True, slots=True)
 class RewrittenBin:
-    """No files where no row of the sources was live."""
+    """A bin and its new files; no files if no row of the sources was live."""
 
     sources: tuple[Source, ...]
     files: tuple[NewFile, ...]
@@ -115,8 +115,8 @@ class BinRewriter:
     def rewrite(self, each: Bin) -> RewrittenBin:
         """Write the new file of a bin, with the rows in the order of its files.
 
-        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` for a source that cannot be read; the file that
-        was begun is removed by then.
+        Raises ``NotFoundError``, ``CorruptLogError``, ``StorageError`` if a source cannot be read; an unfinished new
+        file is then removed.
         """
         sources: list[Source] = []
         files = self._write(self._live_rows(each, sources))
@@ -127,7 +127,7 @@ class BinRewriter:
     def cluster(self, each: Bin, columns: ClusterColumns, target_bytes: int, folder: Path) -> RewrittenBin:
         """Write new files of about ``target_bytes`` each, with the rows in the order of a Hilbert curve.
 
-        ``folder`` takes what does not fit into memory; the result needs it. Raises as `rewrite`.
+        ``folder`` holds data that does not fit into memory; the result needs it. Raises as `rewrite`.
         """
         import numpy as np
 
@@ -146,7 +146,7 @@ class BinRewriter:
         return self._checked(RewrittenBin(tuple(sources), tuple(files)))
 
     def _write(self, batches: Iterator[pa.RecordBatch]) -> tuple[PendingFile, ...]:
-        """One file of these rows. One encoder: with two, the row groups would go to two files in turns."""
+        """One file of these rows. Uses one encoder: with two, the row groups would alternate between two files."""
         task = TaskIdentity(self._job_id, next(self._task_ids))
         stream = DataStream(self._schema, batches)
         files = write_task(self._open_table.store.files, self.plan, task, stream, encoders=1).files
@@ -170,7 +170,8 @@ class BinRewriter:
     def _live_rows(self, each: Bin, sources: list[Source]) -> Iterator[pa.RecordBatch]:
         """The rows of each file in turn; ``sources`` gets a file when its last row was taken.
 
-        Small files are read some at once, on two threads, and come as one batch: a batch costs every step after it.
+        Several small files are read at once, on two threads, and come as one batch: each batch costs time in later
+        steps.
         """
         first = 0
         for files, found in parallel_map(self._read_small, _together(each.files), threads=_READS_AT_ONCE):
@@ -190,7 +191,7 @@ class BinRewriter:
     def _read_small(
         self, files: Sequence[AddFile]
     ) -> tuple[Sequence[AddFile], tuple[list[int], pa.RecordBatch | None] | None]:
-        """How many live rows each of the files has, and all of them; None for a large file, which is read in pieces."""
+        """The number of live rows in each file, and the rows of all; None for a large file, which is read in pieces."""
         if files[0].size > _SMALL_BYTES:
             return files, None
         counts: list[int] = []
@@ -213,14 +214,14 @@ class BinRewriter:
         counted = num_records(add.stats)
         num_rows = self._rows.count(add) if counted is None else counted
         dead = self._vectors.dead_rows(add.deletion_vector, num_rows)
-        if num_live + len(dead) != num_rows:  # the statistics count wrongly: the file itself decides
+        if num_live + len(dead) != num_rows:  # the statistics are wrong: count in the file itself
             num_rows = self._rows.count(add)
             dead = self._vectors.dead_rows(add.deletion_vector, num_rows)
         return Source(add, num_rows, dead, first, num_live)
 
 
 def _together(files: Sequence[AddFile]) -> Iterator[Sequence[AddFile]]:
-    """Runs of small files that are read at once; a large file is a run of its own."""
+    """Runs of small files that are read at once; a large file is a run by itself."""
     run: list[AddFile] = []
     size_bytes = 0
     for add in files:
@@ -237,7 +238,7 @@ Ordered = tuple[pa.RecordBatch, "NDArray[Any]"]
 
 
 def _runs(batches: Iterator[Ordered], rows_max: int) -> Iterator[list[Ordered]]:
-    """Runs of batches with ``rows_max`` rows each, the last with fewer. Slices share memory with what they are of."""
+    """Runs of batches with ``rows_max`` rows each, the last with fewer. Slices share the memory of their batches."""
     run: list[Ordered] = []
     room = rows_max
     for batch, numbers in batches:

@@ -1,17 +1,17 @@
 """Vacuum: deletes the data files that no retained version needs.
 
-In: an open table and `VacuumOptions`. Out: a `VacuumResult`. A file goes if it is older than the retention and is not
-among the `NeededFiles`. What is done, in order:
+In: an open table and `VacuumOptions`. Out: a `VacuumResult`. A file is deleted if it is older than the retention and
+not among the `NeededFiles`. The steps, in order:
 
-1. Plan: what must stay is loaded, the files are listed (or an inventory or the log names them), the rest is doomed.
-2. VACUUM START is committed, also where nothing is to be deleted, as Spark does: history tells that it ran. Its own
-   time tells whether this machine's clock can be believed, and restores heed it (`vacuums_under_way`).
-3. For each thousand files, what was committed or staged since is looked up first: a file that a restore, a recovery or
-   ``add_files`` brought back stays. Restores look at their files again after they committed, so one of the two sees
-   the other.
-4. ``_last_vacuum_info`` is written, and VACUUM END is committed.
+1. Plan: find the files that must stay, list all files (or take them from an inventory or the log); the rest is deleted.
+2. Commit VACUUM START, even if nothing is to be deleted, as Spark does: history shows that the vacuum ran. The commit's
+   time shows whether this machine's clock is right, and restores check for it (`vacuums_under_way`).
+3. Delete in batches of a thousand files. Before each batch, look up what was committed or staged since: a file that a
+   restore, a recovery or ``add_files`` brought back stays. Restores check their files again after they committed, so
+   one of the two sees the other.
+4. Write ``_last_vacuum_info``, and commit VACUUM END.
 
-A vacuum that is cut short anywhere leaves a sound table and files that the next one deletes. Two at once do no harm.
+If a vacuum stops anywhere, the table stays valid and the next vacuum deletes the rest. Two at once do no harm.
 PROTOCOL.md, "VACUUM Protocol Check".
 """
 
@@ -45,7 +45,7 @@ __all__ = ["OnStep", "VacuumOptions", "vacuum"]
 
 HOUR_MS = 3_600_000
 OnStep = Callable[[str, int, int], None]
-"""Called with the name of a step, how many files it did so far, and how many it will do as far as is known."""
+"""Called with the name of a step, the number of files done so far, and the total as far as it is known."""
 
 _DELETED_AT_ONCE = 1000
 _CLOCK_AHEAD_MAX_MS = HOUR_MS
@@ -64,7 +64,7 @@ class VacuumOptions:
 
 
 def vacuum(open_table: OpenTable, options: VacuumOptions, on_step: OnStep | None = None) -> VacuumResult:
-    """Delete what no retained version needs. Raises as `Table.vacuum` says."""
+    """Delete what no retained version needs. Raises as `Table.vacuum`."""
     if options.lite and options.inventory is not None:
         raise InvalidInputError("a vacuum by the log alone (lite) takes no inventory", table=open_table.uri)
     state = open_table.log.newest_state()
@@ -81,7 +81,7 @@ class _Vacuum:
         self._options = options
         self._retention_ms = retention_ms
         self._on_step = on_step
-        # Without a retention, what was written or removed in this very millisecond is old too.
+        # With a retention of 0, files written or removed in this very millisecond count as old too.
         self._now_ms = ambient.now_ms() + (retention_ms == 0)
         self._cutoff_ms = self._now_ms - retention_ms
         self._needed = NeededFiles(open_table.log, open_table.retry, now_ms=self._now_ms, retention_ms=retention_ms)
@@ -108,7 +108,7 @@ class _Vacuum:
         )
 
     def _note_expired(self, version: int | None) -> None:
-        """So that the next vacuum by the log begins there. An inventory may be older than what it leaves out."""
+        """Record where the next vacuum by the log begins; not after an inventory, which may lack newer files."""
         log = self._log.store.log
         if version is not None and self._options.inventory is None:
             write_last_vacuum(log, max(version, read_last_vacuum(log) or 0))
@@ -118,7 +118,7 @@ class _Vacuum:
     def _doomed(self, expired_version: int | None) -> pa.Table:
         found = [self._unneeded(batch) for batch in self._candidates(expired_version)]
         doomed = pa.Table.from_batches([batch for batch in found if batch.num_rows], schema=CANDIDATES)
-        if self._options.inventory is not None or self._mode == "lite":  # they may name a file twice
+        if self._options.inventory is not None or self._mode == "lite":  # both may name a file twice
             doomed = _distinct(doomed)
         if _has_change_data(doomed):
             self._needed.read_window()
@@ -126,7 +126,7 @@ class _Vacuum:
         return doomed
 
     def _candidates(self, expired_version: int | None) -> Iterator[pa.RecordBatch]:
-        """Batches of the files to look at. The step that is reported counts them."""
+        """Batches of the files to look at, counted for the progress report."""
         looked_at = 0
         for batch in self._source(expired_version):
             looked_at += batch.num_rows
@@ -145,7 +145,7 @@ class _Vacuum:
         return in_listing(self._log.store.files, self._folders)
 
     def _has_commits(self, first: int, last: int | None) -> bool:
-        """Whether the log still tells what was removed in these versions: it is cleaned up from below."""
+        """Whether the log still has these versions; its clean-up removes the oldest first."""
         if last is None or first > last:
             return True
         try:
@@ -168,7 +168,7 @@ class _Vacuum:
     # --- deletion -------------------------------------------------------------------------------------------------
 
     def _delete_or_report(self, doomed: pa.Table) -> pa.Table:
-        """Delete, and commit that the vacuum failed if it does. Returns what was deleted."""
+        """Delete; if that fails, commit that the vacuum failed. Returns what was deleted."""
         deleted: list[pa.Table] = []
         try:
             for gone in self._delete(doomed):
@@ -207,14 +207,14 @@ class _Vacuum:
             raise
 
     def _check_clock(self, version: int) -> None:
-        """Ages of files are told by the store's clock and measured by this machine's."""
+        """The store's clock dates the files, and this machine's clock computes their age, so the two must agree."""
         if self._options.force:
             return
         ahead_ms = self._now_ms - self._log.store.log.stat(commit_name(version)).modified_ms
         if ahead_ms > _CLOCK_AHEAD_MAX_MS:
             raise StorageError(
                 f"this machine's clock is {ahead_ms / HOUR_MS:.1f} hours ahead of the store's, so young files would"
-                " look old. Nothing was deleted; set the clock right and run it again",
+                " look old. Nothing was deleted; correct the clock and run it again",
                 table=self._log.uri,
             )
 

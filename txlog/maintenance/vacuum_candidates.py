@@ -1,7 +1,7 @@
 """The files that a vacuum looks at, in columns: by a listing of the table, by an inventory of it, or by its log.
 
 In: a `FileStore`, any Arrow stream of files, or a range of versions. Out: record batches of `CANDIDATES`, a bounded
-number of rows each. Whether a file may go is decided elsewhere; hidden files and folders are left out here.
+number of rows each. Hidden files and folders are left out here; whether a file may be deleted is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _MAYBE_HIDDEN = r"(^|/)([_.]|metadata(/|$))"
 
 
 class Folders:
-    """Which folders of a table are looked into, and how many of them there were."""
+    """Decides which folders of a table are listed, and counts them."""
 
     def __init__(self, partition_columns: Iterable[str]) -> None:
         self.partition_columns = tuple(partition_columns)
         self._seen: set[str] = set()
 
     def __call__(self, folder: str) -> bool:
-        """Whether everything in ``folder`` is left out: `FileStore.list` asks."""
+        """Whether everything in ``folder`` is left out. For `FileStore.list`."""
         if is_hidden(folder, self.partition_columns):
             return True
         self._seen.add(folder)
         return False
 
     def __len__(self) -> int:
-        """The table's root is one of them."""
+        """The number of folders, including the table's root."""
         return 1 + len(self._seen)
 
 
@@ -99,7 +99,7 @@ def in_inventory(uri: str, inventory: Any, folders: Folders) -> Iterator[pa.Reco
 def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterator[pa.RecordBatch]:
     """The files that commits removed, with their deletion vectors and the commits' change data.
 
-    ``modified_ms`` is when they were removed; 0 where the log does not say. Raises CorruptLogError.
+    ``modified_ms`` is the time of their removal; 0 if the log does not have it. Raises CorruptLogError.
     """
     for commit in commits:
         found: dict[str, tuple[int, int]] = {}
@@ -117,7 +117,7 @@ def removed_by(commits: Iterable[Commit], uri: str, folders: Folders) -> Iterato
 
 
 def without_hidden(candidates: pa.RecordBatch, partition_columns: Sequence[str]) -> pa.RecordBatch:
-    """What a vacuum may look at: see `protocol.paths.is_hidden`. Files in progress that a crash left are among it."""
+    """The files that a vacuum may look at: see `protocol.paths.is_hidden`. Includes temporary files left by a crash."""
     import numpy as np
     import pyarrow.compute as pc
 

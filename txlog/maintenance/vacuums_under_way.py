@@ -3,9 +3,10 @@
 In: a table's log at its newest version, and files that were removed and are to stay. Out: those of them that a vacuum
 under way may have planned to delete.
 
-A vacuum commits VACUUM START before its first deletion, and looks at what was committed and named before each batch.
-So whoever brings files back must look here *after* it is bound to come after no further VACUUM START (a restore), or
-after the next batch sees it (a named version): then one of the two always sees the other.
+A vacuum commits VACUUM START before its first deletion, and looks for new commits and names before each batch. So a
+caller that brings files back must call this *after* the point from which a vacuum cannot miss it: a restore once no
+VACUUM START can come before its commit, a named version once its name exists. Then one of the two always sees the
+other.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["END", "START", "Endangered", "endangered_by_vacuum"]
 START, END = "VACUUM START", "VACUUM END"
 
 _HOUR_MS = 3_600_000
-_LONGEST_MS = DAY_MS  # a vacuum that began before has crashed
+_LONGEST_MS = DAY_MS  # a vacuum that began earlier has crashed
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class Endangered:
 def endangered_by_vacuum(
     log: DeltaLog, state: TableState, added: Sequence[AddFile], since_version: int
 ) -> Endangered | None:
-    """Those of ``added`` that a vacuum under way may delete, although all of them were live in ``since_version``.
+    """Those of ``added`` that a running vacuum may delete; all of them were live in ``since_version``.
 
-    Only vacuums that began after that version, and in the last day, can mean them.
+    Only vacuums that began after that version, and within the last day, can delete them.
     """
     if not added:
         return None
@@ -59,7 +60,8 @@ def endangered_by_vacuum(
 
 
 def _under_way(newest_first: Sequence[CommitSummary]) -> list[CommitSummary]:
-    """The vacuums that began and did not end. Which of several ended is not said: the one that deletes least did."""
+    """The vacuums that began and did not end. A VACUUM END does not name its vacuum: assume the one that deletes
+    least."""
     running: list[CommitSummary] = []
     for commit in reversed(newest_first):
         operation = commit.commit_info.operation if commit.commit_info else None
@@ -71,7 +73,7 @@ def _under_way(newest_first: Sequence[CommitSummary]) -> list[CommitSummary]:
 
 
 def _retention_ms(begun: CommitSummary) -> int:
-    """With what retention it runs; 0 where its commit does not tell."""
+    """The retention of the vacuum; 0 if its commit does not have it."""
     fields: Any = begun.commit_info.fields.get("operationParameters") if begun.commit_info else None
     parameters = fields if isinstance(fields, Mapping) else {}
     for key in ("specifiedRetentionMillis", "defaultRetentionMillis"):

@@ -1,4 +1,4 @@
-"""The files of an older version that the newest one lacks: which they are, whether they are there, and will stay.
+"""The files of an older version that the newest one lacks: which they are, whether they exist, and will stay.
 
 In: a table's log, and two versions. Out: the difference by path and deletion vector, the paths that the store does not
 have, and the files that a vacuum may be about to delete.
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 OnFiles = Callable[[int, int], None]
-"""Called with the number of files looked up so far and in all."""
+"""Called with the number of files looked up so far, and the total."""
 
 EXPIRED = "were removed longer ago than the table's delta.deletedFileRetentionDuration, less an hour"
 
@@ -47,7 +47,7 @@ _LOOKS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the older version has and the newest one lacks, and the other way round; and the older one in all."""
+    """What the older version has and the newest one lacks, and vice versa; and the totals of the older one."""
 
     added: Sequence[AddFile]
     removed: Sequence[AddFile]
@@ -69,7 +69,7 @@ def difference(older: pa.Table, newest: pa.Table) -> Difference:
 
 
 def paths_of(uri: str, add: AddFile) -> list[str]:
-    """The files below the table's root that a reader of ``add`` opens; those elsewhere are not looked at."""
+    """The files below the table's root that a reader of ``add`` opens; files elsewhere are left out."""
     vector = None if add.deletion_vector is None else vector_path(add.deletion_vector)
     found: list[DataPath] = [resolve_data_path(add.path)] + ([] if vector is None else [vector])
     below = [path_below(uri, at) for at in found]
@@ -77,7 +77,7 @@ def paths_of(uri: str, add: AddFile) -> list[str]:
 
 
 def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None = None) -> set[str]:
-    """Those of ``paths`` that the store does not have; looked up in parallel where a look is a request.
+    """Those ``paths`` that the store does not have; looked up in parallel if each look-up is a request.
 
     Raises StorageError.
     """
@@ -109,26 +109,26 @@ def gone_paths(store: TableStore, paths: Iterable[str], on_files: OnFiles | None
 def expired_files(log: DeltaLog, state: TableState, added: Sequence[AddFile]) -> list[AddFile]:
     """Those of ``added`` that were removed so long ago that a vacuum may be about to delete them.
 
-    A vacuum with the table's retention that does not know yet that they are needed began an hour later at the most.
+    A vacuum with the table's retention that does not know yet that they are needed began at most an hour before.
     """
     retention_ms = state.properties.deleted_file_retention_ms
     return removed_before(log, state, added, ambient.now_ms() - retention_ms + min(_HOUR_MS, retention_ms // 2))
 
 
 def removed_before(log: DeltaLog, state: TableState, added: Sequence[AddFile], since_ms: int) -> list[AddFile]:
-    """Those of ``added`` that were removed before the moment, as far as ``state`` tells, and are not live again."""
+    """Those ``added`` files that were removed before the moment, as far as ``state`` shows, and are not live again."""
     if not added:
         return []
     tombstones = log.files_and_tombstones(state, with_stats=False)[1]
     removed_ms = _removed_ms(tombstones, [_key_of(add) for add in added])
-    # Without a tombstone it was removed before all that have one.
+    # A file without a tombstone was removed before all files that have one.
     expired = [add for add in added if removed_ms.get(_key_of(add), 0) < since_ms]
     live = {canonical_path(add.path) for add in live_files(log.files(state), [add.path for add in expired])}
     return [add for add in expired if not _has_one_file(add) or canonical_path(add.path) not in live]
 
 
 def _keys(files: pa.Table) -> pa.Array:
-    """One string for each file or tombstone: its path in one spelling, and the id of its deletion vector."""
+    """One string for each file or tombstone: its normalized path, and the id of its deletion vector."""
     import pyarrow.compute as pc
 
     paths = canonical_paths(files["path"])
@@ -153,7 +153,7 @@ def _has_one_file(add: AddFile) -> bool:
 
 
 def _removed_ms(tombstones: pa.Table, wanted: Sequence[str]) -> dict[str, int]:
-    """When each of the ``wanted`` files was removed, as far as the log still tells."""
+    """When each of the ``wanted`` files was removed, as far as the log still has it."""
     import pyarrow.compute as pc
 
     keys = _keys(tombstones)

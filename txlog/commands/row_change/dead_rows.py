@@ -38,7 +38,7 @@ def warn_of_dead_rows(open_table: OpenTable, version: int | None, fractions: Map
 
 
 def newly_dead(fractions: Mapping[str, float], warned: Mapping[str, float]) -> dict[str, float]:
-    """The files to warn of: above the limit, and without a warning yet or with half of their rows lost since the last."""
+    """The files to warn of: above the limit, and not warned of yet or with half of their rows lost since then."""
     return {
         path: fraction
         for path, fraction in fractions.items()
