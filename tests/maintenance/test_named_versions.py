@@ -95,7 +95,7 @@ def test_a_name_is_given_once(table: txlog.Table) -> None:
 
 @pytest.mark.parametrize("name", ["", ".a", "-a", "a/b", "a b", "é", "a" * 101, 7, None])
 def test_a_name_that_no_store_could_keep_is_refused(table: txlog.Table, name: Any) -> None:
-    with pytest.raises(txlog.InvalidInputError, match="a version.s name has at most 100"):
+    with pytest.raises(txlog.InvalidInputError, match="name has at most 100 letters"):
         table.tag(name)
 
 

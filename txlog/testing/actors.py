@@ -1,7 +1,7 @@
-"""Who acts in a story: the programs of ``programs`` and ``sink_programs``, put together.
+"""The actors of stories: combinations of the programs of ``programs`` and ``sink_programs``.
 
-In: nothing, or `Choices`. Out: `SCENARIOS` by name, small enough to be explored whole, `SAMPLED`, and `any_story`, a
-family from which the first choices pick the table, actors and faults.
+In: nothing, or `Choices`. Out: `SCENARIOS` by name, small enough to be explored completely; `SAMPLED`; and `any_story`,
+a family of scenarios: the first choices pick the table, actors and faults.
 """
 
 from __future__ import annotations
@@ -191,10 +191,10 @@ _OF_ROWS = (
 )
 
 SCENARIOS = {scenario.name: scenario for scenario in (*_SMALL, *_OF_ROWS, *UPKEEP_SCENARIOS)}
-"""Scenarios small enough to be explored whole."""
+"""Scenarios small enough to be explored completely."""
 
 SAMPLED = {scenario.name: scenario for scenario in LARGE_SCENARIOS}
-"""Scenarios of which some schedules are explored."""
+"""Scenarios of which only some schedules are explored."""
 
 _LIGHT: tuple[Program, ...] = (
     append,
@@ -209,7 +209,7 @@ _LIGHT: tuple[Program, ...] = (
     set_properties,
     add_column,
 )
-"""Those that read and write no data file: a thousand stories a second."""
+"""Programs that read and write no data file: a thousand stories a second."""
 
 _ROWS: tuple[Program, ...] = (
     append,
@@ -276,7 +276,7 @@ _AMONG_OTHERS: tuple[Program, ...] = (
     partial(staging_sink, app_id="staged"),
     partial(recover, app_id="staged"),
 )
-"""Those that share the table with other engines, which know neither row ids nor in-commit timestamps."""
+"""Programs for tables shared with other engines, which write neither row ids nor in-commit timestamps."""
 
 _ROW_CHANGES: tuple[Program, ...] = (
     upsert,
@@ -303,7 +303,7 @@ _ROW_CHANGES: tuple[Program, ...] = (
     maintain,
     read,
 )
-"""Those that change rows of a table that has some, beside other engines."""
+"""Programs that change rows of a table with rows, beside other engines."""
 
 _CASTS = (
     _LIGHT,
@@ -314,7 +314,7 @@ _CASTS = (
     _ROW_CHANGES,
     tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
 )
-"""Programs that have more to do with each other than with others; and all of them."""
+"""Groups of programs that affect each other most; the last group is all programs."""
 
 _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
     (),

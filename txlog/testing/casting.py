@@ -1,4 +1,4 @@
-"""Programs become actors: what each may do to the log, to staged work and to Iceberg metadata, and how it lives.
+"""Programs become actors: what each may do to the log, to staged work and to Iceberg metadata, and how it runs.
 
 In: programs. Out: `Actor` values for a scenario, and scenarios about rows.
 """
@@ -69,11 +69,12 @@ def actors_of(
     sleep: bool = False,
     dies: Program | None = None,
 ) -> tuple[Actor, ...]:
-    """An actor for each program, begun again after a crash so often, or as often as ``restarts`` says of each.
+    """An actor for each program, restarted after a crash up to ``restarts`` times (one number, or one for each
+    program).
 
-    ``all_checkpoint`` where commits are followed by checkpoints, and in time by a clean-up, by themselves. Each is
-    ``behind_ms`` behind the one before it. The machines of those who do not clean up ``sleep`` while time passes.
-    Only the actor of the program ``dies`` may crash, where one is given.
+    ``all_checkpoint``: commits write checkpoints when these are due, and clean up the log later. Each actor's clock is
+    ``behind_ms`` behind that of the actor before it. ``sleep``: the machines of actors that do not clean up are
+    suspended while time passes. ``dies``: only the actor of this program may crash.
     """
     lives = (restarts,) * len(programs) if isinstance(restarts, int) else restarts
     return tuple(
@@ -103,7 +104,7 @@ def of_rows(
     versions: int = 3,
     **options: Any,
 ) -> Scenario:
-    """A scenario whose rows are held against those of the operations one by one."""
+    """A scenario in which the rows of each version are checked against the operations, applied one by one."""
     actors = actors_of(*programs, restarts=restarts, dies=dies)
     return Scenario(name, actors, versions=versions, has_rows=True, **options)
 

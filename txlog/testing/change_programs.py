@@ -1,7 +1,7 @@
-"""What actors of a story do with a `Sink` of changes: rows that replace others by their keys, and rows that go.
+"""Programs of a story's actors that use a `Sink` of changes: upserts and deletes by key.
 
-In: a `Session` on a table that ``has_rows``. Out: nothing. Each program says what its checkpoint makes of the rows of
-whatever version it lands on, whoever commits it: the sink, its twin, or a recovery after a crash.
+In: a `Session` on a table that ``has_rows``. Out: nothing. Each program declares how its checkpoint changes the rows
+of the version on which it is committed: by the sink, by another instance of it, or by a recovery after a crash.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Change: TypeAlias = tuple[str, int, str | None, int | None, int]
 
 
 def change_sink(session: Session, *, app_id: str = "changes", number: int = 0) -> None:
-    """Tasks whose committables are committed as they are; two of them changed one row."""
+    """Two tasks that both change one row; their committables are committed without staging."""
     door = _sink(session, app_id)
     with session.attempt((app_id, 1)) as attempt:
         attempt.is_blind, attempt.makes = False, _makes(number)
@@ -33,7 +33,7 @@ def change_sink(session: Session, *, app_id: str = "changes", number: int = 0) -
 
 
 def staging_change_sink(session: Session, *, app_id: str = "changes", number: int = 0) -> None:
-    """One task, staged and sealed; what an earlier life has sealed is recovered."""
+    """One task, staged and sealed. Recovers what an earlier life has sealed."""
     door = _sink(session, app_id)
     if session.clock.incarnation:
         _recover(session, door, (app_id, 1), _makes(number))
@@ -49,12 +49,12 @@ def staging_change_sink(session: Session, *, app_id: str = "changes", number: in
 
 
 def recover_changes(session: Session, *, app_id: str = "changes", number: int = 0) -> None:
-    """Another process, which commits what it finds sealed, by the keys that the seal names."""
+    """Another process, which commits the sealed checkpoints that it finds, with the keys that the seal names."""
     _recover(session, Sink(session.table(), app_id), (app_id, 1), _makes(number))
 
 
 def recover_sealed(session: Session) -> None:
-    """The same for what was sealed before the story began, in a world that is_sealed."""
+    """The same for a checkpoint that was sealed before the story began, in a world that ``is_sealed``."""
     keys = {change[1] for change in SEALED_CHANGES}
     new: list[Row] = [(key, part, v) for kind, key, part, v, _ in SEALED_CHANGES if part is not None and v is not None]
     _recover(
@@ -71,7 +71,7 @@ def _sink(session: Session, app_id: str) -> Sink:
 
 
 def _changes(number: int) -> list[list[Change]]:
-    """Those of each task: a row that moves, one that goes, one that is new, and one that both tasks change."""
+    """The changes of each task: a row that moves, a deleted row, a new row, and a row that both tasks change."""
     value = 60 + 10 * number
     first: list[Change] = [("+U", 1, "b", value, 1), ("-D", 2, None, None, 1), ("+I", 50, "a", value, 1)]
     second: list[Change] = [("+U", 99, "a", value + 1, 1), ("+U", 50, "b", value + 2, 2), ("-U", 4, "b", 0, 1)]
@@ -105,5 +105,5 @@ def _recover(session: Session, door: Sink, app: tuple[str, int], makes: Makes) -
             raise
         except TxlogError as error:
             results = getattr(error, "recovery", Recovery()).results
-            session.run.tell(f"{session.actor.name}: recovery stopped by {error}"[:150])
+            session.run.record(f"{session.actor.name}: recovery stopped by {error}"[:150])
         attempt.result = results.get(app[1])

@@ -1,6 +1,6 @@
 """The store contract as checks for any implementation.
 
-In: a fresh, empty `LogStore` or `FileStore`. Out: nothing, or an AssertionError that says what the store got wrong. Run
+In: a fresh, empty `LogStore` or `FileStore`. Out: nothing, or an AssertionError with what the store does wrong. Run
 every function of `LOG_STORE_CONTRACT` and of `FILE_STORE_CONTRACT`, each on a new store.
 """
 

@@ -1,7 +1,7 @@
-"""What must still be possible when a story is over: each sealed checkpoint is recovered, and exports catch up.
+"""What must still be possible after a story: each sealed checkpoint can be recovered, and exports can catch up.
 
-In: a `Run` that is over. Out: nothing, or `InvariantBroken`. Whatever its actors lived through, one more process does
-what an operator would do next, without any fault.
+In: a `Run` that is over. Out: nothing, or `InvariantBroken`. One more process does what an operator would do next,
+without any fault, whatever the actors did and suffered.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _PENDING_DAYS_MAX = 3  # half of the default of delta.deletedFileRetentionDurati
 
 
 def recover_what_is_sealed(run: Run) -> None:
-    """Whatever happened, a recovery commits each checkpoint that somebody was told is sealed, and fails at none."""
+    """Check that a recovery commits each checkpoint that was reported as sealed, and does not fail."""
     app_ids = sorted(run.ledger.app_ids_of_seals())
     if not app_ids:
         return
@@ -38,16 +38,16 @@ def recover_what_is_sealed(run: Run) -> None:
             except TxlogError as error:
                 is_late = run.scenario.deletes or run.days_passed >= _PENDING_DAYS_MAX
                 if is_late and isinstance(error, (InvalidInputError, MetadataChangedError)):
-                    return  # too old for what was, or may have been, cleaned up since
+                    return  # too old: the log may have been cleaned up since
                 if any(app_id == discarded for discarded, _ in run.ledger.discarded):
-                    return  # a seal that was under way arrived after what it names was given up
+                    return  # a delayed seal arrived after what it names was given up
                 raise InvariantBroken("what was sealed is recovered", str(error)) from error
     run.check()
     run.ledger.require_sealed_committed()
 
 
 def export_what_was_exported(run: Run) -> None:
-    """One more export brings Iceberg readers to the newest version; where another Iceberg writer came, a rebuild."""
+    """One more export brings Iceberg readers to the newest version: a rebuild, if another Iceberg writer committed."""
     exports = run.ledger.exports
     if not exports.versions:
         return

@@ -153,7 +153,7 @@ def replay(make: Make, line: str) -> Run:
         InvariantBroken: The schedule breaks a promise, as it did before.
     """
     choices = Choices(from_line(line.rpartition(":")[2]))
-    story = Run(make(choices), choices, told=True)
+    story = Run(make(choices), choices, keeps_story=True)
     story.run()
     return story
 
@@ -164,7 +164,7 @@ def _failure(name: str, make: Make, choices: Choices, broken: Exception, seed: s
 
     def run(given: Sequence[int]) -> tuple[Run, Exception | None]:
         taken = Choices(given)
-        story = Run(make(taken), taken, told=True)
+        story = Run(make(taken), taken, keeps_story=True)
         try:
             story.run()
         except (InvariantBroken, StoryTooLong) as error:

@@ -1,7 +1,7 @@
-"""What actors of a story do with Iceberg metadata: export, export anew, clean up, and commit to it as a foreign writer.
+"""Programs of a story's actors that export to Iceberg: export, rebuild, clean up, and commit as a foreign writer.
 
-In: a `Session`. Out: nothing; what Iceberg readers see is judged as it appears, by `ExportHistory`, and what an
-exporter is told when it is told.
+In: a `Session`. Out: nothing. `ExportHistory` checks what Iceberg readers see as soon as it appears, and the answer
+to an exporter when it gets it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def export(session: Session, *, rebuild: bool = False) -> None:
 
 
 def export_anew(session: Session) -> None:
-    """As an operator does who does not trust what is there, or wants fewer files."""
+    """Rebuild the export, as an operator does who does not trust the metadata, or wants fewer files."""
     export(session, rebuild=True)
 
 
@@ -47,19 +47,19 @@ def append_and_export(session: Session) -> None:
 
 
 def move_on_and_export(session: Session) -> None:
-    """The same on a version of another engine, which takes one step."""
+    """Append as another engine, in one step, and export that version."""
     append_unsynced(session, times=1)
     export(session)
 
 
 def delete_and_export(session: Session) -> None:
-    """Rows that go, by deletion vectors, from which delete files are made."""
+    """Delete rows by deletion vectors, which the export turns into delete files."""
     delete_where(session)
     export(session)
 
 
 def clean_up_exports(session: Session) -> None:
-    """Two hours later, delete what no reader needs, as each fiftieth export does."""
+    """Two hours later, delete what no reader needs, as every fiftieth export does."""
     session.let_pass(2 * _HOUR_MS)
     exporter = session.table(fresh=True)._open_table.post_commit.iceberg.exporter()
     newest = exporter._folder.newest()
@@ -68,12 +68,12 @@ def clean_up_exports(session: Session) -> None:
 
 
 def foreign_iceberg_commit(session: Session) -> None:
-    """A library that knows nothing of Delta puts the next metadata file, and leaves what it names to itself."""
+    """A library that knows nothing of Delta commits the next metadata file, which names nothing new."""
     store = session.iceberg
     number = int(store.read(HINT))
     document = orjson.loads(store.read(metadata_name(number)))
     document["last-updated-ms"] += 1
-    document = dict(reversed(document.items()))  # each library spells JSON in its own way
+    document = dict(reversed(document.items()))  # each library formats JSON in its own way
     while store.put_if_absent(metadata_name(number + 1), orjson.dumps(document)) is PutOutcome.ALREADY_EXISTS:
         number += 1
     store.put(HINT, str(number + 1).encode())
@@ -88,8 +88,8 @@ def _export(session: Session, table: Table, *, rebuild: bool) -> None:
         ledger.observe()
         if not any(version is None for version in ledger.exports.versions.values()):
             raise
-        session.run.tell(f"{session.actor.name}: refused: {error.message}"[:150])
+        session.run.record(f"{session.actor.name}: refused: {error.message}"[:150])
         return
-    session.run.tell(f"{session.actor.name}: exported v{done.version} as {done.metadata_location.rpartition('/')[2]}")
+    session.run.record(f"{session.actor.name}: exported v{done.version} as {done.metadata_location.rpartition('/')[2]}")
     ledger.observe()
     ledger.exports.require(done.version, session.actor.name)

@@ -1,8 +1,8 @@
-"""What Iceberg readers see of a story's table, held against the fold of its log whenever a metadata file appears.
+"""What Iceberg readers see of a story's table, compared with the replay of its log when a metadata file appears.
 
-In: the folder of the Iceberg metadata after every step, and what each version of the table is. Out: nothing, or
-`InvariantBroken`. A metadata file shows versions as they are, names nothing that is missing or that a power cut would
-take, and goes on from the one before it; what readers may just have opened keeps all its files.
+In: the folder of the Iceberg metadata after every step, and the state of the table at each version. Out: nothing, or
+`InvariantBroken`. A metadata file shows versions as they are in the log, names nothing that is missing or that a power
+cut would remove, and continues the one before it. Metadata that readers may just have opened keeps all its files.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from txlog.testing.versions import InvariantBroken, State
 __all__ = ["ExportHistory"]
 
 _PLACE = place_of("memory://table")
-_GRACE_MS = 3_600_000  # how long what was the newest metadata can still be read
+_GRACE_MS = 3_600_000  # how long metadata can still be read after it was the newest
 
 
 class ExportHistory:
-    """``versions`` has the Delta version of each metadata file by its number; None where another library wrote it."""
+    """``versions`` maps the number of each metadata file to its Delta version; None if another library wrote it."""
 
     def __init__(self, store: MemoryLogStore, files: MemoryFileStore, *, syncs: bool) -> None:
         self.versions: dict[int, int | None] = {}
@@ -53,7 +53,7 @@ class ExportHistory:
         return self.versions[max(self.versions)] is None
 
     def observe(self, states: Mapping[int, State]) -> None:
-        """Look at the folder: what is new is judged by the table's ``states``, what is known must not have changed."""
+        """Check the folder: new files against the ``states`` of the table, known files for changes."""
         objects = self._store.objects
         new = []
         for name, (body, _) in objects.items():
@@ -67,7 +67,7 @@ class ExportHistory:
                 self._require_hinted(body)
             elif number is not None:
                 new.append(number)
-        for number in sorted(set(new) - self._gone):  # below what was cleaned up: no reader sees it
+        for number in sorted(set(new) - self._gone):  # no reader sees files below those that were cleaned up
             self._appears(number, states)
         if len(self._seen) > len(objects):
             self._gone.update(filter(None, map(metadata_number, self._seen.keys() - objects.keys())))
@@ -75,22 +75,22 @@ class ExportHistory:
             self._require_readable()
 
     def power_was_cut(self, states: Mapping[int, State]) -> None:
-        """Judge what is left of the folder by what is left of the table."""
+        """Check what a power cut left of the folder against what it left of the table."""
         self.versions, self._seen, self._right, self._gone = {}, {}, set(), set()
         self.observe(states)
 
     def require_newest_is_hinted(self) -> None:
-        """Raise unless readers that go by the hint alone see the newest metadata."""
+        """Raise unless readers that use only the hint see the newest metadata."""
         hinted = int(self._store.objects[HINT][0])
         if hinted != max(self.versions):
             raise InvariantBroken("the hint names the newest metadata", f"it names {hinted} of {sorted(self.versions)}")
 
-    def require(self, version: int, told: str) -> None:
-        """Raise unless Iceberg readers see ``version`` or a newer one, also after a power cut, as ``told`` was told."""
+    def require(self, version: int, exporter: str) -> None:
+        """Raise unless Iceberg readers see ``version`` or a newer one, also after a power cut."""
         known = {number: found for number, found in self.versions.items() if found is not None and found >= version}
         names = self._store.durable if self._syncs else self._store.objects
         if not any(metadata_name(number) in names for number in known):
-            raise InvariantBroken("what was exported is there", f"{told} was told that v{version} is exported")
+            raise InvariantBroken("what was exported is there", f"{exporter} got v{version} acknowledged as exported")
 
     # --- metadata files ---------------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class ExportHistory:
             self._require_right(name, exported, snapshot, states)
 
     def _require_right(self, name: str, exported: Exported, snapshot: Any, states: Mapping[int, State]) -> None:
-        """A snapshot has the files of its version, each with as many deleted rows. Judged once."""
+        """Check that a snapshot has the files of its version, with the right number of deleted rows. Checked once."""
         version, listed = int(snapshot["summary"]["delta-version"]), snapshot["manifest-list"]
         if (listed, version) in self._right:
             return
@@ -137,7 +137,7 @@ class ExportHistory:
         self._right.add((listed, version))
 
     def _require_hinted(self, body: bytes) -> None:
-        """Whoever slept while others cleaned up may put an old hint, and mends it with its next step."""
+        """An exporter that slept while others cleaned up may put an old hint. It corrects it with its next step."""
         number = int(body)
         if number not in self._gone and metadata_name(number) not in self._store.objects:
             raise InvariantBroken("the hint names a file that is there", f"it names {int(body)}")
@@ -145,7 +145,8 @@ class ExportHistory:
     # --- clean-up ---------------------------------------------------------------------------------------------
 
     def _require_readable(self) -> None:
-        """Whoever opened the newest metadata file, now or within the last hour, finds all that it names."""
+        """A reader that opened the newest metadata file, now or within the last hour, finds everything that it
+        names."""
         objects = self._store.objects
         numbers = sorted(number for number, version in self.versions.items() if version is not None)
         now_ms = max((modified_ms for _, modified_ms in objects.values()), default=0)
@@ -166,7 +167,7 @@ class ExportHistory:
             self._require_hinted(objects[HINT][0])
 
     def _needed(self, document: Mapping[str, Any]) -> Iterator[str]:
-        """The names of everything that the current snapshot of a metadata file leads to, as far as it is there."""
+        """The names of everything reachable from the current snapshot of a metadata file, as far as it exists."""
         current = document.get("current-snapshot-id")
         for snapshot in document["snapshots"]:
             listed = _name(snapshot["manifest-list"])
@@ -186,7 +187,7 @@ class ExportHistory:
         return _read_list(found[0], format_version, listed)
 
 
-@lru_cache(maxsize=1024)  # an explorer comes to the same metadata again and again
+@lru_cache(maxsize=1024)  # an explorer sees the same metadata again and again
 def _document(body: bytes) -> dict[str, Any]:
     return parsed(body, "")
 

@@ -1,8 +1,8 @@
 """The promises of a table as checks of its log, independent of the code that keeps them.
 
-In: a `MemoryLogStore` after every step, and what each transaction declared and was told. Out: nothing, or
-`InvariantBroken`. The `Ledger` folds the raw JSON of each version once, when it becomes visible, and remembers it:
-what a later look shows is held against that. Nothing here is computed by `txlog.log`.
+In: a `MemoryLogStore` after every step, and what each transaction declared and was answered. Out: nothing, or
+`InvariantBroken`. The `Ledger` replays the raw JSON of each version once, when it becomes visible, and remembers the
+result; later observations are compared with it. Nothing here uses `txlog.log`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MANIFEST = ".manifest"
 
 
 class Ledger:
-    """Every version that ever became visible; ``syncs`` where that and durable are two things, as on a local disk."""
+    """Every version that ever became visible; ``syncs`` if visible and durable differ, as on a local disk."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class Ledger:
         self.syncs = syncs
         self.is_serializable = False
         self.rows: RowHistory | None = None
-        """Where a story is about rows."""
+        """The rows of each version, in a story about rows."""
         self.versions: dict[int, Version] = {}
         self.states: dict[int, State] = {}
         self.attempts: dict[str, Attempt] = {}
@@ -53,7 +53,7 @@ class Ledger:
         self.acknowledged: set[int] = set()
         self.gone: set[int] = set()
         self.sealed: set[tuple[str, int]] = set()
-        """The checkpoints of which somebody was told that they are sealed."""
+        """The checkpoints that were reported as sealed."""
         self.discarded: set[tuple[str, int]] = set()
         self._staged: dict[str, tuple[bytes, tuple[str, int], tuple[str, ...]]] = {}
         self._staged_keys: dict[str, tuple[str, ...]] = {}
@@ -64,7 +64,7 @@ class Ledger:
     def copy(
         self, log: MemoryLogStore, files: MemoryFileStore, staging: MemoryLogStore, iceberg: MemoryLogStore
     ) -> Ledger:
-        """The same history over other stores that hold the same."""
+        """The same history for copies of the stores."""
         copied = Ledger(log, files, staging, iceberg, syncs=self.syncs)
         for name in ("versions", "states", "txn_ids", "apps", "_kinds", "_seen", "_staged", "_staged_keys"):
             setattr(copied, name, dict(getattr(self, name)))
@@ -81,7 +81,7 @@ class Ledger:
     # --- after every step -------------------------------------------------------------------------------------
 
     def observe(self, *, oldest_retained_ms: int | None = None) -> None:
-        """Look at the log: what is new is judged and remembered, what is known must not have changed."""
+        """Check the log: new files are checked and remembered, known files must not have changed."""
         if self.staging.objects:
             self._look_at_staging()
         new: list[int] = []
@@ -103,21 +103,21 @@ class Ledger:
             self._require_readable(oldest_retained_ms)
 
     def _look_at_staging(self) -> None:
-        """Remember what was ever staged, and the files of all that was ever sealed, by what the bytes say."""
+        """Remember everything that was staged, and the files of everything that was sealed, from the stored bytes."""
         for name, (body, _) in sorted(self.staging.objects.items(), key=lambda found: found[0].endswith(_MANIFEST)):
             if name in self._staged and self._staged[name][0] is body:
                 continue
             if body.startswith(b"txlog-given-up"):
                 continue
-            told = orjson.loads(body.partition(b"\n")[2])
-            work = (told["app_id"], told["checkpoint_id"])
-            if "files" in told:
-                self._require_durable_keys(told)
-                self._staged_keys[name] = tuple(file["path"] for file in told.get("keys", ()))
-                self._staged[name] = (body, work, tuple(file["path"] for file in told["files"]))
+            staged = orjson.loads(body.partition(b"\n")[2])
+            work = (staged["app_id"], staged["checkpoint_id"])
+            if "files" in staged:
+                self._require_durable_keys(staged)
+                self._staged_keys[name] = tuple(file["path"] for file in staged.get("keys", ()))
+                self._staged[name] = (body, work, tuple(file["path"] for file in staged["files"]))
                 continue
             start = name.removesuffix(_MANIFEST)
-            tasks = [f"{start}.task.{task['task_id']}.{task['attempt']}" for task in told["tasks"]]
+            tasks = [f"{start}.task.{task['task_id']}.{task['attempt']}" for task in staged["tasks"]]
             if not self._staged.keys() >= set(tasks):
                 raise InvariantBroken("a seal names what is staged", f"{work} is sealed with {tasks}")
             paths = tuple(sorted(path for task in tasks for path in self._staged[task][2]))
@@ -125,8 +125,8 @@ class Ledger:
             self._seals.setdefault(work, set()).add(paths)
 
     def require_files(self, retained_ms: int) -> None:
-        """Where vacuums delete files: those of the newest version stay, of versions that were the newest at or after
-        ``retained_ms``, and of all that is sealed and not committed yet.
+        """Check in stories with vacuums that all needed files exist: those of the newest version, of versions that were
+        the newest at or after ``retained_ms``, and of everything that is sealed and not committed yet.
         """
         for name, (_, work, paths) in self._staged.items():
             if name.endswith(_MANIFEST) and name in self.staging.objects and work not in self.apps:
@@ -138,14 +138,16 @@ class Ledger:
             if after is None or after.modified_ms >= retained_ms:
                 self._require_there(f"v{version}", (path for add in state.live.values() for path in _paths_of(add)))
 
-    def _require_there(self, who: str, paths: Iterable[str]) -> None:
+    def _require_there(self, needed_by: str, paths: Iterable[str]) -> None:
         for path in paths:
             if path not in self.files.objects:
-                raise InvariantBroken("a vacuum deletes nothing that is needed", f"{path}, which {who} needs, is gone")
+                raise InvariantBroken(
+                    "a vacuum deletes nothing that is needed", f"{path}, which {needed_by} needs, is gone"
+                )
 
-    def _require_durable_keys(self, told: dict[str, Any]) -> None:
-        """A commit of a later life reads what is staged."""
-        for file in told.get("keys", ()):
+    def _require_durable_keys(self, staged: dict[str, Any]) -> None:
+        """Keys must be durable: a commit of a later life reads what is staged."""
+        for file in staged.get("keys", ()):
             if file["path"] in self.files.objects and file["path"] not in self.files.durable:
                 raise InvariantBroken("keys are on disk before they are staged", f"{file['path']} is not durable")
 
@@ -153,7 +155,7 @@ class Ledger:
         again = {action["remove"]["path"] for action in entry.actions if "remove" in action}  # with another vector
         added = {action["add"]["path"] for action in entry.actions if "add" in action}
         paths = tuple(sorted(added - again))
-        # Changes of rows also add copies of files, where the table has no deletion vectors.
+        # In a table without deletion vectors, changes of rows also add copies of files.
         may_copy = any(action.get("commitInfo", {}).get("operation") == "MERGE" for action in entry.actions)
         for action in entry.actions:
             work = (action["txn"]["appId"], action["txn"]["version"]) if "txn" in action else None
@@ -199,7 +201,7 @@ class Ledger:
         if attempt is not None:
             if attempt.answer in ("refused", "nothing to do"):
                 raise InvariantBroken(
-                    "a definite failure never appears", f"{attempt.actor} was told {attempt.error!r}; it is v{version}"
+                    "a definite failure never appears", f"{attempt.actor} got {attempt.error!r}; it is v{version}"
                 )
             if attempt.read_version is None:
                 attempt.read_version = info.get("readVersion")
@@ -281,7 +283,7 @@ class Ledger:
 
     # --- answers ----------------------------------------------------------------------------------------------
 
-    def told(self, attempt: Attempt) -> None:
+    def check_answer(self, attempt: Attempt) -> None:
         """Check the answer of an attempt at the moment when the program gets it."""
         self.observe()
         if attempt.answer == "committed":
@@ -291,7 +293,7 @@ class Ledger:
                 if txn_id[:8] == attempt.key:
                     raise InvariantBroken(
                         "a definite failure never appears",
-                        f"{attempt.actor} was told {attempt.error!r}; it is v{version}",
+                        f"{attempt.actor} got {attempt.error!r}; it is v{version}",
                     )
 
     def _check_acknowledged(self, attempt: Attempt) -> None:
@@ -300,12 +302,12 @@ class Ledger:
         if result.outcome == "already_committed":
             if attempt.app is None or attempt.app not in self.apps:
                 raise InvariantBroken(
-                    "acknowledged implies present", f"{attempt.app} was called a replay and is nowhere"
+                    "acknowledged implies present", f"{attempt.app} was reported as a replay and is in no version"
                 )
             version = self.apps[attempt.app]
         elif self.txn_ids.get(result.txn_id) != version:
             raise InvariantBroken(
-                "acknowledged implies present", f"{attempt.actor} was told v{version}; it is not there"
+                "acknowledged implies present", f"{attempt.actor} got v{version}, which does not exist"
             )
         self.require_durable(version, attempt.actor)
         self.acknowledged.add(version)
@@ -347,7 +349,7 @@ class Ledger:
         return sorted(found.version for found in parsed if found is not None and found.kind.is_checkpoint)
 
     def power_was_cut(self) -> None:
-        """Forget what nobody was told of and the disk lost; what was acknowledged must be there."""
+        """Forget versions that were lost and never acknowledged; acknowledged ones must exist."""
         lost = [v for v in self.versions if f"{v:020d}.json" not in self.log.objects and v not in self.gone]
         for version in sorted(lost):
             if version in self.acknowledged:
@@ -372,23 +374,23 @@ class Ledger:
     # --- at the end -------------------------------------------------------------------------------------------
 
     def check_reader(self, version: int, seen: State, *, not_before: int = -1) -> None:
-        """Hold what a reader made of ``version`` against the fold."""
+        """Compare what a reader saw of ``version`` with the replay."""
         if version < not_before:
             raise InvariantBroken("a reader never goes back", f"it saw v{not_before}, then v{version}")
         state = self.states.get(version)
         if state is None:
-            raise InvariantBroken("a snapshot is the fold of the log", f"a reader saw v{version}, which never was")
-        for what, found, told in (
+            raise InvariantBroken("a snapshot is the fold of the log", f"a reader saw v{version}, which never existed")
+        for what, found, expected in (
             ("files", set(seen.live), set(state.live)),
             ("metadata", seen.metadata, state.metadata),
             ("protocol", seen.protocol, state.protocol),
             ("application versions", seen.transactions, state.transactions),
             ("metadata domains", seen.domains, state.domains),
         ):
-            if found != told:
+            if found != expected:
                 raise InvariantBroken(
                     "a snapshot is the fold of the log",
-                    f"{what} of v{version}: a reader saw {found}, the fold is {told}",
+                    f"{what} of v{version}: a reader saw {found}, the fold is {expected}",
                 )
 
 

@@ -78,4 +78,4 @@ def link_unsynced(session: Session, version: int, body: bytes) -> None:
     else:
         session.run.left_to_kernel.add(commit_name(version))
     session.history = hash((session.history, version))
-    session.run.tell(f"{session.actor.name}: links v{version}, and syncs nothing")
+    session.run.record(f"{session.actor.name}: links v{version}, and syncs nothing")

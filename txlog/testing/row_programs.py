@@ -127,7 +127,7 @@ def purge_rows(session: Session) -> None:
 
 
 def vacuum_rows(session: Session) -> None:
-    """What was removed a day ago goes, although the table's own retention would keep it: an operator insists."""
+    """Vacuum with a retention of a day, shorter than the table's own, as an operator who insists on it."""
     session.clock.attempt += 1
     session.table(fresh=True).vacuum(VACUUMED_MS / 3_600_000, force=True)
 
@@ -228,7 +228,7 @@ def _commit(
     ledger = session.run.ledger
     live, version = ledger.states[ledger.latest].live, ledger.latest + 1
     if any(add["path"] not in live or vector_of(live[add["path"]]) != vector_of(add) for add in planned):
-        session.run.tell(f"{session.actor.name}: gives up")
+        session.run.record(f"{session.actor.name}: gives up")
         return
     lines: list[dict[str, Any]] = [{"commitInfo": {"operation": "WRITE", "isBlindAppend": not planned}}]
     for add in planned:

@@ -1,7 +1,7 @@
-"""One schedule, run: actors in greenlets over one table in memory, one step at a time, promises checked after each.
+"""One run of a schedule: actors in greenlets over one table in memory, one step at a time, checked after each step.
 
-In: a `Scenario` and the `Choices` that decide. Out: nothing, or `InvariantBroken`; the ``story`` of what happened,
-where it is asked for. Who acts is in ``actors``; what must hold is in ``invariants``.
+In: a `Scenario` and the `Choices` that decide. Out: nothing, or `InvariantBroken`; on request, the ``story`` of what
+happened. The actors are in ``actors``, the promises in ``invariants``.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ class StoryTooLong(Exception):
 
 @dataclass(frozen=True)
 class Scenario:
-    """Who acts on which table, and how much may go wrong, of which kinds.
+    """The actors, their table, and how much may go wrong, of which kinds.
 
-    ``store`` is "local" (names are linked, then synced; listings lie) or "object" (one consistent request each).
-    ``deletes`` is True where names may disappear from the log. ``pauses`` lets actors sleep for two hours before a put;
-    ``splits_sync`` lets others act between link and sync. ``observers_fail`` lets hooks and log handlers raise, each of
-    which counts as a fault. The table begins with ``versions`` versions, of which handles that are open have not seen
-    the newest ``unseen``, and with these ``properties``; all of them are older than any retention where it is ``aged``.
-    Where it ``has_rows``, they are held against those of the operations one by one. Where it is ``trimmed``, vacuums
-    find what to delete; where ``sealed``, an application died that had sealed a checkpoint of changes of rows; where
-    ``exported``, Iceberg readers see the version before its newest.
+    ``store`` is "local" (names are linked, then synced; listings may be incomplete) or "object" (each request is atomic
+    and consistent). ``deletes``: names may disappear from the log. ``pauses``: actors may sleep for two hours before a
+    put. ``splits_sync``: others may act between link and sync. ``observers_fail``: hooks and log handlers may raise;
+    each time counts as a fault. The table begins with ``versions`` versions and these ``properties``; open handles have
+    not seen the newest ``unseen`` versions. ``aged``: all versions are older than any retention. ``has_rows``: the rows
+    are checked against the operations, applied one by one. ``trimmed``: vacuums find files to delete. ``sealed``: an
+    application sealed a checkpoint of row changes and died. ``exported``: Iceberg readers see the version before the
+    newest.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Scenario:
 
 class Run:
     """One story. ``visited`` holds the states of an exhaustive exploration, ``read_before`` the logs that readers have
-    been held against at the end of another; ``told`` keeps the story for a person to read.
+    been checked on at the end of earlier runs. ``keeps_story`` records the story for people to read.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class Run:
         *,
         visited: set[int] | None = None,
         read_before: set[int] | None = None,
-        told: bool = False,
+        keeps_story: bool = False,
     ) -> None:
         self.scenario = scenario
         self.choices = choices
@@ -128,7 +128,7 @@ class Run:
         self.cuts_left = scenario.power_cuts
         self.broken: Exception | None = None
         self.thread = threading.get_ident()
-        self._told = told
+        self._keeps_story = keeps_story
         self._visited = visited
         self._read_before = set() if read_before is None else read_before
         self._hub = greenlet.getcurrent()
@@ -139,8 +139,8 @@ class Run:
         for store in self.world.log_stores:
             store.before_sync = self._before_sync
 
-    def tell(self, line: str) -> None:
-        if self._told:
+    def record(self, line: str) -> None:
+        if self._keeps_story:
             self.story.append(line)
 
     # --- the loop ---------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ class Run:
         if self.steps > _STEPS_MAX:
             raise StoryTooLong(f"{self.steps} steps: {', '.join(life.actor.name for life in alive)}")
         self._prune()
-        if self._current in alive:  # going on with the same one is the uneventful choice
+        if self._current in alive:  # continuing with the same actor is the uneventful choice
             alive.remove(self._current)
             alive.insert(0, self._current)
         in_flight = self._in_flight()
@@ -235,31 +235,31 @@ class Run:
     # --- what happens -----------------------------------------------------------------------------------------
 
     def at_call(self, life: Session, call: StoreCall, store: MemoryLogStore) -> Fault | None:
-        """Before a store call of an actor, in its greenlet: let the others go first, then decide its fault."""
+        """Before a store call of an actor, in its greenlet: let the others act first, then choose its fault."""
         life.clock.elapsed_ms += 1
         may_die = bool(self.cuts_left or (self.crashes_left and life.actor.dies))
         commutes = needs_no_turn(call, store, self.world, self._others(life), may_die=may_die)
         if not commutes:
             self.suspend(life, call, store)
         fault = Fault("crash_after") if life.dies_after else self._fault(life, call, store)
-        if self._told and (fault is not None or not commutes):
-            self.tell(f"{life.actor.name}: {call.operation} {_short(call.name)}{f'  ** {fault}' if fault else ''}")
+        if self._keeps_story and (fault is not None or not commutes):
+            self.record(f"{life.actor.name}: {call.operation} {_short(call.name)}{f'  ** {fault}' if fault else ''}")
         life.history = hash((life.history, call.operation, call.name, fault, answer(call, store.objects)))
         return fault
 
     def at_file_call(self, life: Session, call: StoreCall) -> None:
-        """Before a call on a data file: where the table has removed one, others may delete it."""
+        """Before a call on a data file: if the table has removed files, other actors may delete them."""
         if self.scenario.trimmed and call.operation in ("stat", "delete"):
             if not file_needs_no_turn(call, self._others(life)):
                 self.suspend(life, call)
-            self.tell(f"{life.actor.name}: {call.operation} {call.name}")
+            self.record(f"{life.actor.name}: {call.operation} {call.name}")
             life.history = hash((life.history, call.operation, call.name, call.name in self.world.files.objects))
 
     def _others(self, life: Session) -> list[Actor]:
         return [other.actor for other in self.lives if other is not life and not other.is_dead]
 
     def suspend(self, life: Session, call: StoreCall, store: MemoryLogStore | None = None) -> None:
-        """Let others go first, or let it die here. ``store`` is what it calls, None for the log."""
+        """Let other actors act first, or let this one die here. ``store`` is the store it calls, None for the log."""
         life.pending, life.pending_in = call, store or self.world.log
         self._hub.switch()
 
@@ -291,23 +291,23 @@ class Run:
                 return ("fail_before", "fail_after")
         return ()
 
-    def _at_observer(self, told: str) -> bool:
-        """Whether a hook or a log handler of the actor that is at work fails now."""
+    def _at_observer(self, call: str) -> bool:
+        """Whether a hook or a log handler of the current actor fails now."""
         life = self._current
         if life is None or greenlet.getcurrent() is not life.greenlet or not self.faults_left:
             return False
         if not self.choices.choose(2, calm=0.7):
             return False
         self.faults_left -= 1
-        self.tell(f"{life.actor.name}: {told}  ** raises")
-        life.history = hash((life.history, "raises", told))
+        self.record(f"{life.actor.name}: {call}  ** raises")
+        life.history = hash((life.history, "raises", call))
         return True
 
     def _before_sync(self, name: str) -> bool:
-        """Between link and sync of a put that an actor makes: others may see it, and it may die here."""
+        """Between link and sync of a put by an actor: others may see the name, and the actor may die here."""
         life = self._current
         if life is None or greenlet.getcurrent() is not life.greenlet:
-            return False  # a put that was in flight lands without anybody there to sync it
+            return False  # a delayed put is executed when no process is left to sync it
         if self.scenario.store == "object":
             return True
         if self.scenario.splits_sync and content_version(name) is None:
@@ -316,7 +316,7 @@ class Run:
             return False
         if self.faults_left and "not_durable" in self._faults and self.choices.choose(2, calm=0.8):
             self.faults_left -= 1
-            self.tell(f"{life.actor.name}: sync {_short(name)}  ** not_durable")
+            self.record(f"{life.actor.name}: sync {_short(name)}  ** not_durable")
             life.history = hash((life.history, "not_durable"))
             return False
         return True
@@ -326,7 +326,7 @@ class Run:
         faulty.in_flight.remove(put)
         with ambient.use(life.clock):
             arrived = put.land()
-        self.tell(f"{life.actor.name}'s put of {_short(put.name)} arrives: {arrived.value}")
+        self.record(f"{life.actor.name}'s put of {_short(put.name)} arrives: {arrived.value}")
         if self.scenario.store == "object":
             with contextlib.suppress(NotFoundError):
                 faulty.inner.make_durable(put.name)
@@ -341,7 +341,7 @@ class Run:
             life.dies_after, life.syncs_before = True, moment == 1
             self._resume(life)
         else:
-            self.tell(f"{life.actor.name}: CRASHES before {call.operation} {_short(call.name)}")
+            self.record(f"{life.actor.name}: CRASHES before {call.operation} {_short(call.name)}")
             life.crash()
         self._restart(life)
 
@@ -353,21 +353,21 @@ class Run:
         clock.incarnation = life.clock.incarnation + 1
         clock.elapsed_ms = life.clock.elapsed_ms + 1000
         clock.suspended_ms = life.clock.suspended_ms
-        self.tell(f"{life.actor.name}: starts again")
+        self.record(f"{life.actor.name}: starts again")
         self._begin(life.actor, clock)
 
     def _cut_power(self) -> None:
         self.cuts_left -= 1
-        self.tell("POWER CUT")
+        self.record("POWER CUT")
         ended = self._alive()
         for life in self.lives:
             life.crash()
-            life.has_crashed = True  # whoever was done with its program ends too, with its handles
+            life.has_crashed = True  # also ends actors whose program is done, with their handles
         unsafe = sorted(name for store in self.world.log_stores for name in store.unsafe())
         surviving = self._kept_in_order(unsafe, [name for name in unsafe if self.choices.choose(2)])
         for store in self.world.log_stores:
             store.power_cut(surviving)
-        self.tell(f"lost: {', '.join(_short(name) for name in unsafe if name not in surviving) or 'nothing'}")
+        self.record(f"lost: {', '.join(_short(name) for name in unsafe if name not in surviving) or 'nothing'}")
         self.ledger.power_was_cut()
         for life in ended:
             self._restart(life)
@@ -390,7 +390,7 @@ class Run:
     # --- the end ----------------------------------------------------------------------------------------------
 
     def _epilogue(self) -> None:
-        """What was in flight arrives, in order; then every way of reading the table must show the same."""
+        """Execute delayed puts, in order; then check that every way of reading the table shows the same."""
         for life, put in self._in_flight():
             self._land(life, put)
             self.check()
@@ -412,7 +412,7 @@ class Run:
 
 
 def _contents(store: MemoryLogStore) -> int:
-    """0 where it is empty."""
+    """0 if it is empty."""
     return hash(frozenset((name, found[0]) for name, found in store.objects.items())) if store.objects else 0
 
 

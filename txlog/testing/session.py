@@ -38,12 +38,12 @@ __all__ = ["Actor", "Clock", "Session"]
 
 @dataclass(frozen=True)
 class Actor:
-    """``program`` acts on the table through its `Session`; after a crash it is begun again ``restarts`` times.
+    """``program`` acts on the table through its `Session`; after a crash it is restarted up to ``restarts`` times.
 
-    ``checkpoints`` and ``deletes`` say whether it may change the hint, and delete names from the log; ``vacuums``
-    whether it deletes data files; ``exports`` and ``cleans_exports`` whether it may write Iceberg metadata, and delete
-    some; ``stages`` whether it works with staged checkpoints; ``dies`` whether it may crash. Its clock is ``behind_ms``
-    behind that of others. ``sleeps`` where its machine is suspended whenever time passes for all.
+    Rights: ``checkpoints`` to change the hint, ``deletes`` to delete names from the log, ``vacuums`` to delete data
+    files, ``exports`` and ``cleans_exports`` to write and to delete Iceberg metadata, ``stages`` to use staged
+    checkpoints. ``dies``: it may crash. Its clock is ``behind_ms`` behind that of others. ``sleeps``: its machine is
+    suspended while time passes for all.
     """
 
     name: str
@@ -122,11 +122,11 @@ class Session:
     def table(self, *, fresh: bool = False, **retry: Any) -> Table:
         """A handle on the table: opened before the story began, or now. ``retry`` goes to its `RetryPolicy`.
 
-        It is remembered: whatever its owner lives through, it must be of use at the end.
+        Every handle is remembered, and must still work at the end of the story.
         """
         store = TableStore("memory://table", self.log, self.files, self.staging, iceberg=self.iceberg)
         hooks = self.run.observers.hooks if self.run.observers else None
-        is_new = fresh or self.clock.incarnation > 0  # who starts again has no handle from before
+        is_new = fresh or self.clock.incarnation > 0  # after a restart there is no handle from before
         table = opened(store, None if is_new else self.run.base, retry, hooks)
         self.handles.append(table)
         return table
@@ -185,9 +185,9 @@ class Session:
             result = attempt.result
             is_committed = result is not None and (result.attempts or result.outcome != "committed")
             attempt.answer = "committed" if is_committed else "nothing to do"
-        self.run.tell(f"{self.actor.name}: {attempt.answer} {attempt.result or attempt.error or ''}"[:150])
+        self.run.record(f"{self.actor.name}: {attempt.answer} {attempt.result or attempt.error or ''}"[:150])
         self.history = hash((self.history, attempt.answer))
-        self.run.ledger.told(attempt)
+        self.run.ledger.check_answer(attempt)
 
     def let_days_pass(self, days: int) -> None:
         self.run.days_passed += days
@@ -208,13 +208,13 @@ class Session:
         try:
             landed = table.resolve(txn_id, version)
         except TxlogError as error:
-            self.run.tell(f"{self.actor.name}: resolve({version}) failed: {type(error).__name__}")
+            self.run.record(f"{self.actor.name}: resolve({version}) failed: {type(error).__name__}")
             return
-        self.run.tell(f"{self.actor.name}: resolve({version}) says {landed}")
+        self.run.record(f"{self.actor.name}: resolve({version}) says {landed}")
         self.history = hash((self.history, landed))
         attempt.answer = "committed" if landed else "refused"
         attempt.result = WriteResult(version, "committed", 1, txn_id) if landed else None
-        self.run.ledger.told(attempt)
+        self.run.ledger.check_answer(attempt)
 
     # --- a life -----------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Session:
             except InvariantBroken as broken:
                 self.run.broken = self.run.broken or broken
             except TxlogError as error:
-                self.run.tell(f"{self.actor.name}: stopped by {type(error).__name__}")
+                self.run.record(f"{self.actor.name}: stopped by {type(error).__name__}")
             except Exception as error:
                 self.run.broken = self.run.broken or InvariantBroken(
                     "only TxlogError escapes", f"{self.actor.name}: {error!r}"

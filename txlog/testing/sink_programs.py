@@ -131,10 +131,10 @@ def _recover(session: Session, door: Sink, app_id: str) -> None:
         results = door.recover().results
     except TxlogError as error:
         results = getattr(error, "recovery", Recovery()).results
-        session.run.tell(f"{session.actor.name}: recovery stopped by {error}"[:150])
+        session.run.record(f"{session.actor.name}: recovery stopped by {error}"[:150])
     for checkpoint_id, result in results.items():
-        session.run.tell(f"{session.actor.name}: recovered {checkpoint_id}: {result}"[:150])
+        session.run.record(f"{session.actor.name}: recovered {checkpoint_id}: {result}"[:150])
         if result.outcome != "empty":
             found = Attempt(session.clock.key(), session.actor.name, app=(app_id, checkpoint_id), result=result)
             found.answer = "committed"
-            session.run.ledger.told(found)
+            session.run.ledger.check_answer(found)

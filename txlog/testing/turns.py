@@ -1,7 +1,7 @@
-"""Before which store calls an actor must wait for its turn: those whose answer, or effect on others, depends on order.
+"""Which store calls must wait for their turn: those whose answer, or effect on others, depends on the order of actors.
 
-In: a call, and what the other actors may do. Out: whether it can be answered at once, since it commutes with whatever
-they do; and its answer as a number, which with those before it decides everything that the actor does next.
+In: a call, and what the other actors may do. Out: whether it can be answered at once, since it commutes with all
+calls of the others; and its answer as a number. The answers so far determine everything that the actor does next.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _READS = ("read", "stat", "list_from")
 def needs_no_turn(
     call: StoreCall, store: MemoryLogStore, world: World, others: Sequence[Actor], *, may_die: bool
 ) -> bool:
-    """Whether none of the ``others``, who are alive, can change the answer, nor see that the call was made.
+    """Whether none of the ``others``, who are alive, can change the answer or notice the call.
 
-    ``may_die`` where it makes a difference that this actor dies before it.
+    ``may_die``: it makes a difference whether this actor dies before the call.
     """
-    if store is world.staging:  # whoever commits a checkpoint deletes what was staged of it
+    if store is world.staging:  # the actor that commits a checkpoint deletes its staged files
         is_mine = not any(actor.stages for actor in others)
         return is_mine and (call.operation in _READS or not (may_die or any(actor.vacuums for actor in others)))
     if store is world.iceberg:
@@ -45,7 +45,8 @@ def needs_no_turn(
 
 
 def _needs_no_turn_to_export(call: StoreCall, store: MemoryLogStore, others: Sequence[Actor]) -> bool:
-    """What is named after its content is the same whoever puts it, and nothing without what names it."""
+    """A file named by its content is the same whichever actor puts it, and has no effect until another file names
+    it."""
     if any(actor.cleans_exports for actor in others):
         return False
     if content_version(call.name) is not None:
@@ -57,12 +58,12 @@ def _needs_no_turn_to_export(call: StoreCall, store: MemoryLogStore, others: Seq
 
 
 def file_needs_no_turn(call: StoreCall, others: Sequence[Actor]) -> bool:
-    """The same of a call on a data file: vacuums delete them, and recoveries those of keys."""
+    """The same for a call on a data file: vacuums delete data files, and recoveries delete files of keys."""
     return call.operation == "stat" and not any(actor.vacuums or actor.stages for actor in others)
 
 
 def answer(call: StoreCall, objects: dict[str, tuple[bytes, int]]) -> int:
-    """What the call will answer, as a number."""
+    """The answer of the call, as a number."""
     if call.operation == "list_from":
         return hash(tuple(sorted(name for name in objects if name >= call.name)))
     if call.operation == "read":

@@ -1,6 +1,6 @@
 """Scenarios in which upkeep meets writers: compactions, vacuums, restores, recoveries of sealed work, Iceberg exports.
 
-In: nothing. Out: `UPKEEP_SCENARIOS`, each small enough to be explored whole, and `LARGE_SCENARIOS`, which are sampled.
+In: nothing. Out: `UPKEEP_SCENARIOS`, each small enough to be explored completely, and `LARGE_SCENARIOS`, for sampling.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ LONG_RETENTION = ("delta.deletedFileRetentionDuration", "interval 1000 days")
 
 
 def _of_upkeep(name: str, *programs: Program, versions: int = 4, **options: Any) -> Scenario:
-    """On a table whose newest version removed a file long ago, which no retention of its own lets go."""
+    """On a table whose newest version removed a file long ago; the table's own retention keeps that file."""
     aged: dict[str, Any] = {"versions": versions, "aged": True, "trimmed": True, "properties": (LONG_RETENTION,)}
     return of_rows(name, *programs, **aged, **options)
 
 
 def _of_recovery(name: str, *programs: Program, **options: Any) -> Scenario:
-    """On such a table, where an application sealed changes long ago and died: they are recovered, if need be twice."""
+    """On such a table with changes that an application sealed long ago before it died: recovered, if need be twice."""
     return _of_upkeep(name, *programs, sealed=True, **options)
 
 
 def _of_exports(name: str, *programs: Program, **options: Any) -> Scenario:
-    """On a table of which Iceberg readers lack one version."""
+    """On a table whose Iceberg metadata lacks one version."""
     return Scenario(name, actors_of(*programs), versions=3, exported=True, **options)
 
 
@@ -55,7 +55,7 @@ UPKEEP_SCENARIOS = (
     _of_exports("exporter-beside-others-that-sync-nothing", append_unsynced, export, power_cuts=1),
     _of_exports("exporter-and-foreign-iceberg-writer", move_on_and_export, foreign_iceberg_commit),
 )
-"""What finds what a vacuum, a restore, a compaction, a recovery and an export may do to each other."""
+"""What a vacuum, a restore, a compaction, a recovery and an export may do to each other."""
 
 LARGE_SCENARIOS = (
     _of_recovery("recovery-and-vacuum", recover_sealed, vacuum_rows, crashes=1, restarts=1, dies=recover_sealed),

@@ -1,4 +1,4 @@
-"""The table that a story begins with, and what every reader must make of it at the end.
+"""The table that a story begins with, and how every reader must see it at the end.
 
 In: how many versions it has. Out: copies of one `World`, made once by txlog itself; handles on it that were open
 before the story began; `World.check_readers`, which reads the table from every start point that its log offers.
@@ -102,7 +102,7 @@ class World:
 
     @property
     def log_stores(self) -> tuple[MemoryLogStore, MemoryLogStore, MemoryLogStore]:
-        """The log, what sinks have staged, and the Iceberg metadata."""
+        """The log, the sinks' staging, and the Iceberg metadata."""
         return self.log, self.staging, self.iceberg
 
     def copy(self) -> World:
@@ -115,8 +115,7 @@ class World:
     def check_readers(self, ledger: Ledger) -> None:
         """Read the newest version from each start point that the log offers, by txlog's own readers.
 
-        At the end of a story alone, and so is `check_handle`: what was read from the same files of the log is not read
-        again.
+        Only for the end of a story, like `check_handle`: it does not read again what was read from the same log files.
         """
         for path in ledger.states[ledger.latest].live:
             if path not in self.files.objects:
@@ -215,11 +214,10 @@ def base_world(
 ) -> World:
     """A table partitioned by ``part`` with a file in each of two partitions, and ``versions`` versions.
 
-    Handles that are open on it have not seen the newest ``unseen`` of them. ``is_aged`` where it was written so long
-    ago that no retention keeps what is below its newest checkpoint. Where it ``has_rows``, each file has three, and the
-    table deletion vectors. Where it ``is_trimmed``, its newest version has removed the first file; where it
-    ``is_sealed``, a checkpoint of `SEALED` waits for its commit; where it ``is_exported``, Iceberg readers see the
-    version before the newest.
+    Handles that are open on it have not seen the newest ``unseen`` versions. ``is_aged``: it was written so long ago
+    that no retention keeps what is below its newest checkpoint. ``has_rows``: each file has three rows, and the table
+    has deletion vectors. ``is_trimmed``: its newest version has removed the first file. ``is_sealed``: a checkpoint of
+    `SEALED` waits for its commit. ``is_exported``: Iceberg readers see the version before the newest.
     """
     if unseen:
         like = {"is_aged": is_aged, "has_rows": has_rows, "is_trimmed": is_trimmed}
@@ -262,7 +260,7 @@ def base_world(
 
 
 def _seal(table: Table) -> None:
-    """What a task of `SEALED` wrote, sealed by a coordinator that then died."""
+    """Seal what a task of `SEALED` wrote, as a coordinator that then died."""
     door = Sink(table, SEALED[0], mode="upsert", keys=["id"], row_kind="op", sequence_by="at")
     with door.task(SEALED[1]) as task:
         task.write(
