@@ -119,7 +119,7 @@ def test_a_key_that_two_tasks_changed_is_refused_before_the_seal_naming_both_and
     assert not any(each.is_sealed for each in Staging(table._open_table.store, table._open_table.retry).checkpoints())
     tied = sink_of(table, sequence_by="at")
     parts = [written(tied, 2, changes(("+U", 1, "a", task, 6)), task_id=task) for task in (0, 1)]
-    with pytest.raises(InvalidInputError, match=r"tasks 0 and 1 .* id=1, .* one sequence, 6"):
+    with pytest.raises(InvalidInputError, match=r"tasks 0 and 1 .* id=1, .* the same sequence, 6"):
         tied.commit(2, parts)
     assert found(table)[0] == (1, "a", 10)
 

@@ -206,7 +206,7 @@ def test_rows_of_two_tasks_whose_order_decides_and_is_unknown_are_refused_before
     tmp_path: Path, options: dict[str, str], one: tuple[str, Row], two: tuple[str, Row]
 ) -> None:
     sink = sink_of(made(tmp_path / "t", options))
-    with pytest.raises(InvalidInputError, match=r"tasks 0 and 1 both have rows with k=1.*asks which came later"):
+    with pytest.raises(InvalidInputError, match=r"tasks 0 and 1 both have rows with k=1.*must know which came later"):
         staged(sink, 0, changes(one), changes(two))
     assert not sink.recover().results
 

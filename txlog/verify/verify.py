@@ -440,7 +440,7 @@ def _rows(batch: pa.RecordBatch) -> Iterator[tuple[FileKey, str, int, PartitionK
     known: dict[PartitionKey, PartitionKey] = {}
     for key, path, size, pairs, vector in zip(*columns, strict=True):
         vector_id = None if vector is None else DeletionVectorDescriptor.from_json(vector).unique_id
-        partition = known.get(as_told := tuple(pairs))
+        partition = known.get(logged := tuple(pairs))
         if partition is None:
-            partition = known[as_told] = tuple(sorted(dict(pairs).items()))
+            partition = known[logged] = tuple(sorted(dict(pairs).items()))
         yield (key, vector_id), path, size, partition

@@ -1,1 +1,1 @@
-"""Upserts: rows of a source take the place of rows of the table with the same key."""
+"""Upserts: rows of a source replace the rows of the table with the same keys, or are added."""

@@ -1,6 +1,6 @@
-"""The source of an upsert with a merge engine: a changelog, held for several passes, with its keys numbered.
+"""The source of an upsert with a merge engine: a changelog, stored for several passes, with its keys numbered.
 
-In: data with a column of row kinds or without, and a `MergeEngine`. Out: a `ChangelogSource`. The rows are taken once,
+In: data, with or without a column of row kinds, and a `MergeEngine`. Out: a `ChangelogSource`. The data is read once,
 so that each execution of the change merges the same ones.
 """
 
@@ -49,10 +49,10 @@ def read_changelog(
     row_kinds: Mapping[Any, str] | None = None,
     table: str | None = None,
 ) -> ChangelogSource:
-    """Take ``data``, anything ``Table.append`` takes.
+    """Read ``data``, anything ``Table.append`` takes.
 
     Raises ``SchemaMismatchError`` naming columns that are absent or do not fit, ``InvalidInputError`` naming a null
-    key, an unknown row kind, or a kind that the engine cannot take, ``StorageError`` where there is no room for it.
+    key, an unknown row kind, or a kind that the engine does not take, ``StorageError`` if there is no space for it.
     """
     stream = open_data(data)
     if not stream.schema.names:
@@ -87,7 +87,7 @@ def numbered(rows: pa.Table, kinds: NDArray[np.int8] | None, keys: Sequence[KeyC
 
 
 class _Reader:
-    """Takes the row kinds out of the batches, and fits the rest to the table."""
+    """Takes the row kinds out of the batches, and converts the rest to the table's types."""
 
     def __init__(self, schema: Struct, row_kind: str | None, kinds: RowKinds, table: str | None) -> None:
         self._schema = schema
@@ -131,7 +131,7 @@ class _Reader:
         return ~np.isin(self._found[-1], (UPDATE_BEFORE, DELETE))
 
     def kinds(self) -> NDArray[np.int8] | None:
-        """The kinds of all rows; None where there is no column of them."""
+        """The kinds of all rows; None without a column of row kinds."""
         import numpy as np
 
         if self._row_kind is None:
@@ -141,7 +141,7 @@ class _Reader:
     def require_columns(
         self, found: pa.Schema, keys: Sequence[KeyColumn], engine: MergeEngine, kinds: NDArray[np.int8] | None
     ) -> None:
-        """Refuses a source that lacks columns, unless they would be left as they are, or its rows are all deletes."""
+        """Refuse a source that lacks columns, unless these columns keep their values, or all rows are deletes."""
         there = {fold_name(name) for name in found.names}
         absent = [name for name in self._schema.names if fold_name(name) not in there]
         of_key = [name for name in absent if any(key.path[0] == name for key in keys)]

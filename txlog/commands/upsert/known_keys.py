@@ -1,7 +1,7 @@
-"""What a handle knows of the keys of data files: used by upserts and merges instead of reading them, and added to.
+"""The keys of data files that a handle has cached. Upserts and merges use them instead of reading files.
 
-In: the keys of a source, and files of the table. Out: the rows of known files that have one of the keys. What an upsert
-or a merge reads of a file, or an upsert writes itself, is known to those after it.
+In: the keys of a source, and files of the table. Out: the rows of cached files that have one of the keys. What an
+upsert or a merge reads of a file, or an upsert writes itself, is cached for later ones.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ if TYPE_CHECKING:
 __all__ = ["KnownKeys", "KnownPart", "cached_keys", "known_keys"]
 
 KnownPart = tuple[KeyValues, "NDArray[np.int64]"]
-"""The keys of some rows of a file, as numbers, and the positions of the rows."""
+"""The keys of some rows of a file, as numbers, and the positions of these rows."""
 
 
 def cached_keys(cache: KeyCache, keys: Sequence[KeyColumn], state: TableState) -> CachedKeys:
-    """What is held of the keys of the table's files by these columns."""
+    """The cached keys of the table's files for these columns."""
     types = [type_to_arrow(key.type) for key in keys]
     paths = tuple(physical_path(state.schema, key.path) for key in keys)
-    # A table that was made anew at the place, or a column of another type, is another matter.
+    # A table created anew at the same location, or a column of another type, has its own cache.
     identity = (state.metadata.id, paths, tuple(type_name(key.type) for key in keys))
     return cache.of(identity, types)
 
 
 class KnownKeys:
-    """The keys of one source beside those of a table's files. `is_wanted`, `part_of` and `offer` are thread-safe.
+    """Compares the keys of one source with the cached keys of files. `is_wanted`, `part_of`, `offer` are thread-safe.
 
-    Of several rows of the source with one key the last counts, as in `KeyIndex.source_rows`.
+    If several rows of the source have one key, the last counts, as in `KeyIndex.source_rows`.
     """
 
     def __init__(self, cached: CachedKeys, index: KeyIndex | SortedKeys, state: TableState) -> None:
@@ -64,9 +64,9 @@ class KnownKeys:
         self._wanted = cached.numbers.of(columns)[0]
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Places]:
-        """The rows with keys of the source in each of ``files`` that is known, by path, with rows of the index as keys.
+        """The rows with keys of the source in each of the cached ``files``, by path, with rows of the index as keys.
 
-        ``are_all_live``: these are all live files of the newest version, so that others need not be known any more.
+        ``are_all_live``: these are all live files of the newest version, so the cache can drop all others.
         """
         paths = files.column("path").to_pylist()
         ids = list(zip(paths, files.column("size").to_pylist(), strict=True))
@@ -78,7 +78,7 @@ class KnownKeys:
         return {path: places for (path, _), places in found.items()}
 
     def is_wanted(self, add: AddFile) -> bool:
-        """Whether to read all keys of a file that is looked into, and `offer` them."""
+        """Whether to read all keys of a file that is looked into, and to `offer` them."""
         return self._cached.is_wanted((add.path, add.size), num_records(add.stats))
 
     def part_of(self, columns: Sequence[pa.Array], positions: NDArray[np.int64]) -> KnownPart:
@@ -87,7 +87,7 @@ class KnownKeys:
         return values, positions if rows is None else positions[rows]
 
     def offer(self, add: AddFile, parts: Sequence[KnownPart]) -> None:
-        """All keys of a file, which `keep` makes known."""
+        """Take all keys of a file, which `keep` will cache."""
         import numpy as np
 
         if not parts:
@@ -100,21 +100,22 @@ class KnownKeys:
         self._offered.append(FileKeys.of((add.path, add.size), values, positions))
 
     def keep(self) -> None:
-        """Make known what was offered."""
+        """Cache the keys that were offered."""
         offered, self._offered = self._offered, []
         self._cached.add(offered)
 
     def keep_staged(self, files: Sequence[FileKeys]) -> None:
-        """Make known these files of a table without partitions. Does nothing before files are known."""
+        """Cache the keys of these files of a table without partitions. Does nothing if no file is cached yet."""
         if not self._is_partitioned and not self._cached.is_empty:
             self._cached.add(
                 [FileKeys((canonical_path(each.file[0]), each.file[1]), each.values, each.positions) for each in files]
             )
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[Any]) -> None:
-        """Make known the file of the rows of the source that were written, where it is certain which row is where: in
-        a table without partitions, one file has them in the order of the source. Of several files each has row groups
-        from here and there. Does nothing before files are known. Each row of the source has a key of its own."""
+        """Cache the keys of a new file with rows of the source, if it is certain where each row is: in a table without
+        partitions, a single file has them in the order of the source. (Several files get their row groups in turns.)
+        Does nothing if no file is cached yet. Each row of the source must have a different key.
+        """
         import numpy as np
 
         assert self._row_of_key is None
@@ -127,7 +128,7 @@ class KnownKeys:
 
 
 def known_keys(cache: KeyCache, index: KeyIndex, state: TableState) -> KnownKeys | None:
-    """The keys of a source in memory; None where nothing is to be held, or asked for."""
+    """The keys of a source in memory; None if nothing is cached or may be cached."""
     if not cache.size_bytes_max or not len(index.code_of_row):
         return None
     return KnownKeys(cached_keys(cache, index.keys, state), index, state)

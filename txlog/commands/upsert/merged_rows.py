@@ -1,7 +1,7 @@
-"""UPSERT with a merge engine: the rows of a changelog and those that the table has for their keys become one row each.
+"""UPSERT with a merge engine: the rows of a changelog and the table's rows with the same keys become one row per key.
 
-In: a `ChangelogSource` and a `MergeEngine`. Out: a `RowOperation`. The merge is done again where the rows of the table
-that it depends on are others than before, so that after a lost race it is as if it had run alone.
+In: a `ChangelogSource` and a `MergeEngine`. Out: a `RowOperation`. If the rows of the table that it depends on have
+changed, it merges again, so that after a lost race the result is as if it had run alone.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _WORDS = {
     UPDATE_AFTER: change_data.UPDATE_POSTIMAGE,
     DELETE: change_data.DELETE,
 }
-"""The change feed's words for row kinds."""
+"""The change types of the feed for row kinds."""
 
 __all__ = ["MergedRows", "bound_merged_rows", "merge_engine_of", "require_merge_engine"]
 
 
 def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | None:
-    """The merge engine of an upsert: the table's, else the one that is asked for; None where neither says anything.
+    """The merge engine of an upsert: the table's, else the requested one; None if there is neither.
 
-    Rows with kinds need an engine, which is "deduplicate" if nothing else is said. Raises ``InvalidInputError`` for
-    options that do not fit the table's columns, or differ from what the table says.
+    Rows with kinds need an engine; the default is "deduplicate". Raises ``InvalidInputError`` for options that do not
+    fit the table's columns, or differ from the table's properties.
     """
     stored = merge_options(state.metadata.configuration)
     asked = _asked(upsert.merge_engine)
@@ -64,30 +64,30 @@ def merge_engine_of(state: TableState, upsert: UpsertOptions) -> MergeEngine | N
     if not stored:
         return MergeEngine.of(asked, state.schema, keys)
     found = MergeEngine.of(stored, state.schema, keys)
-    if asked and not _says_the_same(found, {**stored, **asked}, state, keys):
+    if asked and not _is_equal_engine(found, {**stored, **asked}, state, keys):
         differing = sorted(f"{PREFIX}{name} = {value}" for name, value in asked.items() if stored.get(name) != value)
         raise InvalidInputError(
-            f"the table's properties say how its rows are merged (merge-engine {found.name}), and differ from"
+            f"the table's properties define how its rows are merged (merge-engine {found.name}), and differ from"
             f" {', '.join(differing)}: each of its writers must merge alike. Set the properties, or leave it out"
         )
     return found
 
 
 def require_merge_engine(open_table: OpenTable, keys: Sequence[str], given: str | Mapping[str, Any]) -> None:
-    """Raises ``InvalidInputError`` unless the table's properties say what ``given`` says."""
+    """Raises ``InvalidInputError`` unless the table's properties have the same meaning as ``given``."""
     state = open_table.log.newest_state(refresh=False)
     with TxlogError.located(open_table.uri, state.version):
         if not keys:
-            raise InvalidInputError('merge_engine is about changes of rows: give mode="upsert" or "retract", and keys')
+            raise InvalidInputError('merge_engine is for changes of rows: give mode="upsert" or "retract", and keys')
         asked = {PREFIX + name: value for name, value in _asked(given).items()}
         if not merge_options(state.metadata.configuration):
             raise InvalidInputError(
-                f"the table does not say how its rows are merged, which every task reads: table.set_properties({asked})"
+                f"the table's properties do not define how its rows are merged: run table.set_properties({asked}) first"
             )
         merge_engine_of(state, UpsertOptions(keys, merge_engine=asked))
 
 
-def _says_the_same(engine: MergeEngine, options: Mapping[str, str], state: TableState, keys: Sequence[str]) -> bool:
+def _is_equal_engine(engine: MergeEngine, options: Mapping[str, str], state: TableState, keys: Sequence[str]) -> bool:
     try:
         return MergeEngine.of(options, state.schema, keys) == engine
     except InvalidInputError:
@@ -112,7 +112,7 @@ def _asked(given: str | Mapping[str, Any] | None) -> dict[str, str]:
 def bound_merged_rows(
     open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions, engine: MergeEngine
 ) -> MergedRows:
-    """Take the changelog and bind its merge to a version. Raises as `read_changelog`."""
+    """Read the changelog and bind its merge to a version. Raises as `read_changelog`."""
     with TxlogError.located(open_table.uri, state.version):
         _refuse_choices(upsert, engine)
         keys = key_columns(upsert.keys, state.schema)
@@ -133,8 +133,8 @@ def _refuse_choices(upsert: UpsertOptions, engine: MergeEngine) -> None:
     for name in ("when_matched", "when_not_matched", "update_columns"):
         if getattr(upsert, name) != getattr(plain, name):
             raise InvalidInputError(
-                f"{name} is for upserts without a merge engine; this one has merge-engine {engine.name}, which says"
-                " what becomes of rows of one key"
+                f"{name} is for upserts without a merge engine; this one has merge-engine {engine.name}, which decides"
+                " what happens to rows of one key"
             )
 
 
@@ -184,7 +184,7 @@ class MergedRows(UpsertRows):
         )
 
     def decided(self, touched: Sequence[Touched]) -> list[Touched]:
-        """As `DecidesByValues` says."""
+        """See `DecidesByValues`."""
         if self._engine.name == "first-row":
             return list(touched)
         merged = self._merged
@@ -200,7 +200,7 @@ class MergedRows(UpsertRows):
         ]
 
     def _merge(self, touched: Sequence[Touched]) -> Merged:
-        """The merge with the table's rows, which are the same as before where the same rows of the same files match."""
+        """The merge with the table's rows; the last result if the same rows of the same files match again."""
         import numpy as np
 
         digest = hashlib.sha256()
@@ -232,7 +232,7 @@ class MergedRows(UpsertRows):
         return self._merged.has_row
 
     def changes(self) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """As `BringsChanges` says: the rows of the changelog as they came, apart from deletes that are ignored."""
+        """See `BringsChanges`: the rows of the changelog as they came, without ignored deletes."""
         import numpy as np
 
         rows, kinds = self._changes.rows, self._changes.kinds
@@ -247,7 +247,7 @@ class MergedRows(UpsertRows):
                 yield _WORDS[int(kinds[start])], batch
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        """As for any upsert, apart from the rows that are deleted."""
+        """As in any upsert, except that deleted rows do not come back."""
         import numpy as np
 
         assert self._merged is not None

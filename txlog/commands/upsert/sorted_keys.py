@@ -1,8 +1,8 @@
-"""Many keys, ready to be asked for, in little memory: sorted numbers of 8 or 16 bytes each, whatever the keys' type.
+"""Many keys, searchable in little memory: sorted numbers of 8 or 16 bytes each, whatever the keys' type.
 
-In: the numbers of keys, and what their columns hold as far as it tells which files to look into. Out: for columns of
-keys, the place of each, or -1. `KeyIndex` does the same for sources that are in memory anyway, by hash tables that take
-several times what the keys do.
+In: the numbers of keys, and the values of their columns, as far as they help to choose files. Out: for columns of keys,
+the index of each key, or -1. `KeyIndex` does the same with hash tables, for sources that are in memory anyway; these
+take several times the memory of the keys.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 __all__ = ["ColumnValues", "SortedKeys", "sort_order"]
 
 _FLAGS_PER_KEY, _FLAGS_MAX = 8, 1 << 24
-_IN_CACHE = 1 << 16  # keys; among more of them, sorted ones are searched for faster
+_IN_CACHE = 1 << 16  # keys; among more keys, a search for sorted keys is faster
 
 
 class SortedKeys:
-    """Keys of which no two are equal. Thread-safe.
+    """Distinct keys. Thread-safe.
 
     Attributes:
-        keys: The columns that they are of.
-        numbers: What made numbers of them.
+        keys: The key columns.
+        numbers: Converts keys to numbers.
         values: The numbers, ascending.
-        columns: For each key column its values, or ranges that hold all of them; none twice.
+        columns: For each key column its distinct values, or ranges that hold all of them.
     """
 
     def __init__(
@@ -56,11 +56,11 @@ class SortedKeys:
 
     @property
     def is_cheap(self) -> bool:
-        """Whether a look-up costs nothing besides the rows that are looked up: no, it sorts them."""
+        """Whether a look-up has no cost besides the rows looked up: False, since it sorts them."""
         return False
 
     def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of those keys in ``columns`` that are among these, ascending, and which of these each one is."""
+        """The indices of those keys in ``columns`` that are among these, ascending, and the index here of each one."""
         import numpy as np
 
         found = self.source_rows(columns)
@@ -68,7 +68,7 @@ class SortedKeys:
         return at, found[at]
 
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
-        """For each key in ``columns`` its place among these; -1 where it is none of them, or null."""
+        """For each key in ``columns`` its index here; -1 if it is not here, or null."""
         import numpy as np
 
         found = np.full(len(columns[0]), -1, dtype=np.int64)
@@ -94,7 +94,7 @@ class SortedKeys:
             return np.where(is_equal, at, -1)
         places = np.full(len(asked), -1, dtype=np.int64)
         rows = np.flatnonzero(is_equal)
-        while len(rows):  # again only for different keys with one first half, which chance makes of few
+        while len(rows):  # repeats only for different keys with equal first halves, which is rare
             is_found = second[at[rows]] == asked.second[rows]
             places[rows[is_found]] = at[rows[is_found]]
             rows = rows[~is_found]
@@ -105,10 +105,10 @@ class SortedKeys:
 
 
 def sort_order(values: KeyValues) -> NDArray[np.int64]:
-    """The places of the keys in ascending order: equal ones side by side."""
+    """The indices of the keys in ascending order, so that equal keys are adjacent."""
     import numpy as np
 
-    # Files of keys are sorted, which a stable sort makes use of; there is no such order in fingerprints.
+    # A stable sort is fast on files of keys, which are sorted. Fingerprints have no such order.
     order = np.argsort(values.numbers, kind="stable" if values.second is None else None)
     if values.second is not None:
         numbers = values.numbers[order]
@@ -118,8 +118,8 @@ def sort_order(values: KeyValues) -> NDArray[np.int64]:
 
 
 def _flags(numbers: NDArray[Any]) -> NDArray[np.bool_] | None:
-    """Flags of the lowest bits of the numbers, which tell of most others that they are none of them; None where there
-    would be too many flags to be fast."""
+    """Flags for the lowest bits of the numbers: a key without a flag is certainly not here. None if there would be too
+    many flags to be fast."""
     import numpy as np
 
     size = 1 << (len(numbers) * _FLAGS_PER_KEY).bit_length()
@@ -138,8 +138,8 @@ def _flag_of(numbers: NDArray[Any], size: int) -> NDArray[np.int64]:
 
 
 class ColumnValues:
-    """What the values of a key column tell of the files that may hold one: the distinct ones while they are not too
-    many, from then on the least and the greatest."""
+    """What is known of the values of a key column, to choose files: the distinct values while there are not too many,
+    then only the least and the greatest."""
 
     def __init__(self, key: KeyColumn, distinct_max: int) -> None:
         self._distinct_max = distinct_max
@@ -148,11 +148,11 @@ class ColumnValues:
         self._are_all = True
 
     def add(self, column: pa.Array) -> None:
-        """Values more, none of them null."""
+        """Add values; none may be null."""
         self._join(pc.unique(column) if self._are_all else _ends(column), are_all=self._are_all)
 
     def join(self, other: ColumnValues) -> None:
-        """The values of another part of the keys."""
+        """Add the values of another part of the keys."""
         self._join(other._joined(), are_all=other._are_all)
 
     def _join(self, values: pa.Array, *, are_all: bool) -> None:

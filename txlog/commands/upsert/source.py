@@ -1,7 +1,7 @@
-"""The source of an upsert: its rows held for several passes, and checked before the table is looked into.
+"""The source of an upsert: its rows, stored for several passes and checked before the table is read.
 
-In: data, and which columns of the table it has to have. Out: a `Source`: rows in the table's types, each with a key of
-its own. The rows are taken once, so that each execution of the change sees the same ones.
+In: data, and the columns of the table that it must have. Out: a `Source`: rows in the table's types, each with a
+different key. The data is read once, so that each execution of the change sees the same rows.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["OnDuplicate", "Source", "read_source", "refuse_null_keys", "require_columns"]
 
 OnDuplicate: TypeAlias = Literal["error", "last"]
-"""What two rows of the source with one key mean: an error, or that the last one counts."""
+"""What to do if two rows of the source have one key: raise an error, or use the last one."""
 
 MEMORY_MAX_BYTES = 192 << 20
-"""Sources larger than this lie in a temporary file."""
+"""Sources larger than this are stored in a temporary file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """``rows`` are in the table's types; ``index`` knows their keys; ``num_given`` counts those dropped as well."""
+    """``rows`` are in the table's types; ``index`` has their keys; ``num_given`` also counts dropped rows."""
 
     rows: pa.Table
     index: KeyIndex
@@ -70,12 +70,12 @@ def read_source(
     memory_max_bytes: int = MEMORY_MAX_BYTES,
     left_out: Collection[str] = (),
 ) -> Source:
-    """Take ``data`` (anything ``Table.append`` takes), which must have exactly the columns of ``schema``.
+    """Read ``data`` (anything ``Table.append`` takes), which must have exactly the columns of ``schema``.
 
-    It may also have the columns ``left_out``, which are not looked at.
+    It may also have the columns ``left_out``, which are ignored.
 
     Raises ``SchemaMismatchError`` naming columns that are absent or do not fit, ``InvalidInputError`` naming a null key
-    or a key that two rows have, ``StorageError`` where there is no room for a large source.
+    or a key that two rows have, ``StorageError`` if there is no space for a large source.
     """
     stream = open_data(data)
     if not stream.schema.names:
@@ -96,7 +96,7 @@ def read_source(
         first, second = repeated
         raise InvalidInputError(
             f"rows {first} and {second} of the source (counting from 0) have one key, {key_text(keys, columns, first)}:"
-            ' which of them counts? on_duplicate="last" takes the later one, or the greatest by sequence_by',
+            ' remove one of them, or pass on_duplicate="last" to use the later one, or the greatest by sequence_by',
             table=table,
         )
     order = None if sequence_by is None else _order_by(rows, sequence_by, table)
@@ -122,7 +122,7 @@ def _conformed(stream: DataStream, schema: Struct, table: str | None) -> Iterato
 
 
 def require_columns(schema: Struct, found: pa.Schema, table: str | None) -> None:
-    """Raises ``SchemaMismatchError`` for a column that the source lacks: it would put nulls over values."""
+    """Raises ``SchemaMismatchError`` for a column that the source lacks: it would replace values by nulls."""
     there = {fold_name(name) for name in found.names}
     absent = [name for name in schema.names if fold_name(name) not in there]
     if absent:
@@ -140,13 +140,13 @@ def refuse_null_keys(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], tab
             row = int(pc.index(column.is_null(), True).as_py())
             raise InvalidInputError(
                 f"key {key.name} is null in row {row} of the source (counting from 0), and in"
-                f" {column.null_count - 1} more: a null is no key, since it equals nothing. Fill or drop those rows",
+                f" {column.null_count - 1} more: a null is not a key, since it equals nothing. Fill or drop those rows",
                 table=table,
             )
 
 
 def _order_by(rows: pa.Table, name: str, table: str | None) -> NDArray[np.int64]:
-    """The rows in ascending order of their sequence, of equal ones by arrival."""
+    """The rows in ascending order of their sequence; rows with the same sequence in order of arrival."""
     import numpy as np
 
     at = next((i for i, found in enumerate(rows.schema.names) if fold_name(found) == fold_name(name)), None)
@@ -157,7 +157,8 @@ def _order_by(rows: pa.Table, name: str, table: str | None) -> NDArray[np.int64]
     column = rows.column(at)
     if column.null_count:
         raise InvalidInputError(
-            f"sequence_by column {name} has {column.null_count} nulls, whose order nobody knows", table=table
+            f"sequence_by column {name} has {column.null_count} nulls, which have no order: fill or drop those rows",
+            table=table,
         )
     ordered = pa.table([column, pa.array(np.arange(len(column)))], names=["sequence", "arrival"])
     try:

@@ -1,8 +1,8 @@
-"""The commit of a checkpoint of changes: keys that tasks staged become rows that go, and their files are added.
+"""The commit of a checkpoint of changes: rows with the keys that tasks staged are replaced by the rows in their files.
 
 In: a job of the intent "upsert" and the committables of its tasks. Out: a ``WriteResult``. The rows of the table that
-have one of the keys are looked up on the version that the commit lands on, so that the change is executed again where
-others change files first, as every upsert is.
+have one of the keys are looked up on the version that the commit follows. Like every upsert, the change is executed
+again if others change files first.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["check_staged_keys", "commit_staged_changes"]
 
 
 def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
-    """Refuse what no commit could decide, before it is sealed. Raises as `gather_keys`."""
+    """Refuse changes that no commit could apply, before they are sealed. Raises as `gather_keys`."""
     keys = key_columns(job.intent.keys, job.plan.schema)
     engine = MergeEngine.stored(job.plan.configuration, job.plan.schema, [key.path[0] for key in keys])
     if engine is not None:
@@ -73,7 +73,7 @@ def commit_staged_changes(
     with TxlogError.located(open_table.uri, state.version):
         check_changeable(state, "an upsert")
         keys = key_columns(job.intent.keys, state.schema)
-        # The plan has the table's properties, and those that a write brings into a table that has none of its own.
+        # The plan has the table's properties, or those that the write sets on a table that has none.
         engine = MergeEngine.stored(job.plan.configuration, state.schema, [key.path[0] for key in keys])
     if engine is not None:
         merge = staged_merge(open_table, state, committables, keys, engine)
@@ -91,8 +91,8 @@ def commit_staged_changes(
 
 
 class StagedChanges(UpsertRows):
-    """The `RowOperation` of a checkpoint: an upsert whose rows are in files already, and some of whose keys have
-    none."""
+    """The `RowOperation` of a checkpoint: an upsert whose new rows are in files already, and which also deletes
+    keys."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class StagedChanges(UpsertRows):
         return self._are_new
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        """As for any upsert, apart from the rows whose keys were deleted."""
+        """As in any upsert, except that rows with deleted keys do not come back."""
         import numpy as np
 
         found, comes_back = super().updated(touched)
@@ -135,7 +135,7 @@ class StagedChanges(UpsertRows):
         return kept, comes_back & self._are_new
 
     def source_batches(self, is_written: NDArray[np.bool_]) -> Iterator[pa.RecordBatch]:
-        """Read from the tasks' files, in which each new row is once."""
+        """Read from the tasks' files, which have each new row once."""
         for file in self.source_files:
             for _, batch in self._rows.batches(file.to_add(), with_dead_rows=True):
                 wanted = is_written[_places(self._staged.index, batch)]
@@ -151,9 +151,9 @@ def _files_of_latest(
     staged: StagedKeys,
     unsent: UnsentFiles,
 ) -> tuple[PendingFile, ...]:
-    """The tasks' files; those with rows that another task's later changes took the place of, copied without these.
+    """The tasks' files; if another task's later changes replaced some rows, a copy of the file without them.
 
-    A deletion vector would save the copy, but not every reader of the change feed knows one on a new file.
+    A deletion vector would save the copy, but not every reader of the change feed supports one on a new file.
     """
     reader = FileRows(open_table.store, state).reader(state.schema.fields)
     schema = to_arrow(state.schema)
@@ -179,5 +179,5 @@ def _files_of_latest(
 
 
 def _places(index: SortedKeys, batch: pa.RecordBatch) -> NDArray[np.int64]:
-    """The key of each row, by its place in ``index``; -1 where it has none."""
+    """The key of each row, as its index in ``index``; -1 if it is not there."""
     return index.source_rows([key.of(batch) for key in index.keys])

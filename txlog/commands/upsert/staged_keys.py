@@ -1,10 +1,10 @@
-"""The keys that the tasks of a checkpoint changed, brought together: at most one change for each key.
+"""Combines the keys that the tasks of a checkpoint changed: at most one change for each key.
 
-In: committables with files of keys. Out: `StagedKeys`. What one task did to a key it has decided itself; where two
-tasks changed one, the sequence of the changelog decides, and without one the checkpoint is refused.
+In: committables with files of keys. Out: `StagedKeys`. Each task has already combined its own changes of a key. If two
+tasks changed one key, the sequence of the changelog decides; without a sequence the checkpoint is refused.
 
-A checkpoint may have tens of millions of keys. So a file is read a batch at a time, of each key stays a number of 8 or
-16 bytes, and what only equal keys need (sequences, the words of a refusal) is read again where there are some.
+A checkpoint may have tens of millions of keys. So files are read batch by batch, only a number of 8 or 16 bytes stays
+in memory for each key, and what only equal keys need (sequences, text for errors) is read again if there are any.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["StagedKeys", "gather_keys"]
 
 _FEW_KEYS = 1 << 20
-_DISTINCT_MAX = 1 << 16  # of more keys, all values of a column are told where they repeat themselves: a day, a country
+_DISTINCT_MAX = 1 << 16  # with more keys, distinct values are kept only of columns that repeat them: a day, a country
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class StagedKeys:
 
     Attributes:
         index: The keys.
-        are_deletes: Which of them have no new row.
-        outdone: By task_id, the keys whose new rows another task's later changes took the place of.
-        num_given: The keys of all tasks, those that were outdone among them.
-        rows: Where each key is among all rows of the files of keys, one file after the other; None for so many keys
-            that nobody asks.
+        are_deletes: The keys without a new row.
+        outdone: By task_id, the keys whose new rows were replaced by another task's later changes.
+        num_given: The number of keys of all tasks, outdone ones included.
+        rows: The index of each key among all rows of the files of keys, in the order of the files; None if there are
+            too many keys to use it.
     """
 
     index: SortedKeys
@@ -59,12 +59,14 @@ class StagedKeys:
 
     @property
     def num_rows(self) -> int:
-        """The keys that are left."""
+        """The number of distinct keys."""
         return len(self.are_deletes)
 
     def in_one_file(self, committables: Sequence[Committable]) -> list[FileKeys]:
-        """The keys of the new rows of each task that wrote a single data file, which has them in the order of its file
-        of keys. Without partitions, whose rows would have been put elsewhere."""
+        """The keys of the new rows of each task that wrote a single data file in the order of its file of keys.
+
+        Only for tables without partitions: a partitioned write orders rows differently.
+        """
         import numpy as np
 
         found: list[FileKeys] = []
@@ -89,9 +91,9 @@ def gather_keys(
     table: str,
     numbers: KeyNumbers,
 ) -> StagedKeys:
-    """Read the keys of all tasks. ``numbers`` makes numbers of keys of these columns.
+    """Read the keys of all tasks. ``numbers`` converts keys of these columns to numbers.
 
-    Raises ``InvalidInputError`` where two tasks changed one key and nothing says which of them was later, and where the
+    Raises ``InvalidInputError`` if two tasks changed one key without a sequence that decides between them, or if the
     files are not what the tasks wrote; ``NotFoundError``, ``StorageError``.
     """
     import numpy as np
@@ -120,14 +122,14 @@ def _sorted(values: KeyValues, order: NDArray[np.int64]) -> KeyValues:
 
 
 def _as_column(values: KeyValues, key: KeyColumn) -> pa.Array:
-    """The keys that are their own numbers."""
+    """The keys, for a key type whose values are their own numbers."""
     kind = type_to_arrow(key.type)
     found = pa.array(values.numbers)
     return found.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else found.cast(kind)
 
 
 class _KeyFiles:
-    """The files of keys of all tasks, one after the other: the row of a key is its place among all of them."""
+    """The files of keys of all tasks, in order: the row of a key is its index among all of their rows."""
 
     def __init__(
         self, files: FileStore, committables: Sequence[Committable], keys: Sequence[KeyColumn], table: str
@@ -146,8 +148,8 @@ class _KeyFiles:
         return int(self._starts[-1])
 
     def read(self, numbers: KeyNumbers) -> tuple[KeyValues, NDArray[np.bool_], list[ColumnValues]]:
-        """The number of each key, whether it is deleted, and what the columns hold: none of keys that are their own
-        numbers."""
+        """The number of each key, whether it is deleted, and the values of the columns (not for keys that are their own
+        numbers)."""
         import numpy as np
 
         first = np.empty(self.num_keys, dtype=np.int64 if numbers.is_exact else np.uint64)
@@ -177,7 +179,7 @@ class _KeyFiles:
         return KeyValues(first, second), are_deletes, columns
 
     def check_counts(self, are_deletes: NDArray[np.bool_]) -> None:
-        """Each new row has its key, and each key that is not deleted its row."""
+        """Check that each new row has its key, and each key that is not deleted its row."""
         new_rows = {each.task_id: 0 for each in self._committables}
         for (task, _), (start, end) in zip(self._staged, itertools.pairwise(self._starts.tolist()), strict=True):
             new_rows[task] += int((~are_deletes[start:end]).sum())
@@ -198,8 +200,8 @@ class _KeyFiles:
         return found
 
     def sequence_of(self, rows: NDArray[np.int64]) -> pa.ChunkedArray | None:
-        """The sequence of these rows, which ascend; None where a task has none. Of a column that is not of the table,
-        tasks may have found different types, whose values are compared where Arrow has a type for both."""
+        """The sequence of these rows, which ascend; None if a task has none. A sequence column that is not a column of
+        the table may have different types in different tasks; they are compared if Arrow has a common type."""
         found: list[pa.Array] = []
         for at, batch in self._batches_with(rows, with_sequence=True):
             if batch.sequence is None:
@@ -217,7 +219,7 @@ class _KeyFiles:
             ) from error
 
     def text_of(self, row: int) -> str:
-        """The key of one row, for messages."""
+        """The key of one row, for error messages."""
         import numpy as np
 
         at, batch = next(self._batches_with(np.array([row]), with_sequence=False))
@@ -226,7 +228,7 @@ class _KeyFiles:
     def _batches_with(
         self, rows: NDArray[np.int64], *, with_sequence: bool
     ) -> Iterator[tuple[NDArray[np.int64], StagedKeyRows]]:
-        """The batches that have some of these rows, which ascend, and where in them these are."""
+        """The batches that have some of these rows, which ascend, and the rows' indices in each batch."""
         import numpy as np
 
         for (_, file), (start, end) in zip(self._staged, itertools.pairwise(self._starts.tolist()), strict=True):
@@ -247,9 +249,9 @@ def _settled(
     order: NDArray[np.int64],
     is_again: NDArray[np.bool_],
 ) -> tuple[NDArray[np.bool_], dict[int, SortedKeys]]:
-    """Which of the sorted keys stay, of which some are equal, and what is `StagedKeys.outdone` for it.
+    """Which of the sorted keys stay if some are equal, and the resulting `StagedKeys.outdone`.
 
-    ``is_again`` marks each key but the first that equals the one before it.
+    ``is_again`` is true for each key that equals the one before it; it starts with the second key.
     """
     import numpy as np
 
@@ -262,10 +264,10 @@ def _settled(
     sequence = source.sequence_of(rows)
 
     def refuse(first: int, second: int) -> NoReturn:
-        what = "have no sequence" if sequence is None else f"have one sequence, {sequence[first].as_py()!s:.60}"
+        what = "have no sequence" if sequence is None else f"have the same sequence, {sequence[first].as_py()!s:.60}"
         raise InvalidInputError(
             f"tasks {tasks[first]} and {tasks[second]} both changed the row with {source.text_of(int(rows[first]))},"
-            f" and their changes {what}: nobody knows which came later. Nothing was committed. Send all rows of a key"
+            f" and their changes {what}: it is unknown which came later. Nothing was committed. Send all rows of a key"
             " to one task (Sink.partition_of), or give sequence_by",
             table=source.table,
         )
@@ -288,8 +290,8 @@ def _latest(
     sequence: pa.ChunkedArray | None,
     refuse: Callable[[int, int], Any],
 ) -> NDArray[np.bool_]:
-    """Which changes stay, by the number of their key. Of several deletes of one key, any may. ``refuse`` raises what
-    says that nobody knows which of two changes came later."""
+    """Which changes stay, by the number of their key. Of several deletes of one key, any may stay. ``refuse`` raises an
+    error for two changes whose order is unknown."""
     import numpy as np
 
     if sequence is None:
@@ -301,7 +303,7 @@ def _latest(
     greatest = np.zeros(num_keys, dtype=np.int64)
     greatest[codes[order]] = rank[order]
     before, after = order[:-1], order[1:]
-    # Two that are the last of their key together: nobody knows which of them came later.
+    # Two changes share the last place of their key: it is unknown which of them came later.
     unclear = (codes[before] == codes[after]) & (rank[before] == rank[after]) & (rank[after] == greatest[codes[after]])
     unclear &= ~(are_deletes[before] & are_deletes[after])
     if unclear.any():

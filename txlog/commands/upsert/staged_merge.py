@@ -1,8 +1,8 @@
-"""The commit of a checkpoint of a table with a merge engine: rows that tasks staged are merged with the table's.
+"""The commit of a checkpoint to a table with a merge engine: rows that tasks staged are merged with the table's rows.
 
 In: a job of the intent "upsert" and the committables of its tasks, whose files hold rows of a changelog as they came.
-Out: the source of an upsert with a merge engine. Rows of one key that two tasks staged have an order only where the
-engine does not ask for one, or where a sequence says it.
+Out: the source of an upsert with a merge engine. Two tasks may stage rows of one key only if the engine does not depend
+on their order, or a sequence orders them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def check_staged_rows(
     keys: Sequence[KeyColumn],
     engine: MergeEngine,
 ) -> None:
-    """Refuse what no commit could decide, before it is sealed. Raises as `staged_merge`."""
+    """Refuse changes that no commit could apply, before they are sealed. Raises as `staged_merge`."""
     if sum(bool(each.keys) for each in committables) > 1 and not is_order_free(engine, schema.names, keys):
         _source(open_table, committables, schema, keys, engine)
 
@@ -56,8 +56,8 @@ def staged_merge(
 ) -> MergedRows:
     """The `RowOperation` of a checkpoint.
 
-    Raises ``InvalidInputError`` where two tasks have rows of one key, and nothing says which of them were later, and
-    where the files are not what the tasks wrote; ``NotFoundError``, ``StorageError``.
+    Raises ``InvalidInputError`` if two tasks have rows of one key without a sequence that orders them, or if the files
+    are not what the tasks wrote; ``NotFoundError``, ``StorageError``.
     """
     source = _source(open_table, committables, state.schema, keys, engine)
     return MergedRows(open_table, state, source, engine, UpsertOptions([key.name for key in keys]))
@@ -114,14 +114,14 @@ def _refuse_unclear(
     raise InvalidInputError(
         f"tasks {tasks[first]} and {tasks[second]} both have rows with {key}"
         + (f", of one sequence, {', '.join(values)}" if values else "")
-        + f", and merge-engine {engine.name} asks which came later: nothing was committed. Send all rows of a key to"
-        " one task (Sink.partition_of)" + ("" if values else ", or set txlog.sequence.field"),
+        + f", and merge-engine {engine.name} must know which came later: nothing was committed. Send all rows of a key"
+        " to one task (Sink.partition_of)" + ("" if values else ", or set txlog.sequence.field"),
         table=open_table.uri,
     )
 
 
 def _of_task(rows: pa.Table, task_id: int) -> list[pa.RecordBatch]:
-    """The rows with the number of their task behind them."""
+    """The rows with the number of their task as the last column."""
     tasks = pa.repeat(pa.scalar(task_id, pa.int64()), rows.num_rows)
     batches: list[pa.RecordBatch] = rows.append_column("task", tasks).to_batches()
     return batches

@@ -1,7 +1,7 @@
-"""Whether the rows of several tasks say themselves how they are merged: no task comes before another.
+"""Whether the result of a merge depends on the order of rows from several tasks, which have no order among them.
 
 In: the rows of a checkpoint with the number of their task, and a `MergeEngine`. Out: two rows of one key whose order
-decides the merge and is unknown, or None. The order of the rows of one task is that of their arrival.
+decides the merge and is unknown, or None. Rows of one task are in order of arrival.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Unclear", "first_unclear", "is_order_free"]
 
 @dataclass(frozen=True, slots=True)
 class Unclear:
-    """Two rows of one key from two tasks, by their places, and the columns of the sequence that they have in common."""
+    """Two rows of one key from two tasks, by their indices, and the sequence columns in which they are equal."""
 
     rows: tuple[int, int]
     sequence: tuple[str, ...]
@@ -33,11 +33,11 @@ class Unclear:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What orders some of the rows.
+    """An order of some of the rows.
 
     Attributes:
-        sequence: Columns; rows that are equal in them have no order.
-        is_wanted: The rows that it orders.
+        sequence: Columns; rows that are equal in all of them have no order.
+        is_wanted: The rows that it applies to.
         by_last_alone: Only the last one of each key matters.
     """
 
@@ -47,14 +47,14 @@ class _Order:
 
 
 def is_order_free(engine: MergeEngine, columns: Sequence[str], keys: Sequence[KeyColumn]) -> bool:
-    """Whether rows may come in any order, whatever they hold."""
+    """Whether rows may come in any order, whatever their values."""
     return engine.is_commutative(_beside_keys(columns, keys))
 
 
 def first_unclear(
     engine: MergeEngine, changes: KeyedRows, tasks: NDArray[np.int64], keys: Sequence[KeyColumn]
 ) -> Unclear | None:
-    """Two rows whose order nobody knows, and which the merge asks for; ``tasks`` ascend."""
+    """Two rows whose order is unknown, although the merge depends on it; ``tasks`` ascend."""
     import numpy as np
 
     kinds = changes.kinds
@@ -84,7 +84,7 @@ def first_unclear(
 def _orders(
     engine: MergeEngine, changes: KeyedRows, kinds: NDArray[np.int8], columns: Sequence[str]
 ) -> Iterator[_Order]:
-    """What orders the rows for those columns that depend on an order."""
+    """The orders of the rows, for the columns that depend on one."""
     import numpy as np
 
     wanted = wanted_rows(engine, kinds)
@@ -104,11 +104,11 @@ def _orders(
             has_functions = any(column in engine.functions for column in group.columns)
             yield _Order(group.sequence, is_wanted & has_sequence, not has_functions)
     for column in columns:
-        if engine.group_of(column) is None:  # of which the last value that is not null stays
+        if engine.group_of(column) is None:  # keeps the last value that is not null
             yield _Order((), is_wanted & ~takes_back & changes.rows.column(column).is_valid().to_numpy(), False)
 
 
 def _beside_keys(columns: Sequence[str], keys: Sequence[KeyColumn]) -> list[str]:
-    """The columns that hold more than a key: a struct whose member is one has others."""
+    """The columns that hold more than a key: a struct with a key as a member also has others."""
     whole = {key.path[0] for key in keys if len(key.path) == 1}
     return [column for column in columns if column not in whole]

@@ -1,8 +1,8 @@
-"""UPSERT: rows of a source take the place of the rows with their keys, or are added where there is none.
+"""UPSERT: rows of a source replace the rows with their keys, or are added if there are none.
 
-In: a `Source`, and what is done with keys that the table has and with those that it lacks. Out: a `RowOperation`. Which
-rows of a file have a key of the source is looked up once; which keys the table has at all is decided anew from all live
-files at each execution, both ways: another writer may have deleted a key, or added it.
+In: a `Source`, and what to do with keys that the table has and with those that it lacks. Out: a `RowOperation`. The
+rows of a file with a key of the source are looked up once. Which keys the table has is decided again at each execution,
+from all live files: another writer may have deleted or added a key.
 """
 
 from __future__ import annotations
@@ -55,13 +55,13 @@ __all__ = [
 WhenMatched: TypeAlias = Literal["update", "ignore"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
 
-_SMALL_BYTES = 1 << 20  # of a file so small one row group at most could be left out, which costs as much to find out
-_PROBE_ROWS = 1 << 20  # looked up at once: each look-up costs as much as the source's keys besides
+_SMALL_BYTES = 1 << 20  # such a small file has at most one row group to skip, and finding that out costs as much
+_PROBE_ROWS = 1 << 20  # looked up at once: each look-up has a cost that grows with the number of the source's keys
 
 
 @dataclass(frozen=True, slots=True)
 class UpsertOptions:
-    """As `Table.upsert` documents them. Raises ``InvalidInputError`` for values that nothing can be made of."""
+    """As `Table.upsert` documents them. Raises ``InvalidInputError`` for invalid values."""
 
     keys: Iterable[str]
     when_matched: WhenMatched = "update"
@@ -87,7 +87,7 @@ class UpsertOptions:
         if self.when_matched == self.when_not_matched == "ignore":
             raise InvalidInputError("an upsert that ignores both matched and other rows does nothing")
         if self.row_kinds is not None and self.row_kind is None:
-            raise InvalidInputError("row_kinds says what the words of a column mean: give row_kind, its name, too")
+            raise InvalidInputError("row_kinds defines the values of the row_kind column: give row_kind, its name, too")
         if self.update_columns is not None and self.when_matched != "update":
             raise InvalidInputError('update_columns are what when_matched="update" sets; it is "ignore"')
 
@@ -111,12 +111,12 @@ def upsert_rows(open_table: OpenTable, data: Any, upsert: UpsertOptions, options
 
 
 def _own_columns(found: pa.Schema, upsert: UpsertOptions) -> list[str]:
-    """The columns of a source apart from that of the row kinds."""
+    """The columns of a source without the one of the row kinds."""
     return [name for name in found.names if upsert.row_kind is None or fold_name(name) != fold_name(upsert.row_kind)]
 
 
 def bound_upsert(open_table: OpenTable, state: TableState, data: Any, upsert: UpsertOptions) -> UpsertRows:
-    """Take the source and bind its upsert to a version. Raises as `read_source` and `merge_engine_of`."""
+    """Read the source and bind its upsert to a version. Raises as `read_source` and `merge_engine_of`."""
     from txlog.commands.upsert.merged_rows import bound_merged_rows, merge_engine_of
 
     with TxlogError.located(open_table.uri, state.version):
@@ -142,11 +142,11 @@ def source_columns(
 ) -> tuple[tuple[KeyColumn, ...], tuple[str, ...] | None, Struct]:
     """The key columns, the columns that matched rows get (None: all), and the columns that the source must have.
 
-    Raises ``InvalidInputError`` for names that are no columns, and for types that no key may have.
+    Raises ``InvalidInputError`` for names that are not columns, and for types that cannot be keys.
     """
     if upsert.sequence_by is not None and upsert.on_duplicate != "last":
         raise InvalidInputError(
-            'sequence_by says which of several rows is the last: give on_duplicate="last" too, or a merge_engine'
+            'sequence_by decides which of several rows is the last: give on_duplicate="last" too, or a merge_engine'
         )
     keys = key_columns(upsert.keys, schema)
     updated = _updated_columns(upsert, keys, schema)
@@ -154,7 +154,7 @@ def source_columns(
 
 
 def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: Struct) -> tuple[str, ...] | None:
-    """The columns that matched rows get from the source; None where they are replaced whole."""
+    """The columns that matched rows get from the source; None if whole rows are replaced."""
     if upsert.update_columns is None:
         return None
     if isinstance(upsert.update_columns, str):
@@ -164,10 +164,12 @@ def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: S
         field = schema.find(name) if isinstance(name, str) else None
         if field is None:
             raise InvalidInputError(
-                f"update_columns names {described(name)}, which is no column; there are {', '.join(schema.names)}"
+                f"update_columns names {described(name)}, which is not a column; there are {', '.join(schema.names)}"
             )
         if any(field.name == key.path[0] for key in keys):
-            raise InvalidInputError(f"update_columns names {field.name}, which is of the key: matched rows have it")
+            raise InvalidInputError(
+                f"update_columns names {field.name}, a key column: matched rows have its value already"
+            )
         found.append(field.name)
     if not found:
         raise InvalidInputError('update_columns is empty: give when_matched="ignore" to leave matched rows as they are')
@@ -177,7 +179,7 @@ def _updated_columns(upsert: UpsertOptions, keys: Sequence[KeyColumn], schema: S
 def _source_schema(
     upsert: UpsertOptions, keys: Sequence[KeyColumn], updated: tuple[str, ...] | None, schema: Struct
 ) -> Struct:
-    """All columns of the table, or where no row is inserted only those that are looked at."""
+    """All columns of the table, or only those that are used if no row is inserted."""
     if upsert.when_not_matched == "insert" or updated is None:
         return schema
     needed = {*updated, *(key.path[0] for key in keys)}
@@ -352,7 +354,7 @@ class UpsertRows:
         return is_written
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
-        """Of several rows with one key the first comes back as the row of the source, unless each is updated."""
+        """Of several rows with one key the first comes back as the row of the source, unless all are updated."""
         import numpy as np
 
         comes_back = np.zeros(self.num_source_rows, dtype=bool)
