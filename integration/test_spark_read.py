@@ -78,10 +78,20 @@ def test_rows_are_neither_lost_nor_repeated_nor_revived_whatever_the_paths_are(
 def test_dead_rows_of_many_files_are_found_by_name_or_where_names_repeat_by_path(
     kind: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("txlog.spark.native_frames._LITERAL_FILES_MAX", 0)
+    monkeypatch.setattr("txlog.spark.native_frames._BRANCHES_MAX", 0)
     table = with_files_at(tmp_path / "t", HOSTILE[kind])
     found = [row.id for row in txlog.spark.read(spark, table.uri).collect()]
     assert sorted(found) == sorted(table.snapshot().to_arrow()["id"].to_pylist())
+
+
+def test_the_plan_of_a_read_holds_no_vectors(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark makes texts of its plans more than once for each query."""
+    table = txlog.Table.create(tmp_path / "t", numbers().schema, properties=WITH_VECTORS)
+    table.append(numbers(*range(300_000)))
+    table.delete("id % 3 = 0")
+    frame = txlog.spark.read(spark, table.uri)
+    assert len(plan_of(frame)) < 20_000  # as literals, 4,688 numbers of up to 20 digits
+    assert frame.agg({"id": "sum"}).collect() == [(sum(n for n in range(300_000) if n % 3),)]
 
 
 def test_a_file_that_no_row_of_the_log_matches_stops_the_query(
@@ -89,7 +99,7 @@ def test_a_file_that_no_row_of_the_log_matches_stops_the_query(
 ) -> None:
     from pyspark.sql import functions as F
 
-    monkeypatch.setattr("txlog.spark.native_frames._LITERAL_FILES_MAX", 0)
+    monkeypatch.setattr("txlog.spark.native_frames._BRANCHES_MAX", 0)
     table = with_files_at(tmp_path / "t", ["x/a.parquet", "y/a.parquet"])
     other = F.substring_index
     monkeypatch.setattr(F, "substring_index", lambda *given: F.concat(F.lit("x"), other(*given)))

@@ -1,7 +1,7 @@
 """DataFrames of data files that Spark's own Parquet reader reads.
 
 In: a session, groups of files of one table version, and the deleted rows of these files. Out: DataFrames of the
-selected columns and rows. A few files with dead rows are read one by one, each with its dead rows as a literal. For
+selected columns and rows. A few files with dead rows are read one by one, each with its dead rows as a subquery. For
 more files, the dead rows and partition values of each file are joined by the file's name, or by the end of its path if
 two files have the same name. If a file has no match in this join, the query fails, since it would give deleted rows
 back or lose rows.
@@ -39,10 +39,10 @@ _VECTORS_AT_ONCE = 8
 _WORDS_BYTES_MAX = 64 << 20
 """The most bytes of deletion vectors that Spark broadcasts to each executor; files with further vectors are left
 out."""
-_LITERAL_FILES_MAX = 16
-_LITERAL_BYTES_MAX = 2 << 20
-"""Up to these limits the vectors of a group are literals in the plan, with one branch for each file. A join for each
-row takes twice as long."""
+_BRANCHES_MAX = 16
+_BRANCHES_BYTES_MAX = 8 << 20
+"""Up to these limits each file of a group is a branch of the plan, and its tasks get its vector. A join for each row
+takes twice as long."""
 _ANY_ROWS = 1 << 62
 _READ_OPTIONS = {"ignoreMissingFiles": "false", "ignoreCorruptFiles": "false"}
 """These override the session's settings, because a skipped file would mean missing rows."""
@@ -108,8 +108,8 @@ class NativeFrames:
 
     def of(self, group: FileGroup) -> DataFrame:
         """The selected columns and rows of a group's files."""
-        if group.has_vectors and self._fits_in_plan(group.tasks):
-            return functools.reduce(lambda frames, frame: frames.union(frame), map(self._of_file, group.tasks))
+        if group.has_vectors and self._fits_in_tasks(group.tasks):
+            return self._of_each_file(group)
         frame = self._stored_rows(group.tasks)
         values: dict[str, Column] = {}
         if group.has_vectors or group.partition_values is None:
@@ -118,20 +118,27 @@ class NativeFrames:
             values = self._literals(dict(group.partition_values))
         return self._selected(frame, values)
 
-    def _fits_in_plan(self, tasks: Sequence[ScanTask]) -> bool:
+    def _fits_in_tasks(self, tasks: Sequence[ScanTask]) -> bool:
         size_bytes = sum(self._words[task.path].nbytes for task in tasks)
-        return len(tasks) <= _LITERAL_FILES_MAX and size_bytes <= _LITERAL_BYTES_MAX
+        return len(tasks) <= _BRANCHES_MAX and size_bytes <= _BRANCHES_BYTES_MAX
 
-    def _of_file(self, task: ScanTask) -> DataFrame:
-        """The live rows of one file."""
+    def _of_each_file(self, group: FileGroup) -> DataFrame:
+        """The live rows of a group's files, with one branch of the plan for each file."""
+        live = [self._live_rows(task) for task in group.tasks]
+        if group.partition_values is not None:
+            return self._selected(_union(live), self._literals(dict(group.partition_values)))
+        values = [self._literals(task.partition_values) for task in group.tasks]
+        return _union([self._selected(*each) for each in zip(live, values, strict=True)])
+
+    def _live_rows(self, task: ScanTask) -> DataFrame:
+        """The stored columns of the live rows of one file."""
         from pyspark.sql import functions as F
 
-        # Spark computes this once, while it plans: an array literal would be one literal for each element. The zero
-        # word at the end means live rows; with it the list is never empty.
-        text = ",".join(map(str, [*self._words[task.path].tolist(), 0]))
-        words = F.split(F.lit(text), ",").cast("array<bigint>")
-        rows = self._stored_rows([task]).where(_is_live(words, F.col("_metadata.row_index")))
-        return self._selected(rows, self._literals(task.partition_values))
+        # A literal would be part of every text that Spark makes of the plan, which takes longer than the read of a
+        # small file. The result of a subquery is no part of the plan, and this one runs no job.
+        words = pa.table({"words": pa.array([self._words[task.path]], pa.list_(pa.int64()))})
+        side = self._spark.createDataFrame(words)
+        return self._stored_rows([task]).where(_is_live(side.scalar(), F.col("_metadata.row_index")))
 
     def _stored_rows(self, tasks: Sequence[ScanTask]) -> DataFrame:
         """The stored columns of these files, with all rows, dead ones too."""
@@ -229,6 +236,10 @@ def _key_of_file(group: FileGroup) -> tuple[Column, list[str]]:
     return F.substring_index(F.col("_metadata.file_path"), "/", -group.depth), [task.path for task in group.tasks]
 
 
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return functools.reduce(lambda above, below: above.union(below), frames)
+
+
 def words_of(dead: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Pack ascending positions into a bitmap: bit ``position % 64`` of word ``position // 64``."""
     import numpy as np
@@ -243,8 +254,8 @@ def words_of(dead: NDArray[np.uint64]) -> NDArray[np.int64]:
 def _is_live(words: Column, row: Column) -> Column:
     from pyspark.sql import functions as F
 
-    word = F.get(words, F.shiftright(row, 6).cast("int"))
-    return word.isNull() | (F.getbit(word, row.bitwiseAND(F.lit(63)).cast("int")) == F.lit(0))
+    word = F.coalesce(F.get(words, F.shiftright(row, 6).cast("int")), F.lit(0).cast("bigint"))
+    return F.getbit(word, row.bitwiseAND(F.lit(63)).cast("int")) == F.lit(0)
 
 
 def _ordered_value(column: Field, partition_values: Mapping[str, str | None]) -> Any:
