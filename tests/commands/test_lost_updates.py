@@ -182,7 +182,7 @@ def test_what_was_cleaned_up_unseen_may_have_been_a_change(tmp_path: Path, overw
     other.create_checkpoint()
     assert table.version == 3
     (tmp_path / "t" / "_delta_log" / f"{2:020}.json").unlink()
-    with pytest.raises(txlog.ConflictError, match="can no longer be looked at"):
+    with pytest.raises(txlog.ConflictError, match="can no longer be read"):
         overwrite(table, rows_of((9, "mon")))
 
 

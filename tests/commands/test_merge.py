@@ -106,9 +106,9 @@ def test_two_source_rows_for_one_row_of_the_table_are_an_error_and_else_none() -
 @pytest.mark.parametrize(
     ("on", "match"),
     [
-        ("target.v < source.v", "no equality of two columns"),
-        ("target.id = source.id and target.v < source.v", "no equality of two columns"),
-        ("target.id = source.id or target.v = source.v", "no equality of two columns"),
+        ("target.v < source.v", "not an equality of two columns"),
+        ("target.id = source.id and target.v < source.v", "not an equality of two columns"),
+        ("target.id = source.id or target.v = source.v", "not an equality of two columns"),
         ("target.id = source.id and source.v > 1", "source alone"),
         ("target.day = 'a'", "no equality"),
         ("target.nope = source.id", "nope"),

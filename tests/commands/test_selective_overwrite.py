@@ -337,7 +337,7 @@ def test_the_schema_is_replaced_by_an_overwrite_of_every_row_alone(by_day: Table
         lambda: by_day.overwrite(rows_of((1, "a")), "id = 1", schema_mode="overwrite"),
         lambda: by_day.overwrite_partitions(rows_of((1, "a")), schema_mode="overwrite"),
     ):
-        with pytest.raises(txlog.InvalidInputError, match="an overwrite of every row"):
+        with pytest.raises(txlog.InvalidInputError, match="must replace every row"):
             write()
 
 

@@ -147,10 +147,10 @@ def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.
         ),
         (
             lambda table: table.add_files(["s3://b/x.parquet"]),
-            "s3://b/x.parquet: this names no data file below the table",
+            "s3://b/x.parquet: this is not a path of a data file below the table",
         ),
         (lambda table: _add(table, partition_values={}), "parquet has values for []"),
-        (lambda table: _add(table, size=1), "bytes, the add action says 1"),
+        (lambda table: _add(table, size=1), "bytes, but the add action has size 1"),
         (lambda table: _add(table, path="s3://b/x"), "s3://b/x is not relative to the table's root"),
     ],
 )

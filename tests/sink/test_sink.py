@@ -263,7 +263,7 @@ def test_files_of_a_version_that_was_cleaned_up_are_not_trusted(table: txlog.Tab
     table.create_checkpoint()
     (Path(table.uri) / "_delta_log" / f"{0:020}.json").unlink()
     reopened = txlog.Sink(txlog.Table.open(table.uri), "app")
-    with pytest.raises(txlog.MetadataChangedError, match="can no longer be looked at"):
+    with pytest.raises(txlog.MetadataChangedError, match="can no longer be read"):
         reopened.commit(1, [committable])
 
 

@@ -198,7 +198,10 @@ def test_the_hints_for_sinks_work(table: txlog.Table) -> None:
         (lambda table: txlog.RetryPolicy(retries=3), "RetryPolicy() takes no 'retries': it is called 'max_attempts'"),  # type: ignore[call-arg]
         (lambda table: table.append(ROWS, on_progress=5), "on_progress is a function of the rows so far, not 5"),
         (lambda table: txlog.Table.open(table.uri, hooks=txlog.CommitHooks), "not the class CommitHooks"),
-        (lambda table: table.append([ROWS, EXTRA], schema_mode="merge"), "the first one says which columns are added"),
+        (
+            lambda table: table.append([ROWS, EXTRA], schema_mode="merge"),
+            "the columns of the first one decide which are added",
+        ),
     ],
 )
 def test_a_call_with_wrong_arguments_says_what_to_use(

@@ -1,1 +1,1 @@
-"""One file per thing a user asks of a table."""
+"""The operations that users call on a table, one file for each."""

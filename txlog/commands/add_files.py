@@ -1,7 +1,7 @@
-"""Parquet files that lie in the table's directory already, as ``add`` actions: footers are read, nothing is rewritten.
+"""Existing Parquet files in the table's directory as ``add`` actions: footers are read, nothing is rewritten.
 
 In: paths below the root. Out: adds whose columns, nulls, partition values and statistics were checked against the
-table. Floating-point columns are read once, since a footer does not tell whether they hold NaN.
+table. Floating-point columns are read once, since a footer does not record whether they hold NaN.
 """
 
 from __future__ import annotations
@@ -42,15 +42,18 @@ BATCH_ROWS = 131_072
 def adds_of(
     store: TableStore, snapshot: Snapshot, paths: Sequence[str], on_progress: Callable[[int], None] | None = None
 ) -> list[AddFile]:
-    """One ``add`` per path. Raises ``InvalidInputError`` for a path that is given twice or is in the table already,
-    or whose directory does not name every partition column; ``SchemaMismatchError``; ``NotFoundError``;
-    ``UnsupportedFeatureError`` where the table maps its columns."""
+    """One ``add`` per path.
+
+    Raises ``InvalidInputError`` for a path that is given twice or is in the table already, or whose directories do not
+    name every partition column; ``SchemaMismatchError``; ``NotFoundError``; ``UnsupportedFeatureError`` for a table
+    with column mapping.
+    """
     if isinstance(paths, str) or not isinstance(paths, Iterable):
         raise InvalidInputError(f"paths must be a list of paths, is {described(paths)}", table=store.uri)
     if is_mapped(snapshot.delta_schema):
         raise UnsupportedFeatureError(
-            "the table maps its columns (delta.columnMapping.mode), so that files made elsewhere do not name them as it"
-            " does: append the rows instead",
+            "the table maps its columns (delta.columnMapping.mode), so files made elsewhere have other column names"
+            " in them: append the rows instead",
             table=store.uri,
             version=snapshot.version,
             features=("columnMapping",),
@@ -71,7 +74,7 @@ def adds_of(
 
 @contextlib.contextmanager
 def _naming(path: str) -> Iterator[None]:
-    """What is raised inside says of which of the many paths it speaks."""
+    """Errors raised inside get the path that they are about."""
     try:
         yield
     except NotFoundError as error:
@@ -84,7 +87,7 @@ def _naming(path: str) -> Iterator[None]:
 
 
 def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
-    """The path as the log will name it, and as the store knows it."""
+    """The path in the log's form, and in the store's."""
     if not isinstance(path, str):
         raise InvalidInputError(
             f"a path must be a string relative to the table's root, not {described(path)}", table=store.uri
@@ -93,7 +96,7 @@ def _checked_path(store: TableStore, path: object) -> tuple[str, str]:
         uri_path = encode_path(path)
         found = resolve_data_path(uri_path)
     except (CorruptLogError, UnicodeEncodeError):
-        message = "this names no data file below the table's root: a path is relative to that, such as day=1/a.parquet"
+        message = "this is not a path of a data file below the table's root: expected a path such as day=1/a.parquet"
         raise InvalidInputError(message, table=store.uri, path=path) from None
     if not found.is_relative:
         raise InvalidInputError("a path must be relative to the table's root", table=store.uri, path=path)
@@ -127,11 +130,11 @@ def _add_of(store: TableStore, snapshot: Snapshot, path: str, uri_path: str) -> 
             stats = statistics.finish(parquet.metadata)
             _require_values(store, stored, parquet, path)
     except MemoryError as error:
-        raise StorageError(f"there is no memory to look at the file ({error})", table=store.uri, path=path) from error
+        raise StorageError(f"not enough memory to read the file ({error})", table=store.uri, path=path) from error
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise StorageError(f"the file could not be read: {error}", table=store.uri, path=path) from error
-        # For a damaged header or page Arrow raises an OSError without a number; its names may be no UTF-8.
+        # For a damaged header or page Arrow raises an OSError without an errno; its column names may be invalid UTF-8.
         raise InvalidInputError(f"not a readable Parquet file: {error}", table=store.uri, path=path) from error
     return AddFile(
         path=uri_path,
@@ -165,7 +168,7 @@ def _partition_values(store: TableStore, snapshot: Snapshot, path: str) -> dict[
         field = snapshot.delta_schema.find(column)
         if field is None or fold_name(column) not in named:
             raise InvalidInputError(
-                f"the path names no value of partition column {column!r}: expected a directory like {column}=...",
+                f"the path has no value for partition column {column!r}: expected a directory like {column}=...",
                 table=store.uri,
                 path=path,
             )
@@ -176,19 +179,20 @@ def _partition_values(store: TableStore, snapshot: Snapshot, path: str) -> dict[
             raise InvalidInputError(error.message, table=store.uri, path=path) from error
         if values[column] in (None, "") and not field.nullable:
             raise InvalidInputError(
-                f"partition column {column} is NOT NULL, but the path says null", table=store.uri, path=path
+                f"partition column {column} is NOT NULL, but the path has null", table=store.uri, path=path
             )
     return values
 
 
 def _as_spark_reads(parquet: Any) -> pa.Schema:
-    """The file's columns, where the old 96-bit timestamps (INT96) are moments in UTC, which Arrow does not tell."""
+    """The file's columns; old 96-bit timestamps (INT96) are instants in UTC, which Arrow does not show in its
+    schema."""
     physical = (parquet.schema.column(at).physical_type for at in range(len(parquet.schema)))
     return pa.schema([_with_moments(column, physical) for column in parquet.schema_arrow])
 
 
 def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
-    """The field with its leaves, which stand in a file's order, as their physical types have it."""
+    """The field with timestamps by the physical types of its leaves, which come in the file's order."""
     data_type = field.type.storage_type if isinstance(field.type, pa.BaseExtensionType) else field.type
     if not pa.types.is_nested(data_type):
         return field.with_type(pa.timestamp("us", "UTC")) if next(physical) == "INT96" else field
@@ -203,7 +207,7 @@ def _with_moments(field: pa.Field, physical: Iterator[str]) -> pa.Field:
 
 
 def _differences(table: Struct, file: Struct, prefix: str = "") -> Iterator[str]:
-    """The file is taken as it is, so names and types must be the table's own; a nullable column may be absent."""
+    """Names and types must equal the table's, since the file is used as it is; a nullable column may be absent."""
     have = {field.name: field for field in file.fields}
     for field in table.fields:
         other = have.pop(field.name, None)
@@ -220,7 +224,7 @@ def _differences(table: Struct, file: Struct, prefix: str = "") -> Iterator[str]
 
 
 def _same_type(table: DataType, file: DataType) -> bool:
-    """Equal but for nullability, which the rows decide."""
+    """Whether two types are equal except for nullability, which the rows decide."""
     if isinstance(table, Array) and isinstance(file, Array):
         return _same_type(table.element, file.element)
     if isinstance(table, Map) and isinstance(file, Map):
@@ -231,7 +235,7 @@ def _same_type(table: DataType, file: DataType) -> bool:
 
 
 def _unknown_to_the_footer(parquet: Any, stored: Struct) -> Iterator[pa.RecordBatch]:
-    """The columns whose statistics need a look at the rows: those with floats, arrays or maps in them."""
+    """The columns whose statistics need a read of the rows: those with floats, arrays or maps in them."""
     names = [f.name for f in stored.fields if f.name in parquet.schema_arrow.names and _needs_a_look(f.type)]
     if names:
         yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=names)
@@ -244,7 +248,7 @@ def _needs_a_look(data_type: DataType) -> bool:
 
 
 def _require_values(store: TableStore, stored: Struct, parquet: Any, path: str) -> None:
-    """NOT NULL columns are checked on the rows, whatever the file's own flags say."""
+    """Check NOT NULL columns on the rows, whatever the file's schema declares."""
     present = parquet.schema_arrow.names
     below = [field for field in stored.fields if has_required(field.type) and field.name in present]
     required = [field for field in stored.fields if not field.nullable or field in below]

@@ -1,7 +1,7 @@
-"""What an UPDATE or MERGE sets: columns of the table, each with the value that it gets.
+"""What an UPDATE or MERGE sets: columns of the table, each with its new value.
 
-In: a mapping from column names to SQL text, values or functions. Out: `Assignments`, which make new versions of rows.
-SQL text is an expression; a string value stands in quotes inside of it.
+In: a mapping from column names to SQL text, values or functions. Out: `Assignments`, which compute new versions of
+rows. A string is an SQL expression; a string value is written in quotes inside it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 __all__ = ["Assignments", "Compute"]
 
 Compute: TypeAlias = Callable[[pa.RecordBatch], Any]
-"""From rows of the table to the new values of one column, an Arrow array of as many."""
+"""From rows of the table to the new values of one column: an Arrow array of the same length."""
 
 
 class Assignments:
     """Values for some columns of a table, bound to its schema. Thread-safe.
 
-    Functions of rows are values only where there is no source. Raises ``InvalidInputError`` for a column that
-    does not exist, and for a value that cannot be stored in it.
+    Functions of rows are allowed only without a source. Raises ``InvalidInputError`` for a column that does not exist,
+    and for a value that cannot be stored in its column.
     """
 
     def __init__(self, given: Mapping[str, Any], schema: Struct, **context: Unpack[Context]) -> None:
@@ -62,7 +62,7 @@ class Assignments:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The columns of the table that new versions of rows are made of: those kept, and those that values read."""
+        """The columns of the table that new versions of rows need: those kept, and those that values read."""
         read = {name for name in self._schema.names if name not in self._values}
         for value in self._values.values():
             if not isinstance(value, Expression):
@@ -77,7 +77,7 @@ class Assignments:
         return frozenset(side for value in values for side, _ in columns_of(value))
 
     def apply(self, rows: pa.RecordBatch | None, source: pa.RecordBatch | None, num_rows: int) -> pa.RecordBatch:
-        """The new version of each row. ``rows`` has at least the columns of `needed`, None where there are none."""
+        """The new version of each row. ``rows`` has at least the columns of `needed`; None if there are none."""
         columns = [
             self._column(field, rows, source, num_rows) if field.name in self._values else rows.column(field.name)  # type: ignore[union-attr]
             for field in self._schema.fields

@@ -1,7 +1,7 @@
 """A write on one machine: data in, one commit out. One task, one committable, one checkpoint.
 
-In: an engine, data and `WriteOptions`. Out: a ``WriteResult``. The same plan, task and commit that Spark spreads
-over processes, here in a row.
+In: an engine, data and `WriteOptions`. Out: a ``WriteResult``. The plan, the task and the commit are those that Spark
+distributes over processes; here they run one after the other.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def write_batch(
 ) -> WriteResult:
     """Write ``data`` and commit it.
 
-    A checkpoint that is in the table already is answered without reading a row. A write that ends before its first put
-    leaves nothing behind; after that put no file is deleted, whatever is raised.
+    For a checkpoint that is in the table already, the answer comes before any row is read. A write that fails before
+    its first put leaves nothing behind; after that put no file is deleted, whatever is raised.
     """
     stream = open_data(data)
-    if not stream.schema.names:  # an iterator without a batch has no schema: any will do
+    if not stream.schema.names:  # an iterator without a batch has no schema: any schema will do
         state = open_table.state_if_exists()
         stream = DataStream(to_arrow(state.schema), stream.batches) if state else stream
     job = plan_write(open_table, stream.schema, options)
@@ -54,7 +54,7 @@ def write_batch(
         committable = write_task(open_table.store.files, job.plan, job.task(), stream)
     except SchemaMismatchError as error:
         if options.schema_mode == "merge":
-            error.message += "\n(of data in pieces, the first one says which columns are added)"
+            error.message += "\n(if data comes in pieces, the columns of the first one decide which are added)"
         raise
     with UnsentFiles(open_table.store.files) as unsent:
         unsent.own(file.path for file in committable.files)

@@ -1,7 +1,7 @@
 """The change data feed of a table: which rows each version inserted, updated and deleted.
 
-In: an open table and a range of versions. Out: an Arrow stream. All versions are checked before the first row is read:
-that the feed was on, and that their rows can be read by the schema of the last one. PROTOCOL.md, "Change Data Files".
+In: an open table and a range of versions. Out: an Arrow stream. Before the first row is read, all versions are checked:
+the feed must have been on, and the schema of the last version must fit their rows. PROTOCOL.md, "Change Data Files".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_changes(
     columns: Sequence[str] | None,
     where: str | Predicate | None,
 ) -> pa.RecordBatchReader:
-    """The changes of the versions from one to another, both included; see `Table.changes`."""
+    """The changes of the versions in a range, including both ends; see `Table.changes`."""
     log, uri = open_table.log, open_table.uri
     newest = log.newest_state()
     first, last = _range(uri, newest, from_version, to_version)
@@ -79,7 +79,7 @@ def _range(uri: str, newest: TableState, from_version: Any, to_version: Any) -> 
 
 
 def _fields(schema: Struct, columns: Any) -> tuple[Field, ...]:
-    """The columns of the table that were asked for, then those of the feed."""
+    """The requested columns of the table, then those of the feed."""
     if columns is None:
         return (*schema.fields, *FEED_FIELDS)
     if isinstance(columns, str) or not isinstance(columns, Iterable):
@@ -114,7 +114,7 @@ def _check_versions(
 ) -> None:
     """Refuse a range in which the feed was off, or a schema that the last one cannot read.
 
-    A version that defines the table anew is judged by its own definition, since its rows are written by that.
+    A version that changes the table's definition is checked with its own definition, which its rows are written by.
     """
     if not commits:
         _check_state(open_table.uri, end, end, read)
@@ -135,16 +135,16 @@ def _state_at(open_table: OpenTable, version: int) -> TableState:
 def _check_state(uri: str, state: TableState, end: TableState, read: frozenset[str] | None) -> None:
     if not state.properties.enable_change_data_feed:
         raise InvalidInputError(
-            f"the change data feed was off at version {state.version}, so its changes were not recorded. Read from a"
-            " version since which it is on; table.set_properties({'delta.enableChangeDataFeed': 'true'}) turns it on"
-            " for the versions that follow",
+            f"the change data feed was off at version {state.version}, so its changes were not recorded. Read from the"
+            " version that turned it on; table.set_properties({'delta.enableChangeDataFeed': 'true'}) turns it on"
+            " for later versions",
             table=uri,
             version=state.version,
         )
     with TxlogError.located(uri, state.version):
         problem = incompatible_change(state.schema, end.schema, read)
     if problem is not None or state.partition_columns != end.partition_columns:
-        why = problem or "the table was partitioned otherwise"
+        why = problem or "the table had other partition columns"
         raise InvalidInputError(
             f"the changes of version {state.version} cannot be read with the schema of version {end.version}: {why}."
             " Read the versions before and after that in two calls, or only columns that stayed the same",

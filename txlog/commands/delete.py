@@ -1,7 +1,7 @@
-"""DELETE: the rows that a condition names are gone.
+"""DELETE: removes the rows for which a condition is true.
 
-In: a condition bound to the table's schema. Out: a `RowOperation`: which files may hold such rows, which hold nothing
-else, and where in the others they are.
+In: a condition bound to the table's schema. Out: a `RowOperation` that decides which files may hold such rows, which
+hold only such rows, and where they are in the others.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def delete_rows(open_table: OpenTable, where: str | Predicate | None, options: R
 
 
 class Condition:
-    """A condition on rows of a table, asked of files, of proofs and of rows. Thread-safe."""
+    """A condition on rows of a table, evaluated on statistics, partition values or rows. Thread-safe."""
 
     def __init__(self, where: str | Predicate | None, state: TableState, now: datetime.datetime) -> None:
         from txlog.skipping.many_files import FilePruner
@@ -55,13 +55,13 @@ class Condition:
         self.predicate = _bound(where, state, now)
         judged_by = (state.schema, state.partition_columns)
         self.necessary = without_nan_doubts(self.predicate, state.schema)
-        """True of each row for which the condition is; statistics and partition values may exclude files by it."""
+        """Whether a row satisfies the condition; statistics and partition values may exclude files by it."""
         self._decided = None if self.is_everything else PartitionPredicate.of(self.predicate, state)
         self._pruner = FilePruner(Pruner(self.necessary, *judged_by))
         self._prover = MatchProver(self.predicate, *judged_by)
 
     def declare_reads(self, builder: ProposalBuilder, files: Sequence[str]) -> None:
-        """The rows for which it is true, among them none."""
+        """Declare a read of the rows for which it is true, even if there are none."""
         if self.is_everything:
             builder.read_table()
         else:
@@ -69,11 +69,11 @@ class Condition:
 
     @property
     def text(self) -> str:
-        """As Spark's history shows it: a JSON list of conditions."""
+        """The condition in Spark's form for the history: a JSON list of conditions."""
         return operation_parameters(predicate=[] if self.is_everything else [f"({self.predicate})"])["predicate"]
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
-        """Which files may hold a row for which it is true; every doubt is True."""
+        """Which files may hold a row for which it is true; True in case of doubt."""
         import numpy as np
 
         mask = self._pruner.mask_of_table(files)
@@ -84,7 +84,7 @@ class Condition:
         return mask
 
     def holds_for_every_row(self, add: AddFile) -> bool:
-        """Whether partition values or statistics prove it of the whole file."""
+        """Whether partition values or statistics prove that it is true for the whole file."""
         if self._decided is not None:
             return self._decided.holds(add.partition_values)
         return self._prover.every_row_matches(add.partition_values, add.stats)
@@ -106,7 +106,7 @@ def _bound(where: str | Predicate | None, state: TableState, now: datetime.datet
 
 
 class RowsOfCondition(ABC):
-    """What the `RowOperation`s of deletes and updates share: their rows are those of a condition, without a source."""
+    """What the `RowOperation`s of deletes and updates share: a condition selects their rows, and there is no source."""
 
     makes_images: bool
     num_source_rows = 0
@@ -135,7 +135,7 @@ class RowsOfCondition(ABC):
 
     @abstractmethod
     def _rows_changed(self, done: WriteMetrics) -> dict[str, int]:
-        """How many rows were changed, by Spark's name for it."""
+        """The number of changed rows, under Spark's name for it."""
 
     def candidates(self, files: pa.Table) -> NDArray[np.bool_]:
         return self._condition.candidates(files)

@@ -1,7 +1,7 @@
-"""Following a table: the rows that its commits added, version by version and file by file.
+"""Following a table: the rows that its commits add, version by version and file by file.
 
-In: an open table and a position. Out: `CommittedBatch`es up to the newest version. Whoever keeps the position of the
-last file that it finished goes on behind it, in another process too. PROTOCOL.md, "Add File and Remove File".
+In: an open table and a position. Out: `CommittedBatch`es up to the newest version. A caller that keeps the position
+after the last file it finished can continue there, also in another process. PROTOCOL.md, "Add File and Remove File".
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class CommittedBatch:
 
     Attributes:
         version: The version that added them.
-        file: Which of the version's added files they are of, from 0 in the order of the commit.
-        is_last_of_file: Whether the file has no more rows. Then (``version``, ``file`` + 1) is where to go on.
+        file: The index, in the order of the commit, of the added file that the rows are from.
+        is_last_of_file: Whether the file has no more rows. If so, continue at (``version``, ``file`` + 1).
         rows: The rows.
     """
 
@@ -55,7 +55,7 @@ def follow_table(
     where: str | Predicate | None,
     on_change: Any,
 ) -> Iterator[CommittedBatch]:
-    """What the commits from a position up to the newest version added; see `Table.follow`."""
+    """What the commits from a position to the newest version added; see `Table.follow`."""
     log, uri = open_table.log, open_table.uri
     if on_change not in get_args(OnChange):
         raise InvalidInputError(f"on_change must be one of {', '.join(get_args(OnChange))}, not {described(on_change)}")
@@ -115,7 +115,7 @@ def _commit(open_table: OpenTable, version: int) -> Commit:
         return open_table.log.read_commit(version)
     except NotFoundError as error:
         raise NotFoundError(
-            f"what version {version} added cannot be told: its commit was cleaned up (delta.logRetentionDuration)."
+            f"the rows added by version {version} are unknown: its commit was cleaned up (delta.logRetentionDuration)."
             " Read the table as of a version that table.history() lists, and follow it from the version after that",
             table=open_table.uri,
             version=version,
@@ -123,7 +123,7 @@ def _commit(open_table: OpenTable, version: int) -> Commit:
 
 
 def _added(uri: str, commit: Commit, on_change: OnChange) -> list[AddFile]:
-    """The files whose rows a commit added; files that only moved rows are none."""
+    """The files whose rows a commit added, without files that only hold moved rows."""
     added, changes_rows = added_files(commit)
     if on_change == "added" or not changes_rows:
         return added
@@ -131,8 +131,8 @@ def _added(uri: str, commit: Commit, on_change: OnChange) -> list[AddFile]:
         return []
     raise InvalidInputError(
         f"version {commit.version} changed or deleted rows, which following does not show. on_change='skip' leaves such"
-        " versions out; on_change='added' gives the files that they added, in which rows come again that stayed the"
-        " same; table.changes() tells rows that were inserted, updated and deleted",
+        " versions out; on_change='added' returns the files that they added, including their unchanged rows;"
+        " table.changes() returns the rows that were inserted, updated and deleted",
         table=uri,
         version=commit.version,
     )

@@ -1,13 +1,13 @@
-"""GlobalCommitter: the committables of a checkpoint become one commit, exactly once.
+"""GlobalCommitter: commits the committables of a checkpoint exactly once.
 
 In: a `WriteJob` and the committables its tasks produced. Out: a ``WriteResult`` per checkpoint, in order of
-checkpoint_id. There is one per table and application at a time; where there are two after all (a zombie of a
-restarted job), the ``txn`` action makes one of them lose cleanly.
+checkpoint_id. There should be one committer per table and application. If there are two (a restarted job and its
+predecessor, which still runs), the ``txn`` action makes one of them fail cleanly.
 
-Theory of operation. Before the commit, the application's last ``txn`` says whether this checkpoint is in the table
-already (``log/exactly_once``). With the commit, the same ``txn`` is in the proposal, so that a twin that commits
-between our check and our put is seen by the conflict decision: equal work answers ``already_committed``, other work
-of the same application is a ``ConcurrentTransactionError``. After a lost answer the commit's ``txnId`` decides.
+Theory of operation. Before the commit, the application's last ``txn`` shows whether this checkpoint is in the table
+already (``log/exactly_once``). The commit has the same ``txn``, so a second committer that commits between our check
+and our put is found by the conflict check: equal work answers ``already_committed``, other work of the same
+application is a ``ConcurrentTransactionError``. After a lost answer the commit's ``txnId`` decides.
 A file named by a committable is never deleted here: its commit may have landed.
 """
 
@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from txlog.commands.write_execution import WriteExecution, tell_conflict_since
+from txlog.commands.write_execution import WriteExecution, raise_conflict_since
 from txlog.commands.write_planning import with_existing_table
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
@@ -50,11 +50,11 @@ class GlobalCommitter:
         self._open_table = open_table
 
     def replay_of(self, job: WriteJob, *, quietly: bool = False) -> WriteResult | None:
-        """The answer for a checkpoint that is in the table already, before any row of it is written again.
+        """The answer for a checkpoint that is in the table already, so that none of its rows are written again.
 
         Logs a warning for a dropped replay unless ``quietly``.
-        Raises ``InvalidInputError`` for a checkpoint older than the last that no retained commit proves, or one
-        committed with another fingerprint.
+        Raises ``InvalidInputError`` for a checkpoint that is older than the last one and cannot be proved by a retained
+        commit, or that was committed with another fingerprint.
         """
         state = None if job.app_id is None else self._open_table.state_if_exists()
         return None if state is None else self._replay(job, state, quietly=quietly)
@@ -62,10 +62,10 @@ class GlobalCommitter:
     def commit(
         self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None = None
     ) -> WriteResult:
-        """One commit for one checkpoint. ``committables`` are one per task; none is a checkpoint without rows.
+        """One commit for one checkpoint. There is one committable for each task; none mean a checkpoint without rows.
 
-        ``unsent`` is notified when something is sent. None: somebody else may commit the files too, so nobody deletes
-        them.
+        ``unsent`` is notified when something is sent. None if another process may commit the files too: then they are
+        never deleted.
 
         Raises ``InvalidInputError`` for committables that do not belong together or to this table, ``ConflictError``
         where a concurrent commit makes this one invalid (nothing landed), and what ``OpenTable.commit`` raises.
@@ -84,7 +84,7 @@ class GlobalCommitter:
         return self._commit_on(job, state, committables, unsent)
 
     def validate(self, job: WriteJob, committables: Sequence[Committable], since_ms: int | None = None) -> None:
-        """That the committables are of this job; where ``since_ms`` is given, every file is looked up.
+        """Check that the committables belong to this job; with ``since_ms``, also look up every file.
 
         Raises as `validate_committables`.
         """
@@ -101,7 +101,7 @@ class GlobalCommitter:
         )
 
     def check_keys(self, job: WriteJob, committables: Sequence[Committable]) -> None:
-        """Before a seal: that tasks of an upsert did not change one row in an order that nobody knows.
+        """Before a seal: check that no two tasks of an upsert changed one row in an unknown order.
 
         Raises ``InvalidInputError`` naming the tasks and the key.
         """
@@ -111,7 +111,7 @@ class GlobalCommitter:
             check_staged_keys(self._open_table, job, committables)
 
     def remove_keys(self, committables: Sequence[Committable]) -> None:
-        """Delete the files of keys of what is in the table. Never raises: a vacuum removes those that stay."""
+        """Delete the files of keys of committed checkpoints. Never raises: a vacuum removes those that stay."""
         for file in (file for each in committables for file in each.keys):
             try:
                 self._open_table.store.files.delete(file.path)
@@ -119,16 +119,16 @@ class GlobalCommitter:
                 logger.debug("%s stays behind as an orphan: %s", file.path, error)
 
     def require_readable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
-        """Committables may be old: others may have changed the schema since their files were written.
+        """Check that the schema still fits files that may have been written long ago.
 
-        Raises ``MetadataChangedError`` where a column that the files hold is not read as it was meant any more,
-        ``InvalidInputError`` where they were written for a version that a power cut took back.
+        Raises ``MetadataChangedError`` if a column of the files would be read differently than it was meant,
+        ``InvalidInputError`` if they were written for a version that was lost in a power cut.
         """
         for version in self._bases(job, committables) - {job.read_version}:
             try:
                 then = self._open_table.log.state_at(version)
             except NotFoundError:
-                detail = f"and v{version}, which the files were written for, can no longer be looked at"
+                detail = f"and v{version}, which the files were written for, can no longer be read"
             else:
                 if reads(physical_schema(job.plan.schema), physical_schema(then.schema)):
                     continue
@@ -137,19 +137,19 @@ class GlobalCommitter:
             raise_conflict((reason,), self._open_table.uri)
 
     def make_bases_durable(self, job: WriteJob, committables: Sequence[Committable]) -> None:
-        """What is sealed must outlive a power cut, and so must the versions that its files were written for: one that
-        a task saw before it was on disk could be taken back.
+        """A seal must survive a power cut, so the versions that its files were written for must too: a version that a
+        task saw before it was on disk could be lost.
 
-        Raises ``InvalidInputError`` where that has happened, ``StorageError``.
+        Raises ``InvalidInputError`` if that has happened, ``StorageError``.
         """
         for version in self._bases(job, committables):
             try:
                 self._open_table.make_version_durable(version)
             except NotFoundError:
-                continue  # cleaned up: what follows it is on disk
+                continue  # cleaned up: later versions are on disk
 
     def _bases(self, job: WriteJob, committables: Sequence[Committable]) -> set[int]:
-        """The versions that the files were written for, none of which may be newer than the table."""
+        """The versions that the files were written for; none may be newer than the table."""
         versions = {each.read_version for each in committables}
         newest = max(versions, default=-1)
         if newest > job.read_version:
@@ -162,9 +162,9 @@ class GlobalCommitter:
         return versions
 
     def commit_all(self, job: WriteJob, committables: Sequence[Committable]) -> list[WriteResult]:
-        """One commit per checkpoint_id found among ``committables``, in ascending order.
+        """One commit for each checkpoint_id among ``committables``, in ascending order.
 
-        ``job`` is the pattern: its checkpoint_id is replaced by each group's.
+        ``job`` is the template: each group replaces its checkpoint_id.
         """
         groups: dict[int | None, list[Committable]] = {}
         for committable in committables:
@@ -177,16 +177,16 @@ class GlobalCommitter:
     # --- on which version ---------------------------------------------------------------------------------------
 
     def _planning_state(self, job: WriteJob) -> TableState:
-        """The version the proposal is judged from.
+        """The version on which the proposal is checked.
 
-        An append depends on the definition of the table alone, and an upsert is executed on the version that it lands
-        on, so the newest version with the same definition serves. An overwrite depends on what it replaces, so it
-        stays on the version it was planned on.
+        An append depends only on the table's definition, and an upsert is executed on the version that its commit
+        follows: for both the newest version with the same definition will do. An overwrite depends on what it replaces,
+        so it stays on the version it was planned on.
         """
-        # What landed since the planning is the committer's to judge; asking the log again would cost a request.
+        # The committer checks what landed since the planning; listing the log again would cost a request.
         state = self._open_table.log.newest_state(refresh=False)
         if job.base_metadata is not None and state.metadata.id != job.base_metadata.id:
-            tell_conflict_since(
+            raise_conflict_since(
                 self._open_table,
                 "MetadataChangedError",
                 state,
@@ -200,7 +200,7 @@ class GlobalCommitter:
         try:
             return self._open_table.log.state_at(job.read_version)
         except NotFoundError:
-            tell_conflict_since(
+            raise_conflict_since(
                 self._open_table,
                 "ConcurrentDeleteReadError",
                 state,
@@ -209,9 +209,9 @@ class GlobalCommitter:
 
     def _require_same_definition(self, job: WriteJob, state: TableState) -> None:
         if state.protocol != job.base_protocol:
-            tell_conflict_since(self._open_table, "ProtocolChangedError", state, "changed the table's protocol")
+            raise_conflict_since(self._open_table, "ProtocolChangedError", state, "changed the table's protocol")
         if state.metadata != job.base_metadata:
-            tell_conflict_since(
+            raise_conflict_since(
                 self._open_table,
                 "MetadataChangedError",
                 state,
@@ -227,7 +227,7 @@ class GlobalCommitter:
     # --- the commit ---------------------------------------------------------------------------------------------
 
     def _create(self, job: WriteJob, committables: Sequence[Committable], unsent: UnsentFiles | None) -> WriteResult:
-        """Create the table with its first rows; where a concurrent writer created the same one, write to that."""
+        """Create the table with its first rows. If a concurrent writer created the same table, write to that one."""
         try:
             if not self._open_table.log.exists():
                 return self._commit_on(job, None, committables, unsent)
@@ -239,7 +239,7 @@ class GlobalCommitter:
         check_can_write(state.protocol, state.metadata)
         turned = with_existing_table(job, state)
         if turned is None:
-            tell_conflict_since(
+            raise_conflict_since(
                 self._open_table,
                 "ProtocolChangedError",
                 state,
@@ -262,7 +262,7 @@ class GlobalCommitter:
     def _propose(
         self, job: WriteJob, state: TableState | None, committables: Sequence[Committable], owner: UnsentFiles
     ) -> WriteResult:
-        """``owner`` deletes the files that are made here, copies of rows, where nothing is sent."""
+        """``owner`` deletes the files that are made here (copies of rows) if nothing is sent."""
         plan = WriteExecution(self._open_table, job, committables, owner)
         if job.is_reexecuted and state is not None:
             result = self._open_table.commit_plan(plan, state, unsent=owner, is_empty_too=True)

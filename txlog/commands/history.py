@@ -1,6 +1,6 @@
-"""`History`: the commits of a table as a list of dicts that a person can read when it is printed.
+"""`History`: the commits of a table as a list of dicts, with a readable ``repr``.
 
-In: history entries as txlog, Spark or deltalake wrote them. Out: the same, with a text for ``repr`` and HTML for
+In: history entries as txlog, Spark or deltalake wrote them. Out: the same, with a text form for ``repr`` and HTML for
 notebooks.
 """
 
@@ -18,11 +18,11 @@ __all__ = ["HISTORY_COLUMNS", "History", "history_row"]
 HISTORY_COLUMNS = ("version", "time (UTC)", "operation", "rows", "files", "size", "by", "note")
 _NUMBERS = ("version", "rows", "files", "size")
 _SHOWN_MAX = 50
-_TEXT_MAX = 60  # of an operation, a writer or a note
+_TEXT_MAX = 60  # characters of an operation, a writer or a note
 
 
 class History(list[dict[str, Any]]):
-    """The retained commits, newest first: a list of dicts. `Table.history` says what is in them."""
+    """The retained commits, newest first: a list of dicts. `Table.history` describes their keys."""
 
     def __repr__(self) -> str:
         if not self:
@@ -44,7 +44,7 @@ class History(list[dict[str, Any]]):
 
 
 def history_row(entry: Mapping[str, Any]) -> tuple[str, ...]:
-    """One commit in `HISTORY_COLUMNS`; a text is empty if the commit does not record the value."""
+    """One commit in `HISTORY_COLUMNS`; an empty string if the commit does not record the value."""
     return (
         str(entry["version"]),
         utc_text(entry["timestamp"]),

@@ -1,8 +1,8 @@
 """MERGE: clauses for rows that match a source, for rows that only the source has, and for rows that only the table has.
 
-In: a source, a join by equal keys, and clauses. Out: a `RowOperation`. Which clause applies to a row of the table is a
-function of its file and of the source, so it is decided once for each file; which rows of the source match nothing is
-decided anew from all live files at each execution.
+In: a source, a join by equal keys, and clauses. Out: a `RowOperation`. Which clause applies to a row of the table
+depends only on its file and the source, so it is decided once for each file. Which rows of the source match nothing is
+decided again at each execution, from all live files.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NONE = -1
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """What becomes of rows; ``values`` None means all columns of the source (or nothing, for a delete)."""
+    """What to do with matching rows; ``values`` None means all columns of the source (or nothing, for a delete)."""
 
     when: When
     then: Then
@@ -87,7 +87,7 @@ class MergeOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """A clause bound to the two schemas. ``number`` tells it apart from all others."""
+    """A clause bound to the two schemas. ``number`` is unique in its merge."""
 
     number: int
     then: Then
@@ -118,7 +118,7 @@ def merge_rows(
 def bound_merge(
     open_table: OpenTable, state: TableState, data: Any, merge: MergeOptions, clauses: tuple[Clause, ...]
 ) -> MergeRows:
-    """Take the source and bind the merge to a version. Raises as `merge_rows`."""
+    """Read the source and bind the merge to a version. Raises as `merge_rows`."""
     if not clauses:
         raise InvalidInputError("a merge without a clause does nothing: add .when_matched_update_all() or another")
     with TxlogError.located(open_table.uri, state.version):
@@ -209,7 +209,7 @@ class MergeRows:
         return {name: f"{alias}.`{name.replace('`', '``')}`" for name in self._schema.names}
 
     def _conditions_on_target(self) -> set[str]:
-        """The columns of the table that decide, beside the key, which clause applies to a row of it."""
+        """The columns of the table that decide, besides the key, which clause applies to a row of it."""
         conditions = [self._source.target_term]
         conditions += [b.predicate for when in ("matched", "not matched by source") for b in self._of[when]]
         found = [columns_of(condition) for condition in conditions if condition is not None]
@@ -275,7 +275,7 @@ class MergeRows:
         return _joined(found)
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
-        """Where more than keys decides, the rows with a key of the source are only noted: `look_up` reads those."""
+        """If more than keys decides, rows with a key of the source are only recorded: `look_up` reads them."""
         import numpy as np
 
         if self._known is None:
@@ -293,14 +293,14 @@ class MergeRows:
             self._known.keep()
 
     def keep_written(self, files: Sequence[PendingFile], is_written: NDArray[np.bool_]) -> None:
-        """Nothing: a clause may give an inserted row another key than the source's. The next merge looks."""
+        """Does nothing: a clause may give an inserted row another key than the source's, so the next merge reads it."""
 
     def _hits(self, positions: NDArray[Any], batch: pa.RecordBatch) -> Hits:
         return self._decided(positions, self._source.rows_of(batch), batch)
 
     def _decided(self, positions: NDArray[Any], source_rows: NDArray[np.int64], batch: pa.RecordBatch | None) -> Hits:
         """The rows at ``positions`` that a row of the source joins or a clause changes. ``batch`` has their `_fields`;
-        None where keys alone decide."""
+        None if keys alone decide."""
         import numpy as np
 
         clauses = np.full(len(positions), _NONE, dtype=np.int8)
@@ -317,7 +317,7 @@ class MergeRows:
         batch: pa.RecordBatch | None,
         source_rows: NDArray[np.int64] | None,
     ) -> None:
-        """The first clause that applies to each of the rows at ``left``."""
+        """Find the first clause that applies to each of the rows at ``left``."""
         for bound in of:
             if not len(left):
                 return
@@ -362,7 +362,7 @@ class MergeRows:
         return is_written
 
     def _insert_clauses(self) -> NDArray[np.int8]:
-        """The clause by which each row of the source would be inserted; -1 for none."""
+        """The clause that would insert each row of the source; -1 for none."""
         import numpy as np
 
         clauses = np.full(self._source.rows.num_rows, _NONE, dtype=np.int8)
@@ -421,7 +421,7 @@ def _joined(found: Sequence[Hits]) -> Hits:
 
 
 def _check_sides(clause: Clause, bound: _Bound) -> None:
-    """Raises ``InvalidInputError`` where a clause for rows that only one side has reads columns of the other side."""
+    """Raises ``InvalidInputError`` if a clause for rows of one side only reads columns of the other side."""
     absent = {"matched": None, "not matched": "target", "not matched by source": "source"}[clause.when]
     read: set[str] = {side for side, _ in columns_of(bound.predicate)} if bound.predicate is not None else set()
     if bound.assignments is not None:

@@ -1,7 +1,7 @@
-"""`MergeBuilder`: the clauses of a MERGE, put together as users of other Delta libraries know it.
+"""`MergeBuilder`: builds the clauses of a MERGE, with the method names of other Delta libraries.
 
-In: calls that name what becomes of matched rows, of rows that only the source has, and of rows that only the table has.
-Out: one commit, by `execute`. Clauses are tried in the order in which they were added; the first that applies counts.
+In: method calls for matched rows, for rows that only the source has, and for rows that only the table has. Out: one
+commit, by `execute`. Clauses are tried in the order in which they were added; the first that applies counts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class MergeBuilder(Generic[Done]):
     """Made by `Table.merge`, and by `merge` of a transaction. Each ``when_...`` adds a clause and returns the builder;
     `execute` merges.
 
-    Conditions and values are SQL in which ``target.`` and ``source.`` (or the aliases given) name the two sides; values
-    other than strings are themselves, None is null.
+    Conditions and values are SQL; ``target.`` and ``source.`` (or the aliases given) name the two sides. Values that
+    are not strings are used as they are; None is null.
     """
 
     def __init__(self, uri: str, merge: MergeOptions, run: Callable[[tuple[Clause, ...]], Done]) -> None:
@@ -34,11 +34,11 @@ class MergeBuilder(Generic[Done]):
         self._clauses: list[Clause] = []
 
     def when_matched_update(self, updates: Mapping[str, Any], predicate: str | None = None) -> MergeBuilder[Done]:
-        """Set these columns of matched rows, where ``predicate`` (on both sides) is true."""
+        """Set these columns of matched rows for which ``predicate`` (on both sides) is true."""
         return self._add("matched", "update", updates, predicate)
 
     def when_matched_update_all(self, predicate: str | None = None) -> MergeBuilder[Done]:
-        """Give matched rows every column of the source, which must have all columns of the table."""
+        """Replace matched rows by their source rows; the source must have all columns of the table."""
         return self._add("matched", "update", None, predicate)
 
     def when_matched_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
@@ -50,26 +50,26 @@ class MergeBuilder(Generic[Done]):
         return self._add("not matched", "insert", updates, predicate)
 
     def when_not_matched_insert_all(self, predicate: str | None = None) -> MergeBuilder[Done]:
-        """Insert them with every column of the source, which must have all columns of the table."""
+        """Insert these rows with every column of the source, which must have all columns of the table."""
         return self._add("not matched", "insert", None, predicate)
 
     def when_not_matched_by_source_update(
         self, updates: Mapping[str, Any], predicate: str | None = None
     ) -> MergeBuilder[Done]:
-        """Set columns of rows that no row of the source matches. This looks into every file of the table."""
+        """Set columns of rows that no row of the source matches. This reads every file of the table."""
         return self._add("not matched by source", "update", updates, predicate)
 
     def when_not_matched_by_source_delete(self, predicate: str | None = None) -> MergeBuilder[Done]:
-        """Delete rows that no row of the source matches. This looks into every file of the table."""
+        """Delete rows that no row of the source matches. This reads every file of the table."""
         return self._add("not matched by source", "delete", None, predicate)
 
     def execute(self) -> Done:
-        """Merge, as one new version, or as a part of the transaction; the source is read once.
+        """Run the merge as one new version, or as a part of the transaction; the source is read once.
 
-        Returns what the merge did, a ``WriteResult``; None in a transaction, whose own result tells.
+        Returns a ``WriteResult``; None in a transaction, whose own result covers the merge.
 
-        Raises ``InvalidInputError`` for a join that is no equality of key columns, for columns and values that do not
-        fit, and where two rows of the source match one row of the table; and what `Table.upsert` raises.
+        Raises ``InvalidInputError`` for a join that is not an equality of key columns, for columns and values that do
+        not fit, and if two rows of the source match one row of the table; and what `Table.upsert` raises.
         """
         return self._run(tuple(self._clauses))
 

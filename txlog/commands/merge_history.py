@@ -1,6 +1,6 @@
-"""``operationMetrics`` of a MERGE with Spark's names: history shows upserts and merges as one operation.
+"""``operationMetrics`` of a MERGE with Spark's names. The history shows upserts and merges as the same operation.
 
-In: what the change did. Out: the member of ``commitInfo``.
+In: what the change did. Out: the value for ``commitInfo``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ __all__ = ["merge_metrics"]
 
 
 def merge_metrics(num_source_rows: int, done: WriteMetrics) -> dict[str, str]:
-    """``num_source_rows`` counts the rows that the source gave, those that were dropped as repeated included."""
+    """``num_source_rows`` counts the rows of the source, including those dropped as duplicates."""
     counts = {
         "numSourceRows": num_source_rows,
         "numTargetRowsInserted": done.rows_inserted,

@@ -1,7 +1,7 @@
-"""The source of a MERGE: its rows held for several passes, and which of them a row of the table joins.
+"""The source of a MERGE: its rows, stored for several passes, and which of them each row of the table joins.
 
-In: data and a condition of two sides. Out: a `MergeSource`. Only equalities of key columns join, with terms on the
-table alone beside them: any other join is refused by name, since it would compare every row with every other.
+In: data and a condition on two sides. Out: a `MergeSource`. A join consists of equalities of key columns, and may have
+terms on the table alone. Any other join is refused, since it would compare every row with every other.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ __all__ = ["MergeSource", "merge_join", "read_merge_source"]
 
 @dataclass(frozen=True)
 class MergeSource:
-    """``keys`` are the table's columns that join; ``index`` knows the keys of the rows ``indexed``, none of them null.
+    """``keys`` are the table's columns that join; ``index`` has the keys of the rows ``indexed``, none of them null.
 
-    ``target_term`` holds for a row of the table that can join at all.
+    ``target_term`` is true for rows of the table that can join.
     """
 
     rows: pa.Table
@@ -52,7 +52,7 @@ class MergeSource:
         return [key.of(batch).cast(type_to_arrow(key.type)) for key in self.keys]
 
     def rows_of(self, batch: pa.RecordBatch) -> NDArray[np.int64]:
-        """The row of the source that each row of the table joins; -1 for none. Of several the last."""
+        """The row of the source that each row of the table joins, the last of several; -1 for none."""
         import numpy as np
 
         found = self.index.source_rows(self.keys_of(batch))
@@ -84,7 +84,7 @@ class MergeSource:
         return found
 
     def refuse_repeated(self, matched: Sequence[NDArray[np.int64]]) -> None:
-        """Raises ``InvalidInputError`` where two rows of the source join one row of the table."""
+        """Raises ``InvalidInputError`` if two rows of the source join one row of the table."""
         import numpy as np
 
         repeated = np.bincount(self.index.code_of_row, minlength=self.index.num_keys) > 1
@@ -101,7 +101,7 @@ class MergeSource:
                 )
 
     def _codes(self) -> NDArray[np.int64]:
-        """The number of the key of each row of the source; meaningless for one with a null key."""
+        """The number of the key of each row of the source; meaningless for a row with a null key."""
         import numpy as np
 
         found = np.zeros(self.rows.num_rows, dtype=np.int64)
@@ -119,9 +119,9 @@ def read_merge_source(
     *,
     table: str | None = None,
 ) -> MergeSource:
-    """Take ``data`` (anything ``Table.append`` takes), and join it to the table of ``state`` by ``condition``.
+    """Read ``data`` (anything ``Table.append`` takes), and join it to the table of ``state`` by ``condition``.
 
-    Raises ``InvalidInputError`` for a condition that is no equality of keys, with terms on the table alone beside it.
+    Raises ``InvalidInputError`` for a condition other than equalities of keys with terms on the table alone.
     """
     import numpy as np
 
@@ -146,19 +146,19 @@ def read_merge_source(
 def merge_join(
     condition: str, state: TableState, source: Struct, now: datetime.datetime, source_alias: str, target_alias: str
 ) -> JoinCondition:
-    """The condition by which a source of these columns joins the table of ``state``, taken apart.
+    """The condition by which a source of these columns joins the table of ``state``, split into its parts.
 
-    Raises ``InvalidInputError`` for a condition that is no equality of keys, with terms on the table alone beside it.
+    Raises ``InvalidInputError`` for a condition other than equalities of keys with terms on the table alone.
     """
     bound = parse_predicate(
         condition, state.schema, source=source, target_alias=target_alias, source_alias=source_alias, now=now
     )
     parts = split_join(bound)
-    for why, term in (("reads the source alone", parts.source), ("is no equality of two columns", parts.residual)):
+    for why, term in (("reads the source alone", parts.source), ("is not an equality of two columns", parts.residual)):
         if term is not None:
             raise InvalidInputError(
-                f"the join's term {term} {why}. A merge joins by equal key columns, and only terms on the table alone"
-                " may stand beside them: move other conditions into the clauses, or filter the source before the merge"
+                f"the join's term {term} {why}. A merge joins by equal key columns, and besides these only terms on the"
+                " table are allowed: move other conditions into the clauses, or filter the source before the merge"
             )
     if not parts.keys:
         raise InvalidInputError(

@@ -1,7 +1,7 @@
-"""What a commit did, for people: the operation with its important parameters, rows, files, bytes.
+"""What a commit did, in short strings for people: the operation with its important parameters, rows, files, bytes.
 
-In: a history entry as txlog, Spark or deltalake wrote it; each names and spells its parameters and metrics its own way.
-Out: short strings, empty if the commit does not record the value.
+In: a history entry as txlog, Spark or deltalake wrote it; each uses its own names and formats. Out: short strings,
+empty if the commit does not record the value.
 """
 
 from __future__ import annotations

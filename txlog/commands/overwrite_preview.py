@@ -1,6 +1,6 @@
-"""What an overwrite would do, without writing: every row is checked, every file that is in doubt is looked into.
+"""What an overwrite would do, without writing: every row is checked, and files that statistics do not decide are read.
 
-In: data, and what the overwrite is asked for. Out: an `OverwritePreview`, for the newest version of the table. Data
+In: data, and the options of the overwrite. Out: an `OverwritePreview`, for the newest version of the table. Data
 that the overwrite would refuse is refused here too.
 """
 
@@ -29,11 +29,12 @@ class OverwritePreview:
 
     Attributes:
         version: The version that was looked at.
-        rows: How many rows would be written.
-        rows_deleted: How many rows would go; of files whose rows the log does not count, none are counted.
-        rows_copied: How many rows would be copied, since they share a file with rows that go.
-        files_removed: How many files would be removed.
-        files_marked: How many files would stay with some of their rows marked as deleted.
+        rows: The number of rows that would be written.
+        rows_deleted: The number of rows that would be removed. Files that are removed as a whole count 0 if the log
+            does not have their row counts.
+        rows_copied: The number of rows that would be copied, since they share a file with removed rows.
+        files_removed: The number of files that would be removed.
+        files_marked: The number of files that would stay, with some of their rows marked as deleted.
     """
 
     version: int
@@ -45,7 +46,7 @@ class OverwritePreview:
 
 
 def preview_overwrite(open_table: OpenTable, data: Any, options: WriteOptions) -> OverwritePreview:
-    """Look at what an overwrite of every row, or of those of a predicate, would do. Raises what that would raise."""
+    """Compute what an overwrite of every row, or of the rows of a predicate, would do. Raises what it would raise."""
     stream = open_data(data)
     job = plan_write(open_table, stream.schema, options)
     conformer = conformer_for(job.plan.schema, stream.schema, open_table.uri, job.read_version)

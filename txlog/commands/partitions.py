@@ -1,7 +1,7 @@
-"""Files by their partition values: those of a predicate that these decide, and those of named partitions.
+"""Selects files by their partition values: by a predicate on partition columns, or by named partitions.
 
-In: a table's definition, and partition values as the log has them. Out: for each file whether all of its rows are meant
-or none is. Unlike bounds the values are exact, for every function and type, so that nobody opens a file.
+In: a table's definition, and partition values as the log has them. Out: for each file whether all of its rows are
+selected or none. Unlike bounds the values are exact, for every function and type, so no file needs to be read.
 PROTOCOL.md, "Partition Value Serialization".
 """
 
@@ -24,7 +24,7 @@ __all__ = ["PartitionPredicate", "files_in_partitions"]
 
 
 class PartitionPredicate:
-    """Judges each combination of partition values once. Use `of`, which refuses what the values do not decide."""
+    """Evaluates each combination of partition values once. Use `of`, which checks that the values decide."""
 
     def __init__(self, predicate: Predicate, state: TableState) -> None:
         self._predicate = predicate
@@ -34,7 +34,7 @@ class PartitionPredicate:
 
     @classmethod
     def of(cls, predicate: Predicate, state: TableState) -> PartitionPredicate | None:
-        """None where the predicate names a column that the table is not partitioned by."""
+        """None if the predicate names a column that is not a partition column."""
         return cls(predicate, state) if predicate.columns() <= {*state.partition_columns} else None
 
     def holds(self, partition_values: Mapping[str, str | None]) -> bool:
@@ -55,7 +55,7 @@ class PartitionPredicate:
 
 
 def files_in_partitions(files: pa.Table, state: TableState, keys: Collection[tuple[str | None, ...]]) -> list[AddFile]:
-    """Those of the live ``files`` that lie in partitions named by ``keys`` (see `partition_values.partition_key`)."""
+    """The live ``files`` in the partitions ``keys`` (see `partition_values.partition_key`)."""
     fields = physical_fields(state.schema, state.partition_columns)
     texts: dict[str, dict[str | None, str | None]] = {name: {} for name in fields}
     found = []

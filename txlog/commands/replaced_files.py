@@ -1,8 +1,8 @@
-"""What an overwrite takes out of a table version: whole files, and the rows of a predicate in files with others.
+"""What an overwrite removes from a table version: whole files, and the rows of a predicate in files with other rows.
 
 In: a table version and the region that is replaced: every row, the rows of a predicate, or some partitions. Out: a
-`Replaced`, with its actions in the proposal that is being built. The rows of a predicate go as those of a delete go: by
-deletion vectors where the table enables them, else by copies of their files without them.
+`Replaced`, with its actions in the proposal that is being built. The rows of a predicate are removed as a delete does
+it: by deletion vectors if the table enables them, else by copies of their files without them.
 PROTOCOL.md, "Add File and Remove File".
 """
 
@@ -47,16 +47,16 @@ __all__ = [
 
 @dataclass(slots=True)
 class Replaced:
-    """What an overwrite took out, and where the other rows of those files went.
+    """What an overwrite removed, and where the other rows of those files are now.
 
     Attributes:
-        removed: The live files that went, those that were copied in part among them.
-        copies: New files, with the rows of removed files that lie outside of the region.
-        rows_deleted: How many rows of the region went; files that went as a whole, and whose rows the log does not
-            count, add nothing.
-        rows_copied: How many rows ``copies`` hold.
-        vectors: How many files stay with another deletion vector.
-        dead_fractions: The part of the rows of each of these that is dead, by path.
+        removed: The live files that were removed, including those that were copied in part.
+        copies: New files, with the rows of removed files that are outside of the region.
+        rows_deleted: The number of removed rows of the region. Files that were removed as a whole count 0 if the log
+            does not have their row counts.
+        rows_copied: The number of rows in ``copies``.
+        vectors: The number of files that stay, with a new deletion vector.
+        dead_fractions: The fraction of dead rows in each of these files, by path.
     """
 
     removed: list[AddFile] = field(default_factory=list)
@@ -67,12 +67,12 @@ class Replaced:
     dead_fractions: Mapping[str, float] = field(default_factory=dict)
 
     def remove_whole(self, *files: AddFile) -> None:
-        """Files all of whose rows go."""
+        """Remove files whose rows are all replaced."""
         self.removed += files
         self.rows_deleted += sum(map(live_rows, files))
 
     def metrics(self, files: Sequence[PendingFile]) -> WriteMetrics:
-        """What a write does that replaces this by new ``files``."""
+        """The metrics of a write that replaces this by new ``files``."""
         written = [*files, *self.copies]
         return WriteMetrics(
             rows=sum([file.num_rows for file in files]),
@@ -112,9 +112,9 @@ def write_parameters(job: WriteJob) -> dict[str, str]:
 
 
 class RegionReplacement:
-    """Takes what an overwrite by new files replaces out of a version of the table, and again out of a newer one.
+    """Removes what an overwrite by new files replaces from a version of the table, and again from a newer one.
 
-    ``unsent`` owns what is written for it; ``change_files`` is told what happens to rows, where the table's change data
+    ``unsent`` owns what is written for it; ``change_files`` collects what happens to rows, if the table's change data
     feed is on.
     """
 
@@ -136,18 +136,18 @@ class RegionReplacement:
         )
 
     def remaining_work_s(self, state: TableState) -> float:
-        """About how many seconds `replace` would take on ``state``."""
+        """An estimate of how many seconds `replace` would take on ``state``."""
         return 0.0 if self._rows is None else self._rows.change.remaining_work_s(state)
 
     def replace(self, builder: ProposalBuilder, state: TableState, files: Sequence[PendingFile]) -> Replaced:
-        """Take out of ``state`` what ``files`` replace, and declare what the overwrite depends on.
+        """Remove what ``files`` replace from ``state``, and declare what the overwrite depends on.
 
         The caller adds ``files`` after this.
 
         Raises:
-            ConflictError: Others changed what is replaced after the version that ``files`` were made from.
-            NotFoundError: A file that has to be read is gone.
-            CorruptLogError: A file that has to be read is damaged.
+            ConflictError: Another commit changed what is replaced after the version that ``files`` were made from.
+            NotFoundError: A file that must be read is gone.
+            CorruptLogError: A file that must be read is damaged.
             StorageError: The store failed.
         """
         if self._rows is not None:
@@ -170,7 +170,7 @@ class RegionReplacement:
 
     def _replace_rows(self, rows: RowsReplacement, builder: ProposalBuilder, state: TableState) -> Replaced:
         change = rows.change
-        # What is kept for the next execution is by live file, so an overwrite that may run again looks at all of them.
+        # Results are kept by live file for the next execution, so an overwrite that may run again looks at all files.
         live = self._open_table.log.files(state) if self._job.is_reexecuted else rows.candidates(state)
         live = builder.live(without_unseen(self._open_table, state, self._job, live))
         with TxlogError.located(self._open_table.uri, state.version):
@@ -182,7 +182,7 @@ class RegionReplacement:
 
 
 class RowsReplacement:
-    """The ``change`` that takes the rows of ``predicate``, bound to the table's schema, out of the table.
+    """The ``change`` that removes the rows of ``predicate``, bound to the table's schema, from the table.
 
     ``mode`` is as for a delete.
     """
@@ -222,7 +222,7 @@ class RowsReplacement:
 
 
 def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: Predicate, files: pa.Table) -> Replaced:
-    """Those of the live ``files`` whose partition satisfies ``predicate`` (bound to the table's schema).
+    """The live ``files`` whose partition satisfies ``predicate`` (bound to the table's schema).
 
     Raises:
         InvalidInputError: Partition values do not decide the predicate.

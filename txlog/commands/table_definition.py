@@ -1,7 +1,7 @@
-"""Changes of a table's definition: what to put into the log to create it, set properties, or add columns.
+"""Changes of a table's definition: the actions that create it, set properties, or add columns.
 
-In: the current head (or nothing) and what the caller asks for. Out: ``protocol`` and ``metaData`` actions, or None
-where nothing changes. Pure but for the id and time of a new table. PROTOCOL.md, "Change Metadata".
+In: the table's current state (or None) and the requested change. Out: ``protocol`` and ``metaData`` actions, or None
+if nothing changes. Pure except for the id and time of a new table. PROTOCOL.md, "Change Metadata".
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A table's new metadata, with the protocol it needs where that changes too."""
+    """A table's new metadata, with the protocol it needs if that changes too."""
 
     metadata: Metadata
     protocol: Protocol | None = None
@@ -73,7 +73,7 @@ def new_table(
     ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition columns,
     property values) and ``UnsupportedFeatureError`` for what this release could not write.
     """
-    # Ids, physical names and past types belong to the table that a schema was taken from.
+    # Ids, physical names and past types belong to the table that the schema comes from.
     struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
     configuration = validate(properties or {})
     _check_promises({}, configuration)
@@ -96,7 +96,7 @@ def new_table(
 
 
 def with_properties(state: TableState, properties: Mapping[str, str]) -> Definition | None:
-    """Set table properties. Raises ``InvalidInputError`` naming key and value of what is not valid."""
+    """Set table properties. Raises ``InvalidInputError`` with the key and value that are not valid."""
     return _reconfigured(state, {**state.metadata.configuration, **validate(properties)})
 
 
@@ -106,15 +106,15 @@ def without_properties(state: TableState, keys: Iterable[str]) -> Definition | N
     for key in keys:
         if key not in configuration:
             known = ", ".join(sorted(configuration)) or "none"
-            raise InvalidInputError(f"property {key!r} is not set; set are: {known}")
+            raise InvalidInputError(f"property {key!r} is not set; the table has: {known}")
         del configuration[key]
     return _reconfigured(state, configuration)
 
 
 def with_columns(state: TableState, new: Struct) -> Definition | None:
-    """Add the columns of ``new`` that the table lacks, nested struct members too; None where it lacks none.
+    """Add the columns of ``new`` that the table lacks, including members of structs; None if it lacks none.
 
-    Raises ``SchemaMismatchError`` where a column that both have differs in type.
+    Raises ``SchemaMismatchError`` if a column exists with another type.
     """
     merged = merge(state.schema, new)
     if merged == state.schema:
@@ -132,7 +132,7 @@ def check_added_columns(state: TableState, new: Struct) -> None:
     if required:
         names = ", ".join(required)
         raise InvalidInputError(
-            f"cannot add {names} as NOT NULL: rows that the table has would be null there. Add it without NOT NULL"
+            f"cannot add {names} as NOT NULL: existing rows would be null there. Add it without NOT NULL"
         )
 
 
@@ -149,7 +149,8 @@ def _added(there: Struct, new: Struct, prefix: str = "") -> Iterator[tuple[str, 
 def with_new_columns(
     state: TableState, data_schema: pa.Schema, only: Collection[str] | None = None
 ) -> Definition | None:
-    """Add the columns of data that the table lacks, of those named by ``only`` where it is given; None for none."""
+    """Add the columns of data that the table lacks, limited to those named by ``only`` if given; None if there are
+    none."""
     names = None if only is None else {fold_name(name) for name in only}
     fields = [
         field
@@ -160,7 +161,7 @@ def with_new_columns(
 
 
 def check_adds_columns(schema_mode: str) -> None:
-    """Raises ``InvalidInputError`` for a schema mode that a change of rows does not have."""
+    """Raises ``InvalidInputError`` for a schema mode that changes of rows do not have."""
     if schema_mode not in ("strict", "merge"):
         raise InvalidInputError(
             f'schema_mode must be "strict", or "merge" to add columns that the table lacks, is {described(schema_mode)}'
@@ -168,11 +169,11 @@ def check_adds_columns(schema_mode: str) -> None:
 
 
 def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | None) -> Definition | None:
-    """Another schema and partitioning in the place of the table's, whose every file is replaced besides.
+    """Replace the table's schema and partitioning, by a commit that also replaces every file.
 
-    The properties stay. ``partition_by`` None keeps the partitioning; where the table maps its columns, all get new
-    ids and physical names. None where nothing would change. Raises ``InvalidInputError`` for columns that no table can
-    have, or be partitioned by, and ``UnsupportedFeatureError`` for what this release could not write.
+    The properties stay. ``partition_by`` None keeps the partitioning. If the table maps its columns, all get new ids
+    and physical names. None if nothing would change. Raises ``InvalidInputError`` for columns that no table can have or
+    be partitioned by, and ``UnsupportedFeatureError`` for what this release could not write.
     """
     struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
     configuration = dict(state.metadata.configuration)
@@ -180,7 +181,7 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
     if partition_by is None and (gone := [name for name in state.partition_columns if struct.find(name) is None]):
         raise InvalidInputError(
             f"the table is partitioned by {', '.join(state.partition_columns)}, and the data has no {', '.join(gone)}:"
-            " say by partition_by=[...] what the table is to be partitioned by; [] means nothing"
+            " pass the new partition columns as partition_by=[...]; [] means an unpartitioned table"
         )
     columns = check_partition_columns(
         struct, state.partition_columns if partition_by is None else names_in("partition_by", partition_by)
@@ -198,9 +199,9 @@ def with_schema(state: TableState, schema: Any, partition_by: Iterable[str] | No
 
 
 def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, str]) -> None:
-    """Whether the table of ``state`` may stand in for one that was to be created as ``asked``, with ``properties``.
+    """Check that the table of ``state`` can be used where ``asked``, with ``properties``, was to be created.
 
-    It may have more properties, and nullable columns that were added since. Raises ``SchemaMismatchError`` listing
+    It may have more properties, and nullable columns that were added later. Raises ``SchemaMismatchError`` listing
     every difference.
     """
     found = [*_differences(state.schema, parse_schema(asked.metadata.schema_string))]
@@ -213,9 +214,7 @@ def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, 
         if has != value:
             found.append(f"{key} is {'not set' if has is None else repr(has)}, not {value!r}  -> table.set_properties")
     if found:
-        raise SchemaMismatchError(
-            "\n  ".join(["the table that is here already differs from what was asked for", *found])
-        )
+        raise SchemaMismatchError("\n  ".join(["the existing table differs from the requested one", *found]))
 
 
 def commit_definition(
@@ -226,7 +225,7 @@ def commit_definition(
     parameters: dict[str, str],
     user_metadata: str | None = None,
 ) -> WriteResult:
-    """Commit a table's new definition; None, where nothing would change, commits nothing."""
+    """Commit a table's new definition. None, if nothing would change, commits nothing."""
     if definition is None:
         assert state is not None
         return WriteResult(state.version, "committed", 0, "")
@@ -244,7 +243,7 @@ def commit_definition(
 
 
 def require_definition(open_table: OpenTable, state: TableState, made_for: Metadata) -> None:
-    """For a change that sets another definition. Raises ``MetadataChangedError`` where ``state`` lacks the old one."""
+    """Raises ``MetadataChangedError`` if ``state`` does not have the definition that a change of it was made for."""
     if state.metadata != made_for:
         detail = "or an earlier commit changed the table's schema, partitioning or properties"
         raise_conflict((ConflictReason("MetadataChangedError", state.version, "unknown", detail),), open_table.uri)
@@ -283,7 +282,7 @@ def _reconfigured(state: TableState, configuration: dict[str, str]) -> Definitio
 
 
 def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """A property that asks each writer for files of another format, which no commit of ours would bring up to date."""
+    """Refuse properties that require files in another format, which txlog's commits would not update."""
     for key in _OTHER_FORMATS:
         value = after.get(key, "false")
         if value != "false" and value != before.get(key):
@@ -302,36 +301,36 @@ def _check_promises(before: Mapping[str, str], after: Mapping[str, str]) -> None
 
 
 def _check_log_retention(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """A retention below a day is refused unless the table says that it is meant.
+    """Refuse a retention below a day, unless a property of the table allows it.
 
-    Clean-up cuts at midnight UTC, so a shorter retention can remove a version minutes after its commit. A writer that
-    planned on an older version can then not be checked against it. A writer that does not check the version below its
-    own, as in other engines, can put a commit where no reader looks. Most jobs take less than a day. The permission is
-    a property, so that everyone who opens the table sees it.
+    Clean-up cuts at midnight UTC, so a shorter retention can remove a version minutes after its commit. Then a writer
+    that planned on an older version can no longer be checked against it. And a writer that does not check for the
+    version before its own, as in other engines, can put a commit where no reader looks. Most jobs take less than a day.
+    The permission is a property, so that everyone who opens the table sees it.
     """
     if TableProperties.of(after).log_retention_ms >= DAY_MS or after.get(SHORT_LOG_RETENTION) == "true":
         return
     if all(before.get(key) == after.get(key) for key in (_LOG_RETENTION, SHORT_LOG_RETENTION)):
-        return  # it was so already, made by another engine
+        return  # another engine set it before
     raise InvalidInputError(
         f"{_LOG_RETENTION} = {after[_LOG_RETENTION]} is shorter than 1 day: versions would leave the log while jobs"
         " that read them still run, and a slow writer of another engine could lose its commit. Choose 1 day or more."
-        f" If no reader and no writer takes that long, set {SHORT_LOG_RETENTION} = true beside it"
+        f" If no reader and no writer takes that long, also set {SHORT_LOG_RETENTION} = true"
     )
 
 
 def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
-    """What cannot be changed by a property alone, since the files or the schema would have to change with it."""
+    """Refuse properties that cannot be changed alone, since the files or the schema would have to change too."""
     _check_promises(before, after)
     _check_log_retention(before, after)
     modes = mapping_mode(before), mapping_mode(after)
     if modes[0] != modes[1] and modes != ("none", "name"):
         raise InvalidInputError(
-            f"{MODE_KEY} can be set from none to name, not from {modes[0]} to {modes[1]}: the files of the table are"
-            " written for it; create a new table"
+            f"{MODE_KEY} can be set from none to name, not from {modes[0]} to {modes[1]}, since the existing files"
+            " would not fit; create a new table"
         )
     if modes[0] != "none" and before.get(MAX_COLUMN_ID_KEY) != after.get(MAX_COLUMN_ID_KEY):
-        raise InvalidInputError(f"{MAX_COLUMN_ID_KEY} counts the ids given to columns, and is not to be set")
+        raise InvalidInputError(f"{MAX_COLUMN_ID_KEY} counts the ids given to columns and cannot be set")
     was, will_be = (TableProperties.of(properties).enable_row_tracking for properties in (before, after))
     if will_be and not was:
         raise UnsupportedFeatureError(
@@ -345,7 +344,7 @@ def _check_changes(before: Mapping[str, str], after: Mapping[str, str]) -> None:
 def _mapped(
     schema: Struct, configuration: Mapping[str, str], new_name: Callable[[Field], str]
 ) -> tuple[Struct, dict[str, str]]:
-    """Where columns are mapped: an id and a physical name for each that has none, and the highest id noted."""
+    """In a table with column mapping, give each new column an id and a physical name, and record the highest id."""
     if mapping_mode(configuration) == "none":
         return schema, dict(configuration)
     schema, highest = assign(schema, int(configuration.get(MAX_COLUMN_ID_KEY, "0")), new_name)
@@ -357,12 +356,12 @@ def _random_name(field: Field) -> str:
 
 
 def _own_name(field: Field) -> str:
-    """What the files of a table that begins to map its columns call this one."""
+    """The physical name of a column that existed before column mapping: its own name."""
     return field.name
 
 
 def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
-    """The names under which rewritten files would keep row ids: fixed when row tracking is enabled."""
+    """The names under which rewritten files would keep row ids. They are fixed when row tracking is enabled."""
     if not TableProperties.of(configuration).enable_row_tracking:
         return configuration
     names = {key: f"_{word}-{ambient.uuid4()}" for key, word in _ROW_TRACKING_COLUMNS.items()}
@@ -370,7 +369,7 @@ def _with_row_tracking_columns(configuration: dict[str, str]) -> dict[str, str]:
 
 
 def _check(protocol: Protocol, metadata: Metadata, schema: Struct, domains: Mapping[str, DomainMetadata]) -> None:
-    """The table as it will be must be one that this release can go on writing."""
+    """Check that this release can write the resulting table."""
     check_can_write(protocol, metadata)
     _check_merging(metadata.configuration, schema)
     properties = TableProperties.of(metadata.configuration)
@@ -384,13 +383,13 @@ def _check(protocol: Protocol, metadata: Metadata, schema: Struct, domains: Mapp
 
 
 def _check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
-    """How rows of one key are merged, and what the change feed tells of it, must fit the table."""
+    """Check that the properties for merging rows of one key, and for their change feed, fit the table."""
     engine = MergeEngine.stored(configuration, schema)
     producer = configuration.get(CHANGELOG_PRODUCER)
     has_feed = TableProperties.of(configuration).enable_change_data_feed
     if producer in ("input", "lookup") and not has_feed:
         raise InvalidInputError(
-            f"{CHANGELOG_PRODUCER} = {producer} says what the change data feed tells, which is off: set"
+            f"{CHANGELOG_PRODUCER} = {producer} configures the change data feed, which is off: set"
             " delta.enableChangeDataFeed = true too"
         )
     if producer == "none" and has_feed:
@@ -400,7 +399,7 @@ def _check_merging(configuration: Mapping[str, str], schema: Struct) -> None:
         )
     if producer == "input" and engine is None:
         raise InvalidInputError(
-            f"{CHANGELOG_PRODUCER} = input tells the rows of a changelog as they came: set txlog.merge-engine too, so"
+            f"{CHANGELOG_PRODUCER} = input records the rows of a changelog as they came: set txlog.merge-engine too, so"
             " that every upsert takes a changelog"
         )
     if configuration.get(ROW_DEDUPLICATE) == "true" and engine is None:

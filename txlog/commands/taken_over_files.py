@@ -1,8 +1,8 @@
-"""Data files that something else wrote, about to be named by a commit: what no reader would take is refused here.
+"""Checks data files of another writer before a commit names them, and refuses those that no reader could read.
 
-In: `AddFile` actions made by hand, whatever their fields hold. Out: the same actions as a reader of the commit will
-have them, their files on disk. The checks are the reader's own: the action is read back from its line, its statistics,
-partition values and deletion vector as a scan reads them.
+In: `AddFile` actions made by the caller, with any values. Out: the same actions as readers of the commit will get
+them, and their files durable. The checks are those of readers: the action is parsed from its line in the log, and its
+statistics, partition values and deletion vector are read as a scan reads them.
 PROTOCOL.md, "Add File and Remove File", "Per-file Statistics", "Deletion Vectors".
 """
 
@@ -26,9 +26,9 @@ __all__ = ["take_over"]
 
 
 def take_over(store: TableStore, state: TableState, files: Iterable[object]) -> list[AddFile]:
-    """The files as actions that can be committed, each durable under its name.
+    """The files as actions that can be committed, each file durable.
 
-    Raises ``InvalidInputError`` for one that a reader would refuse, ``NotFoundError``, ``StorageError``.
+    Raises ``InvalidInputError`` for a file that a reader would refuse, ``NotFoundError``, ``StorageError``.
     """
     taken: list[AddFile] = []
     paths: list[str] = []
@@ -49,13 +49,13 @@ def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFil
         add = as_read(replace(file, size=size_bytes, modification_time=modified_ms))
         found = resolve_data_path(add.path)
     except (ActionError, CorruptLogError) as error:
-        raise InvalidInputError(f"no reader would take this file: {error}", table=store.uri) from None
+        raise InvalidInputError(f"no reader could read this file: {error}", table=store.uri) from None
     path = found.path
     if not found.is_relative:
-        message = f"{add.path} is not relative to the table's root, below which its data files must lie"
+        message = f"{add.path} is not relative to the table's root; data files must be below the root"
         raise InvalidInputError(message, table=store.uri, path=add.path)
     if (stored_bytes := store.files.stat(path).size) != add.size:
-        message = f"{path} has {stored_bytes} bytes, the add action says {add.size}"
+        message = f"{path} has {stored_bytes} bytes, but the add action has size {add.size}"
         raise InvalidInputError(message, table=store.uri, path=path)
     fields = physical_fields(state.schema, state.partition_columns)
     problem = statistics_problem(add.stats) or problem_of(add.partition_values, fields)
@@ -65,16 +65,16 @@ def _checked(store: TableStore, state: TableState, file: object) -> tuple[AddFil
 
 
 def _vector_file(store: TableStore, state: TableState, add: AddFile, path: str) -> list[str]:
-    """The file of its deletion vector, which was read as a scan reads it."""
+    """The file of its deletion vector, if it has one, after reading the vector as a scan does."""
     vector = add.deletion_vector
     if vector is None:
         return []
     if "deletionVectors" not in (state.protocol.reader_features or ()):
-        message = f"{path} has a deletion vector, and the table does not have the feature deletionVectors"
+        message = f"{path} has a deletion vector, but the table does not have the feature deletionVectors"
         raise InvalidInputError(message, table=store.uri, path=path)
     rows = num_records(add.stats)
     if rows is None:
-        message = f"{path} has a deletion vector, so its stats must say numRecords"
+        message = f"{path} has a deletion vector, so its stats must have numRecords"
         raise InvalidInputError(message, table=store.uri, path=path)
     from txlog.read.deletion_vectors import DeletionVectorReader
 

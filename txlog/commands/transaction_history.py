@@ -1,6 +1,6 @@
-"""What history says of a transaction: ``operationParameters`` and ``operationMetrics`` with Spark's names.
+"""The history entry of a transaction: ``operationParameters`` and ``operationMetrics`` with Spark's names.
 
-In: what the operations of a transaction did together. Out: the two members of ``commitInfo``.
+In: what the operations of a transaction did together. Out: the two values for ``commitInfo``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["history_metrics", "history_parameters"]
 def history_parameters(
     operation: str, regions: Sequence[str], *, is_overwrite: bool, overwrites_partitions: bool
 ) -> dict[str, str]:
-    """Of a DELETE a list of predicates, of a WRITE its mode and the predicate of the ``regions`` that it replaced.
+    """For a DELETE a list of predicates; for a WRITE its mode, and the predicate of the ``regions`` that it replaced.
 
-    ``is_overwrite`` says whether files were removed.
+    ``is_overwrite``: files were removed.
     """
     if operation == "DELETE":
         return operation_parameters(predicate=[*regions] or None)
@@ -34,7 +34,7 @@ def history_parameters(
 
 
 def history_metrics(operation: str, metrics: WriteMetrics, removes: Sequence[RemoveFile]) -> dict[str, str]:
-    """The number of removed rows is there only if every removed file counts its rows."""
+    """The number of removed rows, included only if every removed file counts its rows."""
     removed_bytes = str(sum(remove.size or 0 for remove in removes))
     if operation != "DELETE":
         found = metrics.operation_metrics() | {"numOutputRows": str(metrics.rows + metrics.rows_copied)}

@@ -1,8 +1,8 @@
-"""Protection of selective overwrites from lost updates: what others changed since the caller last read the table.
+"""Protects selective overwrites from lost updates: what other writers changed since the caller last read the table.
 
 In: a planned overwrite and the files it would replace. Out: those files without the ones that others appended
-meanwhile, which count as having come later; or the ``ConflictError`` where something else was changed. The rules are
-those of ``log/lost_updates``.
+meanwhile, whose rows count as later; or a ``ConflictError`` for any other change. The rules are those of
+``log/lost_updates``.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def without_unseen(
     files: pa.Table,
     partitions: Collection[tuple[str | None, ...]] | None = None,
 ) -> pa.Table:
-    """Those of the live ``files`` that the caller of ``job`` had read.
+    """The live ``files`` that the caller of ``job`` had read.
 
-    ``partitions`` None: the rows of its predicate, or all rows where it has none.
+    ``partitions`` None: the rows of its predicate, or all rows if it has none.
 
-    Raises ``ConflictError`` where one of ``job.unseen_versions`` changed what is replaced, or was cleaned up.
+    Raises ``ConflictError`` if one of ``job.unseen_versions`` changed what is replaced, or was cleaned up.
     """
     unseen = [version for version in job.unseen_versions if version <= state.version]
     if job.rows_of_version is None or not unseen:
@@ -57,7 +57,7 @@ def without_unseen(
         if partitions is not None:
             paths = [add.path for add in files_in_partitions(before, then, partitions)]
     except NotFoundError:
-        detail = f"and v{job.rows_of_version}, which the rows were made from, can no longer be looked at"
+        detail = f"and v{job.rows_of_version}, which the rows were made from, can no longer be read"
         _conflict(open_table, (ConflictReason("ConcurrentDeleteReadError", unseen[0], "or a later one", detail),))
     region = Region(
         state.schema,

@@ -1,7 +1,7 @@
-"""UPDATE: columns of the rows that a condition names get other values.
+"""UPDATE: sets columns of the rows for which a condition is true.
 
-In: a condition and assignments, bound to the table's schema. Out: a `RowOperation` whose replaced rows come back with
-the new values, wherever their partition columns put them then.
+In: a condition and assignments, bound to the table's schema. Out: a `RowOperation` that replaces rows by their new
+versions, in another partition if their partition columns change.
 """
 
 from __future__ import annotations

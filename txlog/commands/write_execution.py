@@ -1,7 +1,7 @@
-"""`WriteExecution`: the files of one checkpoint as a proposal on one version, and again on a newer one.
+"""`WriteExecution`: makes the files of one checkpoint a proposal for one version, and again for a newer one.
 
 In: a `WriteJob`, the committables of its tasks, and a version of the table (None: the write creates it). Out: a
-`Proposal` that adds the files, takes out what they replace there, and says what the write depends on.
+`Proposal` that adds the files, removes what they replace, and declares what the write depends on.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from txlog.util import ambient
 from txlog.writer.committable import Committable
 from txlog.writer.write_job import WriteJob
 
-__all__ = ["WriteExecution", "tell_conflict_since"]
+__all__ = ["WriteExecution", "raise_conflict_since"]
 
-_CLOSE_S = 0.005  # what every execution costs
+_CLOSE_S = 0.005  # fixed time of every execution
 
 
 class WriteExecution:
-    """A `Plan`. ``owner`` deletes the files that are made here, such as copies of rows, where nothing is sent."""
+    """A `Plan`. ``owner`` deletes the files that are made here, such as copies of rows, if nothing is sent."""
 
     def __init__(
         self, open_table: OpenTable, job: WriteJob, committables: Sequence[Committable], owner: UnsentFiles
@@ -59,7 +59,7 @@ class WriteExecution:
         return _CLOSE_S + region_s + (0.0 if self._change_files is None else self._change_files.seconds)
 
     def warn_of_dead_rows(self, version: int | None) -> None:
-        """Once it is committed: of files most of whose rows are dead now."""
+        """After the commit: warn of files most of whose rows are dead now."""
         if self._replaced.dead_fractions:
             warn_of_dead_rows(self._open_table, version, self._replaced.dead_fractions)
 
@@ -92,7 +92,7 @@ class WriteExecution:
             user_metadata=job.user_metadata,
             fingerprint=job.fingerprint,
             is_reexecutable=is_reexecutable,
-            keeps_row_ids=job.intent.kind != "change_rows",  # tasks do not say which rows they took over
+            keeps_row_ids=job.intent.kind != "change_rows",  # tasks do not report which rows they copied
         )
 
     def _isolation(self, state: TableState | None) -> Isolation:
@@ -112,7 +112,7 @@ class WriteExecution:
         return self._region.replace(builder, state, self._files)
 
     def _replace_named(self, builder: ProposalBuilder, state: TableState) -> Replaced:
-        """Take out, or mark rows of, the files that tasks name."""
+        """Remove the files that tasks name, or mark their rows."""
         replaced = Replaced()
         live = self._open_table.log.files(state)
         named = [each for committable in self._committables for each in committable.replaced]
@@ -121,7 +121,7 @@ class WriteExecution:
             file = found.get(canonical_path(each.path))
             if file is None or file.key[1] != each.vector_id:
                 detail = f"or a later one changed {each.path}, which this write replaces"
-                tell_conflict_since(self._open_table, "ConcurrentDeleteDeleteError", state, detail)
+                raise_conflict_since(self._open_table, "ConcurrentDeleteDeleteError", state, detail)
             if each.deletion_vector is None:
                 replaced.remove_whole(file)
                 builder.remove(file)
@@ -130,7 +130,7 @@ class WriteExecution:
         return replaced
 
 
-def tell_conflict_since(open_table: OpenTable, rule: str, state: TableState, detail: str) -> NoReturn:
+def raise_conflict_since(open_table: OpenTable, rule: str, state: TableState, detail: str) -> NoReturn:
     """Raise the conflict of ``rule`` with some commit up to ``state``, after the hooks were called."""
     reason = ConflictReason(rule, state.version, "or an earlier commit", detail)
     try:

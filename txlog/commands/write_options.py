@@ -1,4 +1,4 @@
-"""What a caller may ask of a write: `WriteOptions`. A new option of `append` or `overwrite` begins here.
+"""The options of a write: `WriteOptions`. A new option of `append` or `overwrite` begins here.
 
 In: the arguments of the caller. Out: values of Python's own types, checked against each other. ``write_planning``
 decides what they mean for one table; options of deletes, updates and upserts are in ``row_change.options``, which
@@ -33,23 +33,23 @@ SchemaMode: TypeAlias = Literal["strict", "merge", "overwrite"]
 for an overwrite of the whole table)."""
 
 OnConflict: TypeAlias = Literal["rerun", "fail"]
-"""After a lost race: execute the change again on the newest version, or judge by Delta's rules what was read."""
+"""After a lost race: execute the change again on the newest version, or apply Delta's rules to what was read."""
 
 _MODES = ("append", "overwrite", "overwrite_partitions")
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What the caller of a write may ask for. Sizes are in bytes.
+    """The options of a write. Sizes are in bytes.
 
     ``mode`` is "append", "overwrite" (every row, or those that satisfy ``where``) or "overwrite_partitions" (the
     partitions of the data's rows). ``app_id`` with ``checkpoint_id`` makes the write exactly once; ``fingerprint``
     detects different work under the same id. ``partition_by`` and ``properties`` define a table that does not exist
     yet, if ``create`` allows it. For an existing table, ``partition_by`` must agree with it, and ``must_create``
     refuses it. ``read_version`` is the version from which the rows of an overwrite were made; None means, for a part of
-    the table, the version that the handle last read. ``row_mode`` says how rows go that share a file with rows that
-    stay, and ``on_conflict`` what an overwrite does after a lost race. ``keys`` are the key columns of the mode
-    "upsert", which only a sink has.
+    the table, the version that the handle last read. ``row_mode`` decides how rows are removed from files whose other
+    rows stay, and ``on_conflict`` what an overwrite does after a lost race. ``keys`` are the key columns of the mode
+    "upsert", which only sinks have.
     """
 
     mode: str = "append"
@@ -73,14 +73,14 @@ class WriteOptions:
     on_conflict: OnConflict = "fail"
 
     def __post_init__(self) -> None:
-        """Accept whole numbers of any library, and keep them as Python's own, since the log holds and compares them."""
+        """Accept integers of any library, and convert them to Python's own, which the log can store and compare."""
         for field_name, name, at_least in _WHOLE_NUMBERS:
             if (value := getattr(self, field_name)) is not None:
                 object.__setattr__(self, field_name, whole_number(name, value, at_least=at_least))
 
     @property
     def is_reexecuted(self) -> bool:
-        """Whether commits that change files make the overwrite run again: never where it is tied to a version."""
+        """Whether the overwrite runs again after a commit that changed files: not if it is tied to a version."""
         return self.mode != "append" and self.on_conflict == "rerun" and self.read_version is None
 
 
@@ -93,22 +93,22 @@ _WHOLE_NUMBERS = (
 
 
 def check_options(options: WriteOptions) -> None:
-    """Raise ``InvalidInputError`` for options that do not fit together, or that no table allows."""
+    """Raise ``InvalidInputError`` for options that do not fit together or fit no table."""
     check_mode(options.mode, (*_MODES, "upsert") if options.keys else _MODES)
     if options.where is not None and options.mode != "overwrite":
         raise InvalidInputError(
-            f'where says which rows an overwrite replaces: use mode="overwrite", not {options.mode}'
+            f'where selects the rows that an overwrite replaces: use mode="overwrite", not {options.mode}'
         )
     check_choice("schema_mode", options.schema_mode, SchemaMode)
     if options.schema_mode == "overwrite" and (options.mode != "overwrite" or options.where is not None):
         raise InvalidInputError(
-            'schema_mode="overwrite" replaces the columns of the whole table, and so needs an overwrite of every row,'
+            'schema_mode="overwrite" replaces the columns of the whole table, so the overwrite must replace every row,'
             ' without where; "merge" adds columns'
         )
     if options.read_version is not None and options.schema_mode == "overwrite":
         raise InvalidInputError(
-            'read_version keeps rows that were appended after it, and schema_mode="overwrite" takes the columns of all'
-            " rows away: leave one of them out"
+            'read_version keeps rows that were appended after it, and schema_mode="overwrite" replaces the columns of'
+            " all rows: leave one of them out"
         )
     if options.row_mode is not None:
         check_choice("mode", options.row_mode, RowMode)
@@ -125,7 +125,7 @@ def check_options(options: WriteOptions) -> None:
 
 
 def _check_replaces_nothing(options: WriteOptions) -> None:
-    """Raise ``InvalidInputError`` for options of an append that say how rows are replaced."""
+    """Raise ``InvalidInputError`` for options of an append that are about replaced rows."""
     on_conflict = None if options.on_conflict == "fail" else options.on_conflict
     given = {"row_mode": options.row_mode, "on_conflict": on_conflict, "read_version": options.read_version}
     for name, value in given.items():
@@ -134,19 +134,19 @@ def _check_replaces_nothing(options: WriteOptions) -> None:
 
 
 def check_mode(mode: str, modes: tuple[str, ...] = _MODES) -> None:
-    """Raises ``InvalidInputError`` for what is not one of the ``modes`` of a write."""
+    """Raises ``InvalidInputError`` for a value that is not one of the ``modes`` of a write."""
     if not isinstance(mode, str) or mode not in modes:
         raise InvalidInputError(f"mode must be one of {', '.join(modes)}, is {described(mode)}")
 
 
 def check_choice(name: str, value: Any, choices: Any) -> None:
-    """Raises ``InvalidInputError`` for what is not one of the ``choices``, a ``Literal``."""
+    """Raises ``InvalidInputError`` for a value that is not one of the ``choices``, a ``Literal``."""
     if not isinstance(value, str) or value not in get_args(choices):
         raise InvalidInputError(f"{name} must be one of {', '.join(get_args(choices))}, is {described(value)}")
 
 
 def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
-    """An application and its checkpoint come together or not at all. Raises ``InvalidInputError``."""
+    """Application and checkpoint must be given together or not at all. Raises ``InvalidInputError``."""
     if (app_id is None) != (checkpoint_id is None):
         raise InvalidInputError("app_id and checkpoint_id make a write exactly once together: give both, or neither")
     if app_id is not None:
@@ -156,7 +156,7 @@ def check_identity(app_id: str | None, checkpoint_id: int | None) -> None:
 
 
 def check_app_id(app_id: str) -> None:
-    """Raises ``InvalidInputError`` for what names no application."""
+    """Raises ``InvalidInputError`` for an invalid application id."""
     if type(app_id) is not str or not app_id:
         raise InvalidInputError(f"app_id must be a non-empty string, is {described(app_id)}")
     check_text("app_id", app_id)

@@ -1,7 +1,7 @@
 """Planning one write on the driver: from the data's schema and the caller's `WriteOptions` to a `WriteJob`.
 
-In: an open table, an Arrow schema, `WriteOptions`. Out: a job whose schema was checked by the strict rules before any
-row was read. Nothing is written here.
+In: an open table, an Arrow schema, `WriteOptions`. Out: a job. Its schema is checked by the strict rules before any row
+is read. Nothing is written here.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def _metadata(state: TableState | None, definition: Definition | None) -> Metada
 def _new_columns(state: TableState, data_schema: pa.Schema) -> Struct:
     """The data's columns that may add something: new ones, and nested ones, whose members may be new.
 
-    How the others fit is the strict rules' business, which accept more than equal types.
+    The strict rules check how the other columns fit; they accept more than equal types.
     """
     return from_arrow(
         pa.schema([f for f in data_schema if pa.types.is_nested(f.type) or state.schema.find(f.name) is None])
@@ -203,9 +203,9 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
 
 
 def _check_removable(state: TableState, options: WriteOptions) -> None:
-    """An append-only table is not overwritten, one without a row neither, as in Spark.
+    """Refuse to overwrite an append-only table, even if it has no rows, as Spark does.
 
-    An overwrite that landed before the table became append-only is a replay, and answered as one.
+    An overwrite that landed before the table became append-only is a replay and gets its answer.
     """
     if options.mode == "append":
         return
@@ -224,9 +224,9 @@ def check_removable(state: TableState) -> None:
 
 
 def with_existing_table(job: WriteJob, state: TableState) -> WriteJob | None:
-    """A job that wanted to create the table, turned onto the one a concurrent writer just created.
+    """A job that was to create the table, changed to write to the one that a concurrent writer just created.
 
-    None where the two tables are not the same, so that the files written for one do not fit the other.
+    None if the two tables differ, so that files written for one do not fit the other.
     """
     ours = job.new_metadata
     assert ours is not None
