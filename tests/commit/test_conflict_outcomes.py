@@ -80,7 +80,11 @@ PARTICULARS = [
     ("txn-7", "txn-other", "."),
     ("domain", "domain-other", "."),
     ("append", "allow-deletion-vectors", "PM"),
-    ("delete-day", "append-undeclared", "A"),  # whoever does not say that it is a blind append has read the table
+    (
+        "delete-day",
+        "append-undeclared",
+        "A",
+    ),  # a commit that does not declare a blind append counts as having read the table
     ("delete-tue", "append-undeclared", "."),
     ("rewrite-named-write", "append", "."),
     ("rewrite-named-write", "append-read", ".|A"),  # WriteSerializable: only what is known to move rows is let off

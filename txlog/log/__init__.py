@@ -1,1 +1,1 @@
-"""Pure: values -> decisions (segment, replay, transaction, conflicts, checkpoint contents). No I/O, no clock."""
+"""Pure: values to decisions (segment, replay, proposal, conflicts, contents of checkpoints). No I/O, no clock."""

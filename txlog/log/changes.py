@@ -1,8 +1,8 @@
 """What a version changed: which rows of which files, and whether an earlier schema can be read as a later one.
 
-In: one commit, or two schemas. Out: a `ChangedRows` for each file to read. A version that names change files is told by
-those alone; else its added and removed files tell, of which those that change no data (``dataChange`` false) are left
-out. A file that is removed and added again has other rows marked as dead: the difference is what changed.
+In: one commit, or two schemas. Out: a `ChangedRows` for each file to read. If a version names change files, only those
+count; else its added and removed files do, except those that change no data (``dataChange`` false). If a file is
+removed and added again with another deletion vector, the difference of the vectors is what changed.
 PROTOCOL.md, "Add CDC File", "Change Data Files".
 """
 
@@ -29,10 +29,10 @@ class ChangedRows:
 
     Attributes:
         path: The file, as the log names it.
-        partition_values: Its partition values; None if the log does not say (an old ``remove``).
-        size_bytes: Its size by the log; 0 if the log does not say.
-        change_type: What happened to each of the rows; None in a change file, whose rows say it themselves.
-        vector: Rows that it marks are no changes.
+        partition_values: Its partition values; None if the log does not have them (an old ``remove``).
+        size_bytes: Its size in the log; 0 if the log does not have it.
+        change_type: What happened to each of the rows; None in a change file, whose rows have a column for it.
+        vector: Rows that it marks are not changes.
         dead_under: If set, only rows that it marks are changes.
     """
 
@@ -51,7 +51,7 @@ def added_files(commit: Commit) -> tuple[list[AddFile], bool]:
 
 
 def changed_rows(commit: Commit, *, is_partitioned: bool) -> list[ChangedRows]:
-    """The files to read for the changes of one version: first what goes, then what comes.
+    """The files to read for the changes of one version: first removed rows, then added rows.
 
     Raises:
         CorruptLogError: A removed file of a partitioned table lacks its partition values.
@@ -59,7 +59,7 @@ def changed_rows(commit: Commit, *, is_partitioned: bool) -> list[ChangedRows]:
     changes = [action for action in commit.actions if isinstance(action, AddCDCFile)]
     if changes:
         return [ChangedRows(each.path, each.partition_values, each.size, None) for each in changes]
-    if _says_that_nothing_changed(commit.commit_info):
+    if _declares_no_change(commit.commit_info):
         return []
     adds = {canonical_path(a.path): a for a in commit.actions if isinstance(a, AddFile) and a.data_change}
     removes = {canonical_path(r.path): r for r in commit.actions if isinstance(r, RemoveFile) and r.data_change}
@@ -69,8 +69,8 @@ def changed_rows(commit: Commit, *, is_partitioned: bool) -> list[ChangedRows]:
         for each in gone:
             if each.partition_values is None:
                 raise CorruptLogError(
-                    "a removed file has no partition values in the log (extendedFileMetadata), so the rows that went"
-                    " with it cannot be told: read from a later version",
+                    "a removed file has no partition values in the log (extendedFileMetadata), so the rows that were"
+                    " removed with it are unknown: read from a later version",
                     version=commit.version,
                     path=each.path,
                 )
@@ -78,7 +78,7 @@ def changed_rows(commit: Commit, *, is_partitioned: bool) -> list[ChangedRows]:
 
 
 def rows_between(remove: RemoveFile | None, add: AddFile | None) -> list[ChangedRows]:
-    """The rows that go and come where one file is removed (None: it is new) and added (None: it is gone)."""
+    """The rows that are removed and added when ``remove`` (None: a new file) is followed by ``add`` (None: no file)."""
     gone = [] if remove is None else _gone(remove, add)
     come = [] if add is None else _come(add, remove)
     return [*gone, *come]
@@ -102,7 +102,7 @@ def _come(add: AddFile, remove: RemoveFile | None) -> Iterator[ChangedRows]:
         yield ChangedRows(add.path, values, size, INSERT, add.deletion_vector, dead_under=remove.deletion_vector)
 
 
-def _says_that_nothing_changed(info: CommitInfo | None) -> bool:
+def _declares_no_change(info: CommitInfo | None) -> bool:
     """Whether it is a MERGE that only copied rows: Spark's reader leaves its files out too."""
     metrics = info.fields.get("operationMetrics") if info is not None and info.operation == "MERGE" else None
     names = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
@@ -122,9 +122,9 @@ def incompatible_change(earlier: Struct, later: Struct, names: frozenset[str] | 
 
 
 def redefinition(known: Struct, newer: Struct, names: frozenset[str] | None = None) -> str | None:
-    """What a reader that knows the table by ``known`` misses or misreads in rows written by ``newer``; None if nothing.
+    """What a reader that knows the schema ``known`` would miss or misread in rows of ``newer``; None if nothing.
 
-    ``names`` are the columns of ``known`` that it reads; None means all, and then a new column is missed.
+    ``names`` are the columns of ``known`` that it reads; None means all, and then a new column would be missed.
     """
     found = {fold_name(physical_name(field)): field for field in newer.fields}
     for old in known.fields:
@@ -151,12 +151,12 @@ def _incompatible(earlier: Struct, later: Struct, names: frozenset[str] | None, 
             return problem
     if names is None:
         return None
-    # A column that is read may have taken the name of another one, whose rows it does not show.
+    # A column may have taken the name of another one that was read before, whose rows it does not have.
     before = {fold_name(field.name): physical_name(field) for field in earlier.fields}
     for field in later.fields:
         name = physical_name(field)
         if field.name in names and before.get(fold_name(field.name), name) != name:
-            return f"column {prefix}{field.name} is another one than before (it was dropped or renamed)"
+            return f"column {prefix}{field.name} is not the same column as before (it was dropped or renamed)"
     return None
 
 

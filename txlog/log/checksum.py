@@ -55,7 +55,7 @@ class VersionChecksum:
         if self.txn_id is not None and self.txn_id != commit.txn_id:
             return False
         if self.version == 0 and not {*self._identities(self.actions)} <= {*self._identities(commit.actions)}:
-            return False  # nothing comes before the first commit, so the state is what that commit says
+            return False  # the first commit has no earlier state, so the file must show exactly that commit
         return all(self._shows(action) for action in commit.actions)
 
     @staticmethod

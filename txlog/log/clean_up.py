@@ -1,4 +1,4 @@
-"""Which files of a log have outlived its retention, and in which order they may go. Pure.
+"""Which files of a log are past its retention, and in which order they may be deleted. Pure.
 
 In: a listing, the table's retention settings, the newest version that is older than the retention. Out: a
 ``CleanUpPlan``. After each step of this order the log is still valid, so a clean-up may stop anywhere, run again, and
@@ -36,7 +36,7 @@ File = TypeVar("File", bound=ListedFile)
 
 @dataclass(frozen=True, slots=True)
 class CleanUpPlan(Generic[File]):
-    """``files`` may go, in this order, once ``checkpoint`` is known to be readable and durable."""
+    """``files`` may be deleted, in this order, once ``checkpoint`` is known to be readable and durable."""
 
     checkpoint: CheckpointFiles
     files: tuple[File, ...]

@@ -3,13 +3,13 @@
 A proposal was planned on one version; others have committed since. `find_conflicts` is the detector: it lists
 every way in which one winner invalidates what the proposal read or wrote, under the proposal's isolation level.
 `decide` is the policy over the whole tail: first our own ``txnId`` anywhere in it (our put landed, its answer was
-lost), then our own ``app_id`` (a twin of ours committed the same work), only then conflicts. No store, no clock.
+lost), then our own ``app_id`` (another process committed the same work), only then conflicts. No store, no clock.
 
-A proposal that a plan made is not judged by its files: where a winner changed files, the plan is executed again.
+A proposal made by a plan is not checked by its files: if a winner changed files, the plan is executed again.
 
-The rules, in order, are those of Delta's ConflictChecker, stricter in one point: any winning protocol or
-metadata change conflicts, without its list of changes that are allowed through. A plan goes on over metadata changes
-that leave the rules of writing alone. One rule is txlog's own: a vacuum that begins conflicts with a restore.
+The rules, in order, are those of Delta's ConflictChecker, stricter in one point: any winning protocol or metadata
+change conflicts, without a list of allowed changes. A plan continues after metadata changes that do not affect how rows
+are written. One rule is txlog's own: a vacuum that begins conflicts with a restore.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ Decision: TypeAlias = Rebase | Reexecute | Conflict | Committed | AlreadyCommitt
 
 
 def decide(proposal: Proposal, winners: Sequence[Commit]) -> Decision:
-    """Judge a proposal against every commit after its ``base_version``, up to the newest version.
+    """Check a proposal against every commit after its ``base_version``, up to the newest version.
 
-    ``winners`` ascend without a gap. They may be parsed with ``files=False`` where the proposal's
-    ``needs_winning_files`` is False.
+    ``winners`` ascend without a gap. They may be parsed with ``files=False`` if the proposal's ``needs_winning_files``
+    is False.
     """
     versions = [winner.version for winner in winners]
     first = proposal.base_version + 1
@@ -132,7 +132,7 @@ def _protocol_and_metadata(proposal: Proposal, winner: Commit) -> Iterator[Confl
 
 
 def _goes_on_with(proposal: Proposal, metadata: Metadata) -> bool:
-    """Whether a plan made the proposal, and means the same on a table that is defined so."""
+    """Whether a plan made the proposal, and means the same with this definition of the table."""
     planned_on = proposal.planned_on
     return proposal.is_reexecutable and planned_on is not None and keeps_write_rules(planned_on, metadata)
 
@@ -149,7 +149,7 @@ def _domains(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
 
 
 def _transactions(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
-    """An application that we write counts as read: the check before the commit was for its last version."""
+    """An application that we write counts as read: the check before the commit was about its last version."""
     ours = {action.app_id: action.version for action in proposal.set_transactions}
     read = proposal.read_set.app_ids
     for action in winner.actions if ours or read else ():
@@ -171,7 +171,7 @@ def _transaction_detail(proposal: Proposal, winner: Commit, theirs: SetTransacti
 
 
 def _vacuums(proposal: Proposal, winner: Commit) -> Iterator[ConflictReason]:
-    """A vacuum that began before a restore may not know what comes back: the restore has to look at its files again."""
+    """A vacuum that began before a restore may not know what comes back: the restore must check its files again."""
     if winner.operation == "VACUUM START" and proposal.read_set.whole_table and not proposal.adds_are_new:
         detail = f"began a vacuum, which may delete files that this {proposal.operation} brings back"
         yield _reason(winner, "ConcurrentDeleteReadError", detail)
@@ -185,8 +185,8 @@ def _added_files(proposal: Proposal, winner: Commit, pruners: Sequence[Pruner]) 
             return
         case Isolation.WRITE_SERIALIZABLE if _is_blind(winner) and proposal.metadata is None:
             return
-    # Files that only hold rows moved from others: those were in files that the same commit removed, which the rules of
-    # removed files judge.
+    # Files that only hold moved rows are left out: these rows were in files that the same commit removed, and the
+    # rules of removed files cover them.
     adds = [action for action in winner.actions if type(action) is AddFile and action.data_change]
     if read.whole_table and adds:
         yield _reason(
@@ -238,7 +238,7 @@ def _removed_files_read(
 def _removed_files_removed(
     proposal: Proposal, winner: Commit, removes: Sequence[RemoveFile]
 ) -> Iterator[ConflictReason]:
-    """By path alone: of two deletion vectors made for one file at once, one would be lost."""
+    """Compares paths only: of two deletion vectors made for one file at the same time, one would be lost."""
     ours = {canonical_path(remove.path) for remove in proposal.removes}
     gone = [remove for remove in removes if canonical_path(remove.path) in ours]
     if gone:
@@ -249,7 +249,7 @@ def _removed_files_removed(
 def _removed_files_added_again(
     proposal: Proposal, winner: Commit, removes: Sequence[RemoveFile]
 ) -> Iterator[ConflictReason]:
-    """New statistics of a file that we remove do not matter, but the ids of its rows do: ours would be made anew."""
+    """New statistics of a file that we remove do not matter, but new ids of its rows do: ours would differ."""
     ours = {canonical_path(remove.path): remove for remove in proposal.removes}
     known = {canonical_path(remove.path) for remove in removes}
     for action in winner.actions if ours else ():
@@ -262,7 +262,7 @@ def _removed_files_added_again(
 
 
 def _is_in_partitions(proposal: Proposal, action: AddFile | RemoveFile) -> bool:
-    """Whether a file belongs to a partition that was read whole; a remove that does not tell may."""
+    """Whether a file belongs to a partition that was read whole; a remove without partition values may."""
     partitions = proposal.read_set.partitions
     if partitions is None:
         return False
@@ -285,20 +285,20 @@ def _holds_our_work(proposal: Proposal, winner: Commit) -> bool:
 
 
 def _changes_plans(winner: Commit) -> bool:
-    """Whether the winner changed files, also by only moving rows: row positions found before are then invalid. Or the
-    table's definition, which what is written follows."""
+    """Whether the winner changed files, even by only moving rows, which makes earlier row positions invalid; or the
+    table's definition, which all written files follow."""
     return any(type(action) in (AddFile, RemoveFile, Metadata) for action in winner.actions)
 
 
 def _is_blind(winner: Commit) -> bool:
-    """Whether the winner declared itself a blind append. No declaration counts as no."""
+    """Whether the winner declared itself a blind append; without a declaration, no."""
     return winner.commit_info is not None and winner.commit_info.is_blind_append
 
 
 def _pruners(proposal: Proposal) -> list[Pruner]:
     if not proposal.read_set.predicates:
         return []
-    from txlog.skipping.one_file import Pruner  # a blind append never pays for it
+    from txlog.skipping.one_file import Pruner  # not imported for a blind append
 
     return [
         Pruner(predicate, proposal.schema, proposal.partition_columns) for predicate in proposal.read_set.predicates

@@ -1,8 +1,8 @@
-"""Which changes of a table's definition leave alone how rows are written: a plan then goes on, on the new definition.
+"""Which changes of a table's definition do not affect how rows are written: a plan then continues with the new one.
 
 In: the metadata that a change of rows was made for, and a later one. Out: whether the change means the same on both.
-Named here are the properties that only say how the table is kept: everything else, also what a later protocol may
-bring, counts as a rule of writing. Pure.
+The properties listed here only concern how the table is maintained. Everything else, also what a later protocol may
+add, counts as a rule of writing. Pure.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _UPKEEP = frozenset(
         "delta.tuneFileSizesForRewrites",
     )
 )
-"""Retention, checkpoints, statistics, sizes and high-water marks; and the isolation level, since a plan's commits are
-serializable whatever it is."""
+"""Retention, checkpoints, statistics, sizes and high-water marks; also the isolation level, since the commits of plans
+are serializable at every level."""
 
 
 def keeps_write_rules(before: Metadata, after: Metadata) -> bool:
@@ -50,7 +50,7 @@ def keeps_write_rules(before: Metadata, after: Metadata) -> bool:
 
 
 def _rules(metadata: Metadata) -> Metadata:
-    """The metadata without what does not matter."""
+    """The metadata without the parts that do not matter."""
     configuration = {
         key: value for key, value in metadata.configuration.items() if key.startswith("delta.") and key not in _UPKEEP
     }

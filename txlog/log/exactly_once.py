@@ -33,14 +33,14 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyCommitted:
-    """In the table: commit nothing. ``version`` is the commit that holds it, None where it is no longer retained."""
+    """In the table: commit nothing. ``version`` is the commit that holds it, None if that is no longer retained."""
 
     version: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Rewound:
-    """Lower than the application's last checkpoint, and no retained commit proves that it ever landed."""
+    """Lower than the application's last checkpoint, and no retained commit proves that it was ever committed."""
 
     app_id: str
     checkpoint_id: int
@@ -82,10 +82,10 @@ def check_replay(
     last: SetTransaction | None,
     retained: Reversible[Commit],
 ) -> ReplayCheck:
-    """Judge one checkpoint before its commit.
+    """Check one checkpoint before its commit.
 
-    ``last`` is the application's ``txn`` in the snapshot. ``retained`` are commits up to that snapshot, in any
-    number and ascending, looked at from the newest until one decides (none is fine for a checkpoint above the last
+    ``last`` is the application's ``txn`` in the snapshot. ``retained`` are any number of commits up to that snapshot,
+    in ascending order; they are read from the newest until one decides (none is needed for a checkpoint above the last
     one; ``files=False`` is enough).
     """
     if last is None or checkpoint_id > last.version:
@@ -102,13 +102,13 @@ def check_replay(
 
 
 def fingerprints_differ(ours: str | None, commit: Commit) -> str | None:
-    """The commit's fingerprint where both are known and differ, else None."""
+    """The commit's fingerprint if both are known and differ, else None."""
     theirs = commit.commit_info.fingerprint if commit.commit_info else None
     return theirs if ours is not None and theirs is not None and theirs != ours else None
 
 
 def _find(app_id: str, checkpoint_id: int, retained: Reversible[Commit]) -> Commit | None:
-    """The newest commit of this checkpoint, not looking behind a reset of the application to a lower id.
+    """The newest commit of this checkpoint, without looking past a reset of the application to a lower id.
 
     Setting an application's version back means that the checkpoints above it are to be committed again.
     """

@@ -159,7 +159,7 @@ def add_files_of(files: pa.Table) -> list[AddFile]:
 
 
 def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
-    """Those of the live ``files`` that ``paths`` name. A path may be spelled differently than in the log."""
+    """The live ``files`` that ``paths`` name. A path may be spelled differently than in the log."""
     import pyarrow.compute as pc
 
     wanted = array_of(list({canonical_path(path) for path in paths}), pa.string())
@@ -170,7 +170,7 @@ def live_files(files: pa.Table, paths: Iterable[str]) -> list[AddFile]:
 
 
 def live_rows(add: AddFile) -> int:
-    """How many rows of a file are not deleted; 0 where the log does not count them."""
+    """The number of rows of a file that are not deleted; 0 if the log does not count them."""
     dead = add.deletion_vector.cardinality if add.deletion_vector else 0
     return max(0, (num_records(add.stats) or 0) - dead)
 
@@ -179,7 +179,7 @@ def live_rows(add: AddFile) -> int:
 
 
 def adds_of_batch(batch: pa.RecordBatch, statistics: pa.StructType | None = None) -> pa.RecordBatch | None:
-    """The ``add`` rows of one checkpoint batch in ``FILES_SCHEMA``; None where it has none.
+    """The ``add`` rows of one checkpoint batch in ``FILES_SCHEMA``; None if it has none.
 
     With ``statistics``, the last column is ``stats_parsed`` of this type: see `with_typed_statistics`. A leaf that the
     batch lacks counts as null (``partitionValues`` as empty). Statistics that the checkpoint holds only as
@@ -200,7 +200,7 @@ def adds_of_batch(batch: pa.RecordBatch, statistics: pa.StructType | None = None
 
 
 def mentions(newest: Newest, batch: pa.RecordBatch) -> bool:
-    """Whether the tail names a file of one checkpoint batch, of which ``add.path`` and its vector were read."""
+    """Whether the tail names a file of one checkpoint batch, given its paths and deletion vectors."""
     rows = _rows_of(batch, "add")
     if rows is None:
         return False
@@ -210,7 +210,7 @@ def mentions(newest: Newest, batch: pa.RecordBatch) -> bool:
 
 
 def removes_of_batch(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-    """The ``remove`` rows of one checkpoint batch in ``TOMBSTONES_SCHEMA``; None where it has none."""
+    """The ``remove`` rows of one checkpoint batch in ``TOMBSTONES_SCHEMA``; None if it has none."""
     rows = _rows_of(batch, "remove")
     return None if rows is None else _conformed(_struct_columns(rows), len(rows), TOMBSTONES_SCHEMA)
 
@@ -299,7 +299,7 @@ def with_added(
     mask: Callable[[pa.RecordBatch], Any] | None = None,
     statistics: pa.StructType | None = None,
 ) -> pa.Table:
-    """`reconcile`, for ``batches`` from which the files that the tail names are removed already.
+    """`reconcile`, for ``batches`` that no longer have the files that the tail names.
 
     With ``statistics``, the last column of the batches and of the table holds typed statistics of this type.
     """
@@ -318,7 +318,7 @@ def coalesced(files: pa.Table) -> pa.Table:
     """The same rows, with runs of small chunks joined: a list that is refreshed often would become many small
     chunks."""
     batches = files.to_batches()
-    is_short = files.num_rows < _CHUNK_ROWS // 4  # so short that one chunk costs less than to visit several
+    is_short = files.num_rows < _CHUNK_ROWS // 4  # one chunk of this size costs less to copy than several to visit
     if len(batches) <= (1 if is_short else _CHUNKS_MAX + files.num_rows // _CHUNK_ROWS):
         return files
     joined: list[pa.RecordBatch] = []
@@ -372,7 +372,7 @@ def _comparable_paths(paths: pa.StringArray) -> pa.StringArray:
 
     offsets = np.frombuffer(paths.buffers()[1], dtype=np.int32)[paths.offset : paths.offset + len(paths) + 1]
     text = memoryview(paths.buffers()[2] or b"")[offsets[0] : offsets[-1]].tobytes()
-    # A damaged log may name an empty path. If it is the last one, it starts behind the end.
+    # A damaged log may name an empty path. If it is the last one, it starts after the end of the buffer.
     starts = np.frombuffer(text + b" ", dtype=np.uint8)[offsets[:-1] - offsets[0]]
     if not text.translate(None, _PLAIN) and not (starts == ord("/")).any():
         return paths

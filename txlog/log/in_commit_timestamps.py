@@ -1,8 +1,8 @@
 """In-commit timestamps: the time recorded in a commit itself, later than that of every commit before it.
 
 In: a proposal, the table state it would follow, the current time and the time of the previous commit. Out: the
-timestamp, and the proposal with the properties that record since when the table keeps such times. Both change with
-every version tried for.
+timestamp, and the proposal with the properties that record since when the table has such timestamps. Both are different
+for every version that is attempted.
 PROTOCOL.md, "In-Commit Timestamps".
 """
 
@@ -22,14 +22,14 @@ _TIMESTAMP_KEY = "delta.inCommitTimestampEnablementTimestamp"
 
 
 def keeps_timestamps(proposal: Proposal, state: TableState | None) -> bool:
-    """Whether the version that ``proposal`` becomes carries its time."""
+    """Whether the version that ``proposal`` becomes has an in-commit timestamp."""
     if proposal.metadata is not None:
         return TableProperties.of(proposal.metadata.configuration).in_commit_timestamps
     return state is not None and state.properties.in_commit_timestamps
 
 
 def next_timestamp_ms(*, now_ms: int, previous_ms: int | None) -> int:
-    """Now, or 1 ms after ``previous_ms`` where the clock is not ahead of it.
+    """Now, or 1 ms after ``previous_ms`` if that is not before now.
 
     ``previous_ms`` is the in-commit timestamp of the version before; for the first commit that has one, the
     modification time of the file before it; None for a new table.
@@ -38,9 +38,9 @@ def next_timestamp_ms(*, now_ms: int, previous_ms: int | None) -> int:
 
 
 def with_enablement(proposal: Proposal, state: TableState | None, timestamp_ms: int | None) -> Proposal:
-    """The proposal whose metadata says since which version and time the table keeps timestamps.
+    """The proposal whose metadata records the version and time since which the table has timestamps.
 
-    ``timestamp_ms`` is that of this commit, None where it has none. What a caller put under these keys is replaced:
+    ``timestamp_ms`` is that of this commit, None if it has none. Values that a caller set for these keys are replaced:
     a wrong time there would send time travel to the wrong version.
     """
     metadata = proposal.metadata

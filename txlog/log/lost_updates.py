@@ -1,11 +1,11 @@
-"""Lost updates: what others changed of a region between the version that its new rows were computed from and now.
+"""Lost updates: what other writers changed in a region after the version that its new rows were computed from.
 
-In: the rows that an overwrite replaces (`Region`), and commits that its caller has not read. Out: `Unseen`: why it must
-not replace them, or which files it leaves alone. The overwrite itself is planned on a version that has these commits;
-what lands after that is judged by ``log/conflicts``. No store, no clock.
+In: the rows that an overwrite replaces (`Region`), and commits that its caller has not read. Out: `Unseen`: the reasons
+not to replace them, or the files to leave alone. The overwrite itself is planned on a version that has these commits;
+``log/conflicts`` checks later commits. No store, no clock.
 
-A blind append that was not seen counts as having come later than the overwrite, as it does in a race under
-WriteSerializable: its rows stay. A commit that only moved rows changed nothing, unless it moved such rows.
+An unseen blind append counts as later than the overwrite, as in a race under WriteSerializable: its rows stay. A commit
+that only moved rows is not a change, unless it moved such rows.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ __all__ = ["Region", "Unseen", "unseen_changes"]
 class Region:
     """The rows of a table version that an overwrite replaces: those of ``predicate``, or of whole ``partitions``.
 
-    ``predicate`` is bound to the schema, ``partitions`` are named as ``partition_values.partition_key`` does; one of
-    them is None. ``files_before`` are the files that held such rows where the caller last read, as comparable paths.
+    ``predicate`` is bound to the schema, ``partitions`` are named as by ``partition_values.partition_key``; one of them
+    is None. ``files_before`` are the files that held such rows in the version that the caller last read, as comparable
+    paths.
     """
 
     schema: Struct
@@ -41,7 +42,7 @@ class Region:
     files_before: frozenset[str]
 
     def judge(self) -> Callable[[AddFile], bool]:
-        """Tells whether a file may hold rows of the region."""
+        """Returns a function that decides whether a file may hold rows of the region."""
         partitions = self.partitions
         if partitions is not None:
             fields = physical_fields(self.schema, self.partition_columns)
@@ -62,9 +63,9 @@ class Unseen:
 
 
 def unseen_changes(region: Region, commits: Sequence[Commit], own: Collection[int], isolation: Isolation) -> Unseen:
-    """Judge every commit after the version that the caller last read, in ascending order, parsed with their files.
+    """Check every commit after the version that the caller last read, in ascending order, parsed with their files.
 
-    ``own`` are the versions that the caller made: they are no reason, but what others change of their rows is.
+    ``own`` are the caller's own versions: they are not a reason, but changes of their rows by others are.
     """
     may_hold = region.judge()
     inside = set(region.files_before)

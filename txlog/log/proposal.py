@@ -1,8 +1,8 @@
-"""One transaction before it is a version: what it read, what it does, and the bytes of its commit.
+"""One transaction before it becomes a version: what it read, what it does, and the bytes of its commit.
 
-In: actions, a read set and what goes into commitInfo. Out: a `Proposal` (checked by `validate_proposal`, judged
-by ``conflicts.decide``) and, for one version and time, newline-delimited JSON. A rebase makes a new first line;
-all other lines are serialised once. PROTOCOL.md, "Delta Log Entries", "Commit Provenance Information" and
+In: actions, a read set and the values for commitInfo. Out: a `Proposal` (checked by `validate_proposal` and
+``conflicts.decide``) and, for one version and time, newline-delimited JSON. A rebase makes a new first line;
+all other lines are serialized once. PROTOCOL.md, "Delta Log Entries", "Commit Provenance Information" and
 "Action Reconciliation" (its requirements on one commit).
 """
 
@@ -59,25 +59,25 @@ ROW_TRACKING_DOMAIN = "delta.rowTracking"
 
 
 class Isolation(enum.Enum):
-    """What a transaction is safe from; the value is Delta's name, as in ``delta.isolationLevel``."""
+    """The isolation of a transaction; the value is Delta's name, as in ``delta.isolationLevel``."""
 
     SERIALIZABLE = "Serializable"
-    """The versions are an order in which the transactions could have run one by one."""
+    """The transactions could have run one by one in the order of their versions."""
     WRITE_SERIALIZABLE = "WriteSerializable"
-    """Some such order exists for the writes: a concurrent blind append counts as having come later."""
+    """Such an order exists, but a concurrent blind append may count as later than its version."""
     SNAPSHOT = "SnapshotIsolation"
-    """Rows that others add do not matter. For commits that only move rows; no table may be set to it."""
+    """Rows that others add do not matter. For commits that only move rows; it cannot be set on a table."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadSet:
     """What a transaction's result depends on. Nothing in it makes an append blind.
 
-    ``predicates`` are bound to the schema. ``files`` are the paths, as the log writes them, of every file that
-    the reads looked into. None: not listed, so that each concurrent remove that may match a predicate counts
-    as one of a file that was read. ``partitions`` are those read whole, as ``partition_values.partition_key`` names
-    them; None: no read went by partitions. ``app_ids`` and ``domains`` are those read but not written; what the
-    transaction writes counts as read.
+    ``predicates`` are bound to the schema. ``files`` are the paths, as the log writes them, of all files that were read
+    for them; None if they are not listed: then each concurrent remove that may match a predicate counts as one of a
+    file that was read. ``partitions`` are those read whole, named as by ``partition_values.partition_key``; None if no
+    read went by partitions. ``app_ids`` and ``domains`` are those read but not written; what the transaction writes
+    counts as read.
     """
 
     whole_table: bool = False
@@ -89,7 +89,7 @@ class ReadSet:
 
     @property
     def is_blind(self) -> bool:
-        """True where no row of the table was read."""
+        """True if no row of the table was read."""
         return not (self.whole_table or self.predicates or self.files) and self.partitions is None
 
 
@@ -97,13 +97,13 @@ class ReadSet:
 class Proposal:
     """A transaction ready to commit: planned on ``read_version`` (-1: it creates the table).
 
-    ``schema`` and ``partition_columns`` are the table's at ``read_version`` (of the table to be, when creating);
-    ``isolation`` is the table's level, or the one asked for. ``operation_parameters`` are texts as Spark's
-    history shows them (`operation_parameters` makes them), ``operation_metrics`` are numbers as texts.
-    ``checked_version`` is the last version known not to conflict; `rebased` moves it. ``adds_are_new`` says that no
-    added file can be in the table already. ``is_reexecutable`` says that a plan made it, which makes another one for a
-    newer version. ``is_tied_to_version`` says that its caller named the version it was made from, so that the same
-    work cannot succeed after a conflict. ``tags`` are commitInfo's. ``planned_on`` is the table's metadata then.
+    ``schema`` and ``partition_columns`` are the table's at ``read_version`` (or those of the table that it creates);
+    ``isolation`` is the table's level, or the requested one. ``operation_parameters`` are strings in Spark's form
+    (`operation_parameters` makes them), ``operation_metrics`` are numbers as strings. ``checked_version`` is the last
+    version known not to conflict; `rebased` moves it. ``adds_are_new``: no added file can be in the table already.
+    ``is_reexecutable``: a plan made it, and makes another one for a newer version. ``is_tied_to_version``: its caller
+    named the version it was made from, so the same work cannot succeed after a conflict. ``tags`` are commitInfo's.
+    ``planned_on`` is the table's metadata at ``read_version``.
     """
 
     txn_id: str
@@ -127,11 +127,11 @@ class Proposal:
 
     @property
     def base_version(self) -> int:
-        """The version this proposal is valid on; the one it would become is the next."""
+        """The version that this proposal is valid on; it would become the next one."""
         return self.read_version if self.checked_version is None else self.checked_version
 
     def rebased(self, version: int) -> Proposal:
-        """The same transaction, found valid on ``version``; its serialised lines are shared, not made again."""
+        """The same transaction, found valid on ``version``; it shares the serialized lines."""
         if version < self.base_version:
             raise ValueError(f"cannot rebase from version {self.base_version} back to {version}")
         moved = copy.copy(self)
@@ -182,7 +182,7 @@ class Proposal:
 
     @cached_property
     def net_files(self) -> tuple[int, int] | None:
-        """By how many files and bytes the table grows; None where a file may count twice or its size is unknown."""
+        """By how many files and bytes the table grows; None if a file may count twice or its size is unknown."""
         adds, removes = self.adds, self.removes
         sizes = [remove.size for remove in removes if remove.size is not None]
         if len(sizes) < len(removes) or (adds and not self.adds_are_new):
@@ -191,7 +191,8 @@ class Proposal:
 
     @cached_property
     def is_blind_append(self) -> bool:
-        """What commitInfo says and every later loser trusts: only new rows (and ``txn``), and no row was read."""
+        """Whether it only adds rows (and ``txn``) and read none; commitInfo declares it, and later losers rely on
+        it."""
         return self.read_set.is_blind and all(
             type(action) is SetTransaction
             or (isinstance(action, AddFile) and action.data_change)
@@ -201,7 +202,7 @@ class Proposal:
 
     @cached_property
     def only_moves_rows(self) -> bool:
-        """File actions alone, all with ``dataChange`` false (or nothing at all)."""
+        """Whether it has file actions only, all with ``dataChange`` false (or nothing at all)."""
         return all(
             (type(action) in _FILE_ACTIONS and not _changes_data(action)) or _counts_row_ids(action)
             for action in self.actions
@@ -209,10 +210,10 @@ class Proposal:
 
     @cached_property
     def effective_isolation(self) -> Isolation:
-        """The level that decides: a commit that changes no data needs no more than a snapshot.
+        """The level that applies: a commit that changes no data needs no more than a snapshot.
 
-        Under WriteSerializable the operation must besides be one that never changes data: a DELETE that found
-        nothing may not move before a commit whose rows it would have deleted.
+        Under WriteSerializable the operation must also be one that never changes data: a DELETE that found nothing must
+        not count as earlier than a commit whose rows it would have deleted.
         """
         if not self.only_moves_rows:
             return self.isolation
@@ -227,7 +228,7 @@ class Proposal:
 
     @cached_property
     def _serialized(self) -> tuple[bytes, int]:
-        """Every line that no rebase changes, each with its newline; and how many there are."""
+        """The lines that no rebase changes, each with its newline, and their number."""
         lines = [_line(action) for action in self.actions if not _is_undated(action)]
         return b"\n".join([*lines, b""]), len(lines)
 
@@ -244,10 +245,9 @@ def commit_bytes(
 ) -> bytes:
     """The commit as newline-delimited JSON; line 1 is ``commitInfo``, with the number of all lines in it.
 
-    ``attempts`` is how many versions were tried for, this one included; None leaves it out. ``lost_to`` counts those
-    that were lost, by the winners' operations, and ``waited_s`` is the time spent waiting for it. A ``txn`` without
-    ``lastUpdated`` gets ``timestamp_ms``: where the table limits how long transactions are kept, Spark forgets one
-    without it at once.
+    ``attempts`` is the number of versions attempted, including this one; None leaves it out. ``lost_to`` counts the
+    lost ones by the winners' operations, and ``waited_s`` is the time spent waiting for a turn. A ``txn`` without
+    ``lastUpdated`` gets ``timestamp_ms``: in a table that limits their age, Spark would drop it at once without that.
     """
     body, lines = proposal._serialized
     dated = [replace(action, last_updated=timestamp_ms) for action in proposal.set_transactions if _is_undated(action)]
@@ -269,7 +269,7 @@ def commit_bytes(
 
 
 def _line(action: Action) -> bytes:
-    """Raises ``InvalidInputError`` where the action holds what JSON cannot."""
+    """Raises ``InvalidInputError`` if the action has a value that JSON cannot hold."""
     try:
         return orjson.dumps(action_to_json(action))
     except TypeError as error:
@@ -277,7 +277,7 @@ def _line(action: Action) -> bytes:
 
 
 def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
-    """The parts of ``commitInfo`` that describe the table, so that a writer need not read its own commit back."""
+    """The parts of ``commitInfo`` that describe the table, so that a writer need not read back its own commit."""
     own = {} if proposal.net_files is None else {"net": list(proposal.net_files)}
     return CommitInfo({"inCommitTimestamp": in_commit_timestamp, "txlog": own})
 
@@ -285,7 +285,7 @@ def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitI
 def _commit_info(
     proposal: Proposal, timestamp_ms: int, engine_info: str, in_commit_timestamp: int | None
 ) -> dict[str, Any]:
-    """In Spark's order. Its reader takes ``operationParameters`` and ``operationMetrics`` as maps of strings."""
+    """In Spark's order. Spark reads ``operationParameters`` and ``operationMetrics`` as maps of strings."""
     info: dict[str, Any] = {}
     if in_commit_timestamp is not None:
         info["inCommitTimestamp"] = in_commit_timestamp
@@ -307,7 +307,7 @@ def _commit_info(
 
 
 def operation_parameters(**values: object) -> dict[str, str]:
-    """commitInfo's ``operationParameters`` in Spark's form: text as it is, anything else as its JSON text.
+    """commitInfo's ``operationParameters`` in Spark's form: strings unchanged, anything else as JSON.
 
     ``operation_parameters(mode="Append", partitionBy=["day"])`` gives ``{"mode": "Append", "partitionBy":
     '["day"]'}``. None leaves a parameter out.
@@ -329,7 +329,7 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
     """Refuse a commit that the protocol forbids, before anything is sent.
 
     ``append_only`` is whether the table is (``delta.appendOnly`` with its feature in force). Raises
-    ``InvalidInputError`` naming the rule and the file, application or domain that breaks it.
+    ``InvalidInputError`` with the rule and the file, application or domain that breaks it.
     """
     for kind, actions in proposal._by_kind.items():
         if kind not in _COMMITTED_ACTIONS:
@@ -344,7 +344,7 @@ def validate_proposal(proposal: Proposal, *, append_only: bool) -> None:
     _check_files(proposal, append_only)
     _check_isolation(proposal)
     if proposal.is_reexecutable and proposal.read_set.is_blind:
-        raise InvalidInputError(f"a {proposal.operation} reads rows, so its commit must not say that it is blind")
+        raise InvalidInputError(f"a {proposal.operation} reads rows, so its commit must not declare a blind append")
     for name, texts in (("parameter", proposal.operation_parameters), ("metric", proposal.operation_metrics)):
         for key, value in texts.items():
             if type(value) is not str:
@@ -442,7 +442,7 @@ def _changes_data(action: Action) -> bool:
 
 
 def _counts_row_ids(action: Action) -> bool:
-    """The high-water mark of row ids, which every commit with new files moves: it says nothing of what they are."""
+    """Whether it is the high-water mark of row ids. Every commit with new files moves it, whatever their rows are."""
     return isinstance(action, DomainMetadata) and action.domain == ROW_TRACKING_DOMAIN
 
 

@@ -1,8 +1,8 @@
 """`ProposalBuilder` turns every change of a table into one `Proposal`.
 
 In: the table's state that the change was planned on (None: it creates the table), then, in order, what the change does
-and reads. Out: a proposal. Several steps on one file become one pair of actions: a file that ends unchanged yields
-none, and a new file that is removed again is never named. Pure: the caller passes ids and times.
+and reads. Out: a proposal. Several steps on one file become one pair of actions: a file that ends unchanged has none,
+and a new file that is removed again is left out. Pure: the caller passes ids and times.
 PROTOCOL.md, "Add File and Remove File", "Add CDC File", "Action Reconciliation".
 """
 
@@ -41,14 +41,14 @@ __all__ = ["ProposalBuilder"]
 
 @dataclass(slots=True)
 class _File:
-    """One file as the change found it (None: it is new) and as the change leaves it (None: removed)."""
+    """One file before the change (None: it is new) and after it (None: removed)."""
 
     before: AddFile | None
     after: AddFile | None
 
 
 class ProposalBuilder:
-    """Collects what one transaction does to one version of a table; `build` makes the proposal of it.
+    """Collects what one transaction does to one version of a table; `build` makes it a proposal.
 
     Args:
         state: The version that the change was planned on; None for the commit that creates the table.
@@ -87,7 +87,7 @@ class ProposalBuilder:
         self._transactions.append(SetTransaction(app_id, version))
 
     def add(self, *files: AddFile, are_new: bool = True) -> None:
-        """New files. ``are_new`` False: written by other means, so that one may be in the table already."""
+        """Add files. ``are_new`` False: another program wrote them, so one may be in the table already."""
         self._adds_are_new &= are_new
         for file in files:
             key = canonical_path(file.path)
@@ -97,7 +97,7 @@ class ProposalBuilder:
             found.after = self._as_change(file)
 
     def remove(self, *files: AddFile) -> None:
-        """Take live files, as the log has them, out of the table. They count as read."""
+        """Remove live files, as the log has them. They count as read."""
         for file in files:
             self._live(file).after = None
 
@@ -119,9 +119,9 @@ class ProposalBuilder:
         )
 
     def live(self, files: pa.Table) -> pa.Table:
-        """The live ``files`` of the version planned on as this change leaves them so far, its own new files included.
+        """The live ``files`` of the planned version, as changed so far, including the change's own new files.
 
-        ``files`` may be a part of them (see ``log.files.FILES_SCHEMA``): own files are there whatever part it is.
+        ``files`` may be only some of them (see ``log.files.FILES_SCHEMA``); the change's own files are always included.
         """
         newest = {
             (canonical_path(action.path), action.key[1]): action
@@ -131,7 +131,7 @@ class ProposalBuilder:
         return reconcile(files.to_batches(), newest) if newest else files
 
     def is_new(self, file: AddFile) -> bool:
-        """Whether this change added the file, so that the version planned on does not have it."""
+        """Whether this change added the file, so that the planned version does not have it."""
         found = self._files.get(canonical_path(file.path))
         return found is not None and found.before is None
 
@@ -159,7 +159,7 @@ class ProposalBuilder:
         self._whole_table = True
 
     def read_where(self, predicate: Predicate, files: Iterable[str] | None) -> None:
-        """The result depends on the rows that satisfy ``predicate``, bound to the schema, among them none.
+        """The result depends on the rows that satisfy ``predicate``, bound to the schema, even if there are none.
 
         ``files`` are the paths, as the log writes them, of the files that may hold such rows; None: not listed.
         """
@@ -186,12 +186,12 @@ class ProposalBuilder:
 
     @property
     def adds(self) -> tuple[AddFile, ...]:
-        """The files that the commit will add, those with a new deletion vector among them."""
+        """The files that the commit will add, including those with a new deletion vector."""
         return tuple(action for action in self._actions(0) if isinstance(action, AddFile))
 
     @property
     def removes(self) -> tuple[RemoveFile, ...]:
-        """The files that the commit will remove, those that it adds again with another deletion vector among them."""
+        """The files that the commit will remove, including those that it adds again with another deletion vector."""
         return tuple(action for action in self._actions(0) if isinstance(action, RemoveFile))
 
     def build(
@@ -212,18 +212,18 @@ class ProposalBuilder:
         """The transaction as one proposal.
 
         Args:
-            txn_id: Names the logical transaction; the same for every attempt and every re-execution.
-            now_ms: When files are removed, and applications recorded, ms since the epoch.
-            isolation: The level at which concurrent commits are judged.
+            txn_id: The id of the logical transaction; the same for every attempt and every re-execution.
+            now_ms: The time of removed files and recorded applications, ms since the epoch.
+            isolation: The level for the check against concurrent commits.
             operation: commitInfo's ``operation`` as Spark names it: WRITE, DELETE, UPDATE, MERGE, ...
             parameters: commitInfo's ``operationParameters``; see `proposal.operation_parameters`.
             metrics: commitInfo's ``operationMetrics``, numbers as strings.
             user_metadata: commitInfo's ``userMetadata``.
-            fingerprint: What the transaction was made from, such as source offsets; kept in the commit.
+            fingerprint: Identifies what the transaction was made from, such as source offsets; kept in the commit.
             is_reexecutable: Whether a plan made this change, and makes another one for a newer version.
             is_tied_to_version: Whether the caller named the version that it made this change from.
-            keeps_row_ids: Whether every row that was updated or copied kept its row id; so also if none was. Told
-                where the table promises stable ids.
+            keeps_row_ids: Whether every updated or copied row kept its row id, also if there was none. Recorded in a
+                table that promises stable ids.
 
         Raises:
             InvalidInputError: The transaction creates a table and sets no metadata.

@@ -24,8 +24,8 @@ ROW_ID_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": 2147483540,
     "delta.rowTracking.materializedRowCommitVersionColumnName": 2147483539,
 }
-"""The properties that name the columns in which rewritten files keep row ids and their versions, and the ids that
-Iceberg has for these columns. They have those ids in the files of tables that map columns, as IcebergCompatV3 asks."""
+"""The properties that name the columns in which rewritten files keep row ids and their versions, and Iceberg's field
+ids for these columns. Files of tables with column mapping use these ids, as IcebergCompatV3 requires."""
 
 _HIGH_WATER_MARK = "rowIdHighWaterMark"
 
@@ -40,8 +40,8 @@ def with_row_ids(proposal: Proposal, state: TableState | None) -> Proposal:
     """``proposal`` with row ids for version ``state.version + 1``; unchanged if the table does not track rows.
 
     A file that has an id keeps the id and its version, since its rows were numbered before. Raises
-    ``InvalidInputError`` for a new file whose rows are not counted, ``CorruptLogError`` if the table's
-    high-water mark cannot be read.
+    ``InvalidInputError`` for a new file without a row count, ``CorruptLogError`` if the table's high-water mark cannot
+    be read.
     """
     protocol = proposal.protocol or (state.protocol if state else None)
     metadata = proposal.metadata or (state.metadata if state else None)
@@ -71,7 +71,7 @@ def _numbered(add: AddFile, mark: int) -> tuple[AddFile, int]:
     rows = num_records(add.stats)
     if rows is None:
         raise InvalidInputError(
-            f"the table tracks rows, so each new file must say how many it has; {add.path} has no numRecords"
+            f"the table tracks rows, so each new file needs a row count: {add.path} has no numRecords"
         )
     return dataclasses.replace(add, base_row_id=mark + 1), mark + rows
 

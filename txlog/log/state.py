@@ -36,7 +36,7 @@ Derived = TypeVar("Derived")
 
 
 class _Parsed:
-    """What protocol and metadata mean, worked out when first asked for and shared by every version that has them."""
+    """Values derived from protocol and metadata, computed on first use and shared by every version that has them."""
 
     def __init__(self, protocol: Protocol, metadata: Metadata) -> None:
         self.protocol = protocol
@@ -58,12 +58,12 @@ class _Parsed:
 
 @dataclass(frozen=True, slots=True)
 class TableState:
-    """One version of a table, all but its files.
+    """One version of a table, without its files.
 
-    ``domains`` holds the live ones. ``in_commit_timestamp_ms`` is that of this version's commit, None where it
-    has none or was not read. ``segment`` says where the files are. ``totals`` is None where no checksum file and
-    not every commit since tells them: never a guess. ``newest_foreign`` is the newest version that another
-    engine committed or may have, since it was not read; -1 where there is none.
+    ``domains`` holds the live ones. ``in_commit_timestamp_ms`` is that of this version's commit, None if it has none or
+    was not read. ``segment`` names the log files that list the files. ``totals`` is None unless a checksum file, and
+    every commit after it, provides them: never an estimate. ``newest_foreign`` is the newest version that another
+    engine committed, or may have committed, since it was not read; -1 if there is none.
     """
 
     version: int
@@ -79,7 +79,7 @@ class TableState:
 
     @property
     def schema(self) -> Struct:
-        """Raises ``CorruptLogError`` or ``UnsupportedFeatureError`` where ``schemaString`` cannot be understood."""
+        """Raises ``CorruptLogError`` or ``UnsupportedFeatureError`` if ``schemaString`` cannot be parsed."""
         return self._parsed.schema
 
     @property
@@ -91,14 +91,15 @@ class TableState:
         return self.metadata.partition_columns
 
     def defined_as(self, metadata: Metadata, protocol: Protocol | None = None) -> TableState:
-        """The same version as another definition would have it, which a change brings with it."""
+        """The same version with another definition, which a change will commit."""
         protocol = protocol or self.protocol
         return replace(self, protocol=protocol, metadata=metadata, _parsed=_Parsed(protocol, metadata))
 
     def derived(self, key: Hashable, derive: Callable[[], Derived]) -> Derived:
-        """What follows from protocol and metadata alone, by ``key``: derived once for all versions that share them.
+        """A value that depends only on protocol and metadata, by ``key``: computed once for all versions that share
+        them.
 
-        What ``derive`` raises is raised, and nothing kept.
+        Raises what ``derive`` raises; then nothing is kept.
         """
         known = self._parsed.derived
         if key not in known:
@@ -107,13 +108,13 @@ class TableState:
         return found
 
     def transaction_version(self, app_id: str) -> int | None:
-        """The last version ``app_id`` committed, None where none is retained."""
+        """The last version that ``app_id`` committed, None if none is retained."""
         transaction = self.transactions.get(app_id)
         return transaction.version if transaction else None
 
 
 class StateBuilder:
-    """Folds actions, oldest first. ``build`` fails if none of them was a protocol or a metadata action."""
+    """Replays actions, oldest first. ``build`` fails if none of them was a protocol or a metadata action."""
 
     def __init__(self, base: TableState | None = None) -> None:
         self._base = base
@@ -152,15 +153,15 @@ class StateBuilder:
         if commit.is_foreign:
             self._newest_foreign = commit.version
         elif self._newest_foreign is None:
-            self._newest_foreign = commit.version - 1  # not read, so nobody knows
+            self._newest_foreign = commit.version - 1  # the commits before were not read, so any of them may be foreign
 
     def start_from(self, actions: Iterable[Action], totals: Totals, in_commit_timestamp_ms: int | None) -> None:
-        """Begin at a version whose checksum file tells all but its files."""
+        """Begin at a version whose checksum file has everything except its files."""
         self.apply(actions)
         self._totals, self.in_commit_timestamp_ms = totals, in_commit_timestamp_ms
 
     def build(self, segment: LogSegment, *, table: str | None = None) -> TableState:
-        """Raises ``CorruptLogError`` where no protocol or no metadata was seen."""
+        """Raises ``CorruptLogError`` if no protocol or no metadata was seen."""
         protocol, metadata = self._protocol, self._metadata
         if protocol is None or metadata is None:
             absent = " and ".join(
@@ -195,8 +196,8 @@ class StateBuilder:
 def advance(state: TableState | None, commit: Commit) -> TableState:
     """The state after one more commit; ``state`` is None for the commit that creates the table (version 0).
 
-    Raises ``CorruptLogError`` where a first commit lacks protocol or metadata; ``ValueError`` where the commit
-    is not the next one.
+    Raises ``CorruptLogError`` if a first commit lacks protocol or metadata; ``ValueError`` if the commit is not the
+    next one.
     """
     if commit.version != (state.version + 1 if state else 0):
         raise ValueError(f"commit {commit.version} does not follow version {state.version if state else -1}")

@@ -1,10 +1,10 @@
-"""How far a stream has read a table: offsets in the words of Delta's own source for Spark, and what lies between two.
+"""How far a stream has read a table: offsets in the format of Delta's own source for Spark, and what is between two.
 
 In: an offset, the sizes of the files that follow it, and limits. Out: the offset where a batch ends, and the ranges of
-files of a batch. Pure decisions. A stream reads the files of one version (the initial snapshot) and then what each
-later commit added; an offset names the last file that was read. Files of the snapshot are counted in the order of
-(modificationTime, path), those of a commit in the order of its lines, in both sources alike, so that a checkpoint of
-one is continued by the other.
+files of a batch. Pure decisions. A stream reads the files of one version (the initial snapshot) and then the files that
+each later commit added; an offset names the last file that was read. Files of the snapshot are counted in the order of
+(modificationTime, path), those of a commit in the order of its lines. Delta's source does the same, so either can
+continue from the other's checkpoint.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ __all__ = ["FileRange", "ReadLimits", "StreamOffset", "VersionSizes", "end_of_ba
 
 _FORMAT = 1
 _FORMAT_MAX = 3
-"""Format 3 marks a change of the schema by an index below zero, which lies before the version's first file."""
+"""Format 3 marks a change of the schema by a negative index, before the version's first file."""
 _BEFORE_FILES = -1
 _AFTER_FILES = 1 << 62
-"""Delta's source writes an index above this where every file of a version was read."""
+"""Delta's source writes an index above this when every file of a version was read."""
 _VERSION_MAX = (1 << 63) - 1
 
 
@@ -34,7 +34,7 @@ class StreamOffset:
         table_id: The table's id, from its metadata.
         version: The version that is being read.
         index: The last of the version's files that was read, from 0; -1 if none was.
-        is_initial: Whether the files are all that the version has, and not only those that it added.
+        is_initial: Whether the files are all files of the version, and not only those that it added.
     """
 
     table_id: str
@@ -43,7 +43,7 @@ class StreamOffset:
     is_initial: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        """The value that Spark keeps in the stream's checkpoint."""
+        """The value that Spark stores in the stream's checkpoint."""
         return {
             "sourceVersion": _FORMAT,
             "reservoirId": self.table_id,
@@ -54,14 +54,14 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], table_id: str) -> StreamOffset:
-        """The offset that a checkpoint holds.
+        """The offset in a checkpoint.
 
         Args:
             value: What `to_json` or Delta's source wrote.
-            table_id: The id of the table that is read.
+            table_id: The id of the table being read.
 
         Raises:
-            InvalidInputError: It is no such offset, or one of another table.
+            InvalidInputError: It is not such an offset, or it is for another table.
         """
         of_table: Any = value.get("reservoirId")
         version: Any = value.get("reservoirVersion")
@@ -75,14 +75,14 @@ class StreamOffset:
         source_version: Any = value.get("sourceVersion")
         if not _is_count(source_version) or source_version > _FORMAT_MAX or type(is_initial) is not bool:
             raise InvalidInputError(
-                f"the stream's checkpoint holds an offset of a format that this release does not know: {dict(value)!r}."
-                " Go on with the source that wrote it, or start with a new checkpointLocation"
+                f"the stream's checkpoint holds an offset in a format that this release cannot read: {dict(value)!r}."
+                " Continue with the source that wrote it, or start with a new checkpointLocation"
             )
         if of_table != table_id:
             raise InvalidInputError(
-                f"the stream's checkpoint is of the table with id {of_table}, but the location now holds the table with"
-                f" id {table_id}: the table was dropped and created again, or the path is another one. Start with a new"
-                " checkpointLocation"
+                f"the stream's checkpoint is for the table with id {of_table}, but the location now holds the table"
+                f" with id {table_id}: the table was dropped and created again, or the path is another one. Start with"
+                " a new checkpointLocation"
             )
         if index >= _AFTER_FILES and not is_initial:
             return cls(of_table, version + 1)
@@ -90,7 +90,7 @@ class StreamOffset:
 
     @property
     def is_start_of_snapshot(self) -> bool:
-        """Whether it stands before the first file of an initial snapshot."""
+        """Whether it is before the first file of an initial snapshot."""
         return self.is_initial and self.index == _BEFORE_FILES
 
     def after_version(self) -> StreamOffset:
@@ -100,7 +100,7 @@ class StreamOffset:
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How much a batch reads. A batch has at least one file; the one that passes ``size_bytes`` is its last.
+    """How much a batch reads. A batch has at least one file; the file that reaches ``size_bytes`` is its last.
 
     Attributes:
         files: The most files; None means no limit.
@@ -115,7 +115,7 @@ class ReadLimits:
 
 @dataclass(frozen=True, slots=True)
 class VersionSizes:
-    """The sizes in bytes of the files that a stream reads of one version, in the order in which they are counted."""
+    """The sizes in bytes of the files that a stream reads of one version, in the order of their indices."""
 
     version: int
     is_initial: bool
@@ -124,7 +124,7 @@ class VersionSizes:
 
 @dataclass(frozen=True, slots=True)
 class FileRange:
-    """Files of one version, from ``first`` up to but without ``stop``; None means up to the last."""
+    """Files of one version, from ``first`` up to, but not including, ``stop``; None means up to the last."""
 
     version: int
     is_initial: bool
@@ -135,8 +135,8 @@ class FileRange:
 def end_of_batch(start: StreamOffset, versions: Iterable[VersionSizes], limits: ReadLimits) -> StreamOffset:
     """Where a batch ends that begins at ``start``; ``start`` itself if nothing follows.
 
-    A batch that begins an initial snapshot ends at the latest with it. After a crash in the first batch Spark asks for
-    a new initial offset, and only then `replayed_start` can tell which version the snapshot was of.
+    A batch that begins an initial snapshot ends with it at the latest. After a crash in the first batch Spark asks for
+    a new initial offset; only with this rule can `replayed_start` find the version of the snapshot.
 
     Args:
         start: Where the batch begins.
@@ -167,7 +167,7 @@ def file_ranges(start: StreamOffset, end: StreamOffset) -> Iterator[FileRange]:
     """
     if end.is_initial and (not start.is_initial or start.version != end.version):
         raise InvalidInputError(
-            f"the stream's checkpoint holds a batch from {start.to_json()} to {end.to_json()}, which is none of one"
+            f"the stream's checkpoint holds a batch from {start.to_json()} to {end.to_json()}, which cannot be of one"
             " stream: start with a new checkpointLocation"
         )
     if start.is_initial:
@@ -184,10 +184,10 @@ def file_ranges(start: StreamOffset, end: StreamOffset) -> Iterator[FileRange]:
 
 
 def replayed_start(start: StreamOffset, end: StreamOffset) -> StreamOffset:
-    """The start of a batch that Spark planned before it was stopped, and runs again.
+    """The start of a batch that Spark planned before it was stopped, and now runs again.
 
-    Spark keeps only where batches end. For the first one it asks for the initial offset again, which is later by then
-    if it is the snapshot of the newest version: the end tells which version that was.
+    Spark stores only where batches end. For the first batch it asks for the initial offset again, which may be later
+    by then if it is the snapshot of the newest version; the end shows which version it was.
     """
     if not start.is_start_of_snapshot:
         return start
