@@ -15,10 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import txlog
+from txlog.commands.row_change import change, rewrite
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
+from txlog.protocol import bitmaps
 from txlog.protocol.actions import AddFile
+from txlog.protocol.bitmaps import bitmap_of
 from txlog.protocol.log_names import commit_name
 from txlog.store.base import TableStore
 from txlog.testing.faults import FaultyFileStore
@@ -84,6 +87,28 @@ def test_from_its_third_upsert_on_a_handle_reads_no_file_of_the_table(keys: list
     expected |= {each: each for each in range(1, 9)} | {each + 50: each for each in range(1, 9)}
     expected |= {each + 200: each for each in range(4, 9)}
     assert values(watched) == expected
+
+
+def test_marking_a_few_rows_more_makes_bitmaps_of_those_and_not_of_all_that_are_dead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    watched = Watched()
+    watched.others.append(rows(*range(3000)))
+    for number in range(3):
+        watched.table.upsert(rows(*range(1000), v=number), ["id"])
+    made: list[int] = []
+    for module in (bitmaps, change, rewrite):
+        monkeypatch.setattr(module, "bitmap_of", lambda numbers: made.append(len(numbers)) or bitmap_of(numbers))
+    for number in range(3, 6):
+        made.clear()
+        watched.table.upsert(rows(500, 1000 + number, v=number), ["id"])
+        assert max(add.deletion_vector.cardinality for add in watched.adds() if add.deletion_vector) >= 1000
+        assert 2 <= sum(made) < 20, made
+    assert values(watched) == {
+        **{key: 2 if key < 1000 else 0 for key in range(3000)},
+        **{1000 + number: number for number in range(3, 6)},
+        500: 5,
+    }
 
 
 @KEYS

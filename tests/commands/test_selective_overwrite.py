@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import deltalake
-import numpy as np
 import polars
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 import txlog
 from txlog.log.files import add_files_of
@@ -176,7 +176,7 @@ def test_deletion_vectors_mark_what_goes_where_the_table_has_them_and_are_left_o
     opened = table._open_table
     state = opened.log.newest_state()
     builder = ProposalBuilder(state)
-    vector = write_vectors(opened.store.files, [np.array([1, 4], np.uint64)])[0][0]
+    vector = write_vectors(opened.store.files, [BitMap64([1, 4])])[0][0]
     builder.replace_vector(add_files_of(opened.log.files(state))[0], vector)
     isolation = Isolation.SERIALIZABLE
     opened.commit(builder.build(txn_id="t", now_ms=1, isolation=isolation, operation="DELETE"), state)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import zlib
 
-import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 from txlog.errors import CorruptLogError
 from txlog.iceberg.deletes import DeleteFile, Vector, delete_files
@@ -22,7 +22,7 @@ positions = st.sets(st.integers(0, 2**33), min_size=1, max_size=30)
 
 
 def vector(number: int, rows: set[int]) -> Vector:
-    bitmap = bitmap_bytes(np.array(sorted(rows), dtype=np.uint64))
+    bitmap = bitmap_bytes(BitMap64(rows))
     return Vector(f"s3://bucket/table/part-{number}.parquet", bitmap, len(rows))
 
 
@@ -52,7 +52,7 @@ def test_the_columns_of_a_file_of_positions_have_icebergs_ids_and_are_required()
 def test_version_3_has_one_puffin_file_whose_blobs_are_deltas_bytes(rows: list[set[int]]) -> None:
     vectors = [vector(number, each) for number, each in enumerate(rows)]
     [file], entries = delete_files(vectors, 7, 3, BASE)
-    [delta] = pack_vectors([np.array(sorted(each), dtype=np.uint64) for each in rows])
+    [delta] = pack_vectors([BitMap64(each) for each in rows])
     body = file.body
     assert body[:4] == body[-4:] == b"PFA1"
     size = int.from_bytes(body[-12:-8], "little")

@@ -16,6 +16,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyroaring import BitMap64
 
 from txlog.iceberg.export import DatedCommit, Export, Sources, export_commits, export_version
 from txlog.iceberg.names import metadata_name
@@ -126,7 +127,7 @@ def exported(format_version: int) -> dict[str, bytes]:
 
     sources = Sources(
         manifest=lambda path: files[path.rpartition("/")[2]],
-        bitmaps=lambda vectors: [bitmap_bytes(np.array([3, 7], np.uint64)) for _ in vectors],
+        bitmaps=lambda vectors: [bitmap_bytes(BitMap64([3, 7])) for _ in vectors],
         rows=lambda add: 0,
         check_element_ids=lambda adds: None,
         check_column_ids=lambda adds, definition: None,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 import zlib
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from pyroaring import BitMap64
 
 from txlog.protocol.deletion_vector import bitmap_in_block, block_size_bytes, dead_rows, vector_path
 from txlog.protocol.deletion_vector_bytes import bitmap_bytes, pack_vectors, vector_file_name
@@ -16,14 +16,10 @@ UUID = "d2c639aa-8816-431a-aaf6-d3fe2512ff61"
 positions = st.sets(st.integers(0, 2**34), min_size=1, max_size=40)
 
 
-def array_of(rows: set[int]) -> np.ndarray:
-    return np.array(sorted(rows), dtype=np.uint64)
-
-
 @given(st.lists(positions, min_size=1, max_size=6), st.sampled_from([64 << 20, 200, 1]))
 def test_every_vector_comes_back_from_its_file_by_its_descriptor(vectors: list[set[int]], limit: int) -> None:
     found = []
-    for packed in pack_vectors(map(array_of, vectors), file_size_max_bytes=limit):
+    for packed in pack_vectors(map(BitMap64, vectors), file_size_max_bytes=limit):
         assert packed.body[:1] == b"\x01"
         assert len(packed.body) <= limit or len(packed.places) == 1
         for descriptor in packed.descriptors(UUID):
@@ -34,7 +30,7 @@ def test_every_vector_comes_back_from_its_file_by_its_descriptor(vectors: list[s
 
 
 def test_the_bytes_are_those_of_the_format() -> None:
-    [packed] = pack_vectors([array_of({1, 5}), array_of({7})])
+    [packed] = pack_vectors([BitMap64({1, 5}), BitMap64({7})])
     (first, size, count), (second, _, _) = packed.places
     assert (first, count) == (1, 2)
     assert packed.body[1:5] == struct.pack(">i", size)
@@ -45,11 +41,11 @@ def test_the_bytes_are_those_of_the_format() -> None:
 
 
 def test_a_run_of_rows_takes_a_few_bytes_however_long() -> None:
-    assert len(bitmap_bytes(np.arange(1_000_000, dtype=np.uint64))) < 300
+    assert len(bitmap_bytes(BitMap64(range(1_000_000)))) < 300
 
 
 def test_a_descriptor_names_the_file_by_its_uuid_and_random_prefix() -> None:
-    [packed] = pack_vectors([array_of({3})])
+    [packed] = pack_vectors([BitMap64({3})])
     [plain], [prefixed] = packed.descriptors(UUID), packed.descriptors(UUID, "ab")
     assert plain.path_or_inline == "^-aqEH.-t@S}K{vb[*k^", "the example of the protocol's text"
     for descriptor, prefix in ((plain, ""), (prefixed, "ab")):

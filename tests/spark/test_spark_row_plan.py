@@ -30,10 +30,10 @@ from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
 from txlog.log.files import add_files_of
 from txlog.protocol.actions import AddFile
+from txlog.protocol.bitmaps import pack, unpack
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import from_arrow
 from txlog.read.deletion_vectors import DeletionVectorReader
-from txlog.spark.rows.bitmaps import pack, unpack
 from txlog.spark.rows.calls import run_spec
 from txlog.spark.rows.part import NewRows, PartOutcome, PartSource, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.spark.rows.plan import SparkRowPlan

@@ -28,7 +28,8 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.maintenance.rewrite import RewrittenBin, Source
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor
-from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.bitmaps import bitmap_of
+from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
@@ -241,10 +242,10 @@ class Compaction:
         new = [place for place in marked if place not in known]
         descriptors, _ = write_vectors(
             self._open_table.store.files,
-            [marked[place] for place in new],
+            [bitmap_of(marked[place]) for place in new],
             random_prefix_length=self._random_prefix_length,
         )
-        self._unsent.own(path.path for path in map(vector_path, descriptors) if path is not None)
+        self._unsent.own(vector_files(descriptors))
         known |= {place: _Marked(marked[place], each) for place, each in zip(new, descriptors, strict=True)}
         self._written |= known
         stats = {place: wide_statistics(files[place].stats, num_records=files[place].num_rows) for place in known}

@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import re
 import zlib
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from txlog.errors import CorruptLogError
@@ -21,7 +22,15 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["FILE_FORMAT_VERSION", "bitmap_in_block", "block_size_bytes", "dead_rows", "inline_bitmap", "vector_path"]
+__all__ = [
+    "FILE_FORMAT_VERSION",
+    "bitmap_in_block",
+    "block_size_bytes",
+    "dead_rows",
+    "inline_bitmap",
+    "vector_files",
+    "vector_path",
+]
 
 FILE_FORMAT_VERSION = 1
 """The first byte of a file of deletion vectors."""
@@ -54,6 +63,12 @@ def vector_path(descriptor: DeletionVectorDescriptor) -> DataPath | None:
     uuid = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
     name = f"deletion_vector_{uuid}.bin"
     return DataPath(f"{prefix}/{name}" if prefix else name)
+
+
+def vector_files(descriptors: Iterable[DeletionVectorDescriptor]) -> list[str]:
+    """The files that hold these vectors, each once. Raises CorruptLogError."""
+    one_of_each = {(each.storage_type, each.path_or_inline): each for each in descriptors}
+    return [path.path for path in map(vector_path, one_of_each.values()) if path is not None]
 
 
 def inline_bitmap(descriptor: DeletionVectorDescriptor) -> bytes:

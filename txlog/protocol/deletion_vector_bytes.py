@@ -1,13 +1,13 @@
 """Deletion vectors, written: the positions of dead rows as the bytes of a file that holds many vectors.
 
-In: for each data file the positions of its dead rows. Out: the bytes of ``deletion_vector_<uuid>.bin`` files, where in
-them each vector lies, and the descriptor that an ``add`` names it by. The other direction is in ``deletion_vector``.
+In: for each data file the positions of its dead rows, as a bitmap. Out: the bytes of ``deletion_vector_<uuid>.bin``
+files, where in them each vector lies, and the descriptor that an ``add`` names it by. The other direction is in
+``deletion_vector``.
 PROTOCOL.md, "Deletion Vectors", "Deletion Vector File Storage Format", "Deletion Vector Format".
 """
 
 from __future__ import annotations
 
-import array
 import base64
 import zlib
 from collections.abc import Iterable, Iterator
@@ -18,8 +18,7 @@ from txlog.protocol.actions import DeletionVectorDescriptor
 from txlog.protocol.deletion_vector import FILE_FORMAT_VERSION
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from pyroaring import BitMap64
 
 __all__ = ["FILE_SIZE_MAX_BYTES", "PackedVectors", "bitmap_bytes", "pack_vectors", "vector_file_name"]
 
@@ -54,21 +53,18 @@ def vector_file_name(uuid: str, prefix: str = "") -> str:
     return f"{prefix}/{name}" if prefix else name
 
 
-def bitmap_bytes(dead: NDArray[np.uint64]) -> bytes:
+def bitmap_bytes(dead: BitMap64) -> bytes:
     """The positions as a roaring bitmap in the portable 64-bit format, its magic number in front."""
-    from pyroaring import BitMap64
-
-    bitmap = BitMap64(array.array("Q", dead.tobytes()))
-    bitmap.run_optimize()
-    return bytes(_MAGIC + bitmap.serialize())
+    dead.run_optimize()  # which changes how they are held, and not which they are
+    return bytes(_MAGIC + dead.serialize())
 
 
 def pack_vectors(
-    vectors: Iterable[NDArray[np.uint64]], *, file_size_max_bytes: int = FILE_SIZE_MAX_BYTES
+    vectors: Iterable[BitMap64], *, file_size_max_bytes: int = FILE_SIZE_MAX_BYTES
 ) -> Iterator[PackedVectors]:
     """The vectors, in order, as the bytes of as few files as the size limit allows. A vector is never split.
 
-    Each of ``vectors`` holds distinct positions, at least one.
+    Each of ``vectors`` holds at least one position.
     """
     body = bytearray((FILE_FORMAT_VERSION,))
     places: list[tuple[int, int, int]] = []

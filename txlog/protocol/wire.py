@@ -6,6 +6,7 @@ declared type and range, or an ``ActionError`` that names the field. What each a
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
@@ -138,19 +139,19 @@ class WireAction:
         """Build from a decoded JSON object (or a checkpoint row as a dict); raises ``ActionError``."""
         if type(value) is not dict and not isinstance(value, Mapping):
             raise ActionError(f"{cls.KEY} must be an object, is {shown(value)}")
-        by_key = _wires(cls)
+        wires = _wires(cls)
         known: dict[str, Any] = {}
-        for name, wire in by_key.items():
-            raw = value.get(wire.key)
+        for name, key, read, is_required in wires.to_read:
+            raw = value.get(key)
             if raw is not None:
                 try:
-                    known[name] = wire.read(raw)
+                    known[name] = read(raw)
                 except ActionError as error:
-                    raise ActionError(f"{cls.KEY}.{wire.key} {error}") from None
-            elif wire.required:
-                raise ActionError(f"{cls.KEY}.{wire.key} is missing")
-        if "extra" in cls.__dataclass_fields__ and not value.keys() <= _keys_of[cls]:
-            extra = {key: item for key, item in value.items() if key not in _keys_of[cls] and item is not None}
+                    raise ActionError(f"{cls.KEY}.{key} {error}") from None
+            elif is_required:
+                raise ActionError(f"{cls.KEY}.{key} is missing")
+        if wires.has_extra and not value.keys() <= wires.keys:
+            extra = {key: item for key, item in value.items() if key not in wires.keys and item is not None}
             if extra:
                 known["extra"] = extra
         return cls(**known)
@@ -158,32 +159,50 @@ class WireAction:
     def to_json(self) -> dict[str, Any]:
         """The JSON object under ``KEY``; optional fields that are unset are left out."""
         result: dict[str, Any] = {}
-        for name, wire in _wires(type(self)).items():
-            item = getattr(self, name)
-            if not wire.required and item == wire.default:
-                continue
-            result[wire.key] = item if type(item) in _PLAIN else _jsonable(item)
-        result.update(getattr(self, "extra", {}))
+        wires = _wires(type(self))
+        for (key, default), item in zip(wires.to_write, wires.values_of(self), strict=True):
+            if item is not default and item != default:
+                result[key] = item if type(item) in _PLAIN else _jsonable(item)
+        if wires.has_extra:
+            result.update(self.extra)  # type: ignore[attr-defined]
         return result
 
 
-_wires_of: dict[type, dict[str, _Wire]] = {}
-_keys_of: dict[type, frozenset[str]] = {}
+@dataclass(frozen=True, slots=True)
+class _Wires:
+    """The fields of one kind of action, laid out for the loops that read and write all of them: a commit of many files
+    spends most of its time there."""
+
+    to_read: tuple[tuple[str, str, Callable[[Any], Any], bool], ...]
+    """Of each field the name, the key, what reads it, and whether it is required."""
+    to_write: tuple[tuple[str, Any], ...]
+    """Of each field the key, and the value at which it is left out; `_NEVER` of required ones."""
+    values_of: Callable[[Any], tuple[Any, ...]]
+    keys: frozenset[str]
+    has_extra: bool
 
 
-def _wires(cls: type) -> dict[str, _Wire]:
+_NEVER: Any = object()
+_wires_of: dict[type, _Wires] = {}
+
+
+def _wires(cls: type) -> _Wires:
     found = _wires_of.get(cls)
     if found is None:
-        found = {f.name: f.metadata["wire"] for f in fields(cls) if "wire" in f.metadata}
-        _keys_of[cls] = frozenset(wire.key for wire in found.values())
-        _wires_of[cls] = found
+        named: dict[str, _Wire] = {f.name: f.metadata["wire"] for f in fields(cls) if "wire" in f.metadata}
+        found = _wires_of[cls] = _Wires(
+            tuple((name, wire.key, wire.read, wire.required) for name, wire in named.items()),
+            tuple((wire.key, _NEVER if wire.required else wire.default) for wire in named.values()),
+            operator.attrgetter(*named),
+            frozenset(wire.key for wire in named.values()),
+            any(f.name == "extra" for f in fields(cls)),
+        )
     return found
 
 
 def wire_keys(cls: type) -> frozenset[str]:
     """The names that the fields of an action have in JSON."""
-    _wires(cls)
-    return _keys_of[cls]
+    return _wires(cls).keys
 
 
 _PLAIN = frozenset((str, int, bool, dict))

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+    from pyroaring import BitMap64
 
 __all__ = ["CachedKeys", "FileId", "FileKeys", "KeyCache", "Places", "new_key_numbers"]
 
@@ -38,6 +39,7 @@ _SEARCHED_AT_ONCE = 1 << 20
 _POSITION_MAX = 1 << 32
 _PLACE_BYTES = 8  # the number of a file, and a position in it
 _FILE_BYTES = 400  # about what a path and its place in the tables take
+_CONTAINER_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,30 +105,32 @@ class KeyCache:
         self._process_id = os.getpid()
         self._by_keys: OrderedDict[Hashable, CachedKeys] = OrderedDict()
         self._live_files: pa.Table | None = None
-        self.vectors: Mapping[FileKey, NDArray[np.uint64]] = {}
-        """The dead rows of files, by file and vector, ascending. Vectors do not change either."""
+        self._vectors_bytes = 0
+        self.vectors: Mapping[FileKey, BitMap64] = {}
+        """The dead rows of files, by file and vector. Vectors do not change either."""
 
     @property
     def size_bytes(self) -> int:
         """All that is held: the keys by each set of key columns, the list of live files, and vectors."""
         files = 0 if self._live_files is None else self._live_files.nbytes
         keys = sum(each.size_bytes for each in [*self._by_keys.values()])
-        return keys + files + sum(_vector_bytes(dead) for dead in self.vectors.values())
+        return keys + files + self._vectors_bytes
 
-    def hold(self, live: pa.Table, vectors: Mapping[FileKey, NDArray[np.uint64]]) -> None:
+    def hold(self, live: pa.Table, vectors: Mapping[FileKey, BitMap64]) -> None:
         """Beside keys, hold the list of live files, so that the next one costs only what is new in it, and vectors.
 
         They take the place of those that are held. Does nothing where no keys are held.
         """
         with self.lock():
-            self._live_files, self.vectors = None, {}
+            self._live_files, self.vectors, self._vectors_bytes = None, {}, 0
             if all(each.is_empty for each in self._by_keys.values()):
                 return
             left_bytes = self.size_bytes_max - self.size_bytes - live.nbytes
             if left_bytes >= 0:
                 self._live_files = live
-            if left_bytes >= sum(map(_vector_bytes, vectors.values())):
-                self.vectors = vectors
+            vectors_bytes = sum(map(_vector_bytes, vectors.values()))
+            if left_bytes >= vectors_bytes:
+                self.vectors, self._vectors_bytes = vectors, vectors_bytes
 
     def of(self, key: Hashable, types: Sequence[pa.DataType]) -> CachedKeys:
         """What is held for one set of key columns. ``key`` tells the table's definition and the columns."""
@@ -159,8 +163,11 @@ def new_key_numbers(types: Sequence[pa.DataType]) -> KeyNumbers:
     return KeyNumbers(types, f"{ambient.uuid4()}{ambient.uuid4()}".encode())
 
 
-def _vector_bytes(dead: NDArray[np.uint64]) -> int:
-    return _FILE_BYTES + dead.nbytes
+def _vector_bytes(dead: BitMap64) -> int:
+    """What a bitmap takes at most: two bytes for each number, besides what a container of up to 2^16 numbers takes."""
+    rows = len(dead)
+    containers = min(rows, (dead.max() >> 16) + 1) if rows else 0
+    return _FILE_BYTES + 2 * rows + _CONTAINER_BYTES * containers
 
 
 class CachedKeys:
@@ -198,11 +205,13 @@ class CachedKeys:
         keys, places = _searched(held.runs, wanted, is_asked)
         order = np.lexsort((places.positions, places.files))
         keys, places = keys[order], places.at(order)
-        starts = np.searchsorted(places.files, np.arange(len(held.sizes) + 1))
+        starts = np.searchsorted(places.files, np.arange(len(held.sizes) + 1)).tolist()
         positions = places.positions.astype(np.uint64)
+        none = Places(positions[:0], keys[:0])  # of most files where there are many
         return {
-            file: Places(positions[starts[number] : starts[number + 1]], keys[starts[number] : starts[number + 1]])
+            file: none if start == end else Places(positions[start:end], keys[start:end])
             for file, number in found.items()
+            for start, end in (starts[number : number + 2],)
         }
 
     def is_wanted(self, file: FileId, num_rows: int | None) -> bool:
@@ -282,10 +291,17 @@ def _found_in(run: _Run, wanted: KeyValues, is_asked: NDArray[np.bool_]) -> tupl
     """The same in one run, of keys that ascend."""
     import numpy as np
 
-    first = np.searchsorted(run.values.numbers, wanted.numbers, side="left")
-    counts = np.searchsorted(run.values.numbers, wanted.numbers, side="right") - first
-    keys = np.repeat(np.arange(len(wanted)), counts)
-    at = np.arange(len(keys)) + np.repeat(first - np.cumsum(counts) + counts, counts)
+    numbers = run.values.numbers
+    first = np.searchsorted(numbers, wanted.numbers)
+    keys = np.flatnonzero(first < len(numbers))
+    keys = keys[numbers[first[keys]] == wanted.numbers[keys]]
+    at = first[keys]
+    is_again = numbers[np.minimum(at + 1, len(numbers) - 1)] == wanted.numbers[keys]
+    if is_again.any():  # searched for twice only then: most keys are in one row of a table
+        counts = np.ones(len(keys), dtype=np.int64)
+        counts[is_again] = np.searchsorted(numbers, wanted.numbers[keys[is_again]], side="right") - at[is_again]
+        keys, ends = np.repeat(keys, counts), np.cumsum(counts)
+        at = np.arange(len(keys)) + np.repeat(at - ends + counts, counts)
     places = run.at(at)
     is_found = is_asked[places.files]
     if wanted.second is not None and places.values.second is not None:

@@ -16,14 +16,13 @@ from txlog.store.base import FileStore
 from txlog.util import ambient
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from pyroaring import BitMap64
 
 __all__ = ["write_vectors"]
 
 
 def write_vectors(
-    files: FileStore, dead: Sequence[NDArray[np.uint64]], *, random_prefix_length: int = 0
+    files: FileStore, dead: Sequence[BitMap64], *, random_prefix_length: int = 0
 ) -> tuple[list[DeletionVectorDescriptor], int]:
     """Write one vector for each element of ``dead``; returns their descriptors in the same order, and the bytes
     written.

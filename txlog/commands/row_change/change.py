@@ -31,16 +31,16 @@ from txlog.commands.row_change.operation import (
     Touched,
 )
 from txlog.commands.row_change.options import RowOptions
-from txlog.commands.row_change.positions import are_among
 from txlog.commands.row_change.rewrite import FileRewriter
 from txlog.commands.table_definition import Definition, require_definition
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.log.files import add_files_of, live_rows
+from txlog.log.files import add_files_of, live_rows, vector_ids
 from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, FileKey
+from txlog.protocol.bitmaps import bitmap_of, is_in, unpack
 from txlog.protocol.statistics_read import num_records
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
@@ -49,9 +49,8 @@ from txlog.util.parallel import parallel_map
 from txlog.writer.committable import PendingFile
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-    from numpy.typing import NDArray
+    from pyroaring import BitMap64
 
 __all__ = ["RowChange", "file_keys"]
 
@@ -109,7 +108,7 @@ class RowChange:
         self._excluded: set[FileKey] = set()
         self._whole: set[FileKey] = set()
         self._hits: dict[str, Hits] = {}
-        self._dead: dict[FileKey, NDArray[np.uint64]] = {}
+        self._dead: dict[FileKey, BitMap64] = {}
         self._num_rows: dict[str, int] = {}
         self._rate = _Rate()
         self._metrics = WriteMetrics()
@@ -120,6 +119,7 @@ class RowChange:
         """The files that the last `apply` added."""
         self.dead_fractions: Mapping[str, float] = {}
         """The fraction of dead rows in each file that the last `apply` marked, by path."""
+        self._keyed: tuple[pa.Table, list[FileKey]] | None = None
         self._live_files: pa.Table | None = None  # kept, so that listing a newer version reads only what is new
 
     @property
@@ -225,13 +225,13 @@ class RowChange:
     def declare_reads(self, builder: ProposalBuilder, files: pa.Table) -> None:
         """After `apply`: declare which of these files the change depends on. For a change that is not executed
         again."""
-        self._operation.declare_reads(builder, [key[0] for key in file_keys(files) if key not in self._excluded])
+        self._operation.declare_reads(builder, [key[0] for key in self._keys_of(files) if key not in self._excluded])
 
     def remaining_work_s(self, state: TableState) -> float:
         files = self._files_of(state)
         new = self._new_files(files)
         sizes = sum(add.size for add in new if add.path not in self._hits)
-        changed = sum(self._has_unread_vector(key) for key in file_keys(files))
+        changed = sum(self._has_unread_vector(key) for key in self._keys_of(files))
         repeated_s = self._rewriter.repeated_work_s + (self._change_files.seconds if self._change_files else 0.0)
         known_s = _FILE_S * len(new) + _VECTOR_S * changed + repeated_s
         return _CLOSE_S + self._rate.seconds_for(sizes) + known_s
@@ -246,7 +246,7 @@ class RowChange:
     def _matches(self, state: TableState, files: pa.Table) -> tuple[list[AddFile], list[Touched]]:
         """The live files that are removed as they are, and those with live rows that match."""
         self._look_into(self._new_files(files))
-        keys = file_keys(files)
+        keys = self._keys_of(files)
         found = [
             row
             for row, key in enumerate(keys)
@@ -260,6 +260,12 @@ class RowChange:
         touched = [each for each in touched if each.live.any()]
         return whole, self._operation.decided(touched) if isinstance(self._operation, DecidesByValues) else touched
 
+    def _keys_of(self, files: pa.Table) -> list[FileKey]:
+        """`file_keys`, made once of the list of a version."""
+        if self._keyed is None or self._keyed[0] is not files:
+            self._keyed = files, file_keys(files)
+        return self._keyed[1]
+
     def _files_of(self, state: TableState) -> pa.Table:
         self._live_files = self._open_table.log.files(state)
         return self._live_files
@@ -268,7 +274,7 @@ class RowChange:
         """Files that may hold a match and were not looked into yet; excluded files are remembered."""
         import numpy as np
 
-        keys = file_keys(files)
+        keys = self._keys_of(files)
         unknown = [
             row
             for row, key in enumerate(keys)
@@ -350,7 +356,7 @@ class RowChange:
     def _touched(self, add: AddFile, vectors: DeletionVectorReader) -> Touched:
         hits, num_rows = self._hits[add.path], self._count(add)
         dead = self._dead_rows(add, num_rows, vectors)
-        live = ~are_among(hits.positions, dead)
+        live = ~is_in(hits.positions, dead)
         replaced = hits.positions[live if hits.is_replaced is None else live & hits.is_replaced]
         is_doubtful = len(hits.positions) > 0 and hits.positions[-1] >= num_rows
         if is_doubtful or len(dead) + len(replaced) >= num_rows:
@@ -358,16 +364,14 @@ class RowChange:
             num_rows = self._num_rows[add.path] = self._rows.count(add)
         return Touched(add, num_rows, dead, hits, live, replaced)
 
-    def _dead_rows(self, add: AddFile, num_rows: int, vectors: DeletionVectorReader) -> NDArray[np.uint64]:
-        import numpy as np
-
+    def _dead_rows(self, add: AddFile, num_rows: int, vectors: DeletionVectorReader) -> BitMap64:
         if add.deletion_vector is None:
-            return np.empty(0, np.uint64)
+            return unpack(b"")
         found = self._dead.get(add.key)
         if found is None:
             found = self._open_table.key_cache.vectors.get(add.key)
             if found is None:
-                found = vectors.dead_rows(add.deletion_vector, num_rows)
+                found = bitmap_of(vectors.dead_rows(add.deletion_vector, num_rows))
             self._dead[add.key] = found
         return found
 
@@ -391,15 +395,4 @@ class RowChange:
 
 def file_keys(files: pa.Table) -> list[FileKey]:
     """The keys of live files, as the log knows them: path and unique id of the deletion vector."""
-    vectors = files.column("deletionVector")
-    paths = files.column("path").to_pylist()
-    if vectors.null_count == len(vectors):
-        return list(zip(paths, itertools.repeat(None)))
-    return list(zip(paths, map(_vector_id, vectors.to_pylist()), strict=True))
-
-
-def _vector_id(vector: dict[str, object] | None) -> str | None:
-    if vector is None:
-        return None
-    base = f"{vector['storageType']}{vector['pathOrInlineDv']}"
-    return base if vector["offset"] is None else f"{base}@{vector['offset']}"
+    return list(zip(files.column("path").to_pylist(), vector_ids(files.column("deletionVector")), strict=True))

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 
 from txlog.arrow.arrays import from_flags, from_numbers
-from txlog.commands.row_change.positions import are_among
 from txlog.commands.row_change.row_ids import RowIds
 from txlog.errors import CorruptLogError, NotFoundError, UnsupportedFeatureError
 from txlog.expressions.predicates import Predicate
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile
+from txlog.protocol.bitmaps import are_among
 from txlog.protocol.paths import path_below, resolve_data_path
 from txlog.protocol.schema import Field, to_arrow
 from txlog.read.scan_task import BATCH_ROWS, ScanTask, Selection, TaskReader

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
     from numpy.typing import NDArray
+    from pyroaring import BitMap64
 
 __all__ = [
     "BringsChanges",
@@ -67,7 +68,7 @@ class Touched:
 
     add: AddFile
     num_rows: int
-    dead: NDArray[np.uint64]
+    dead: BitMap64
     hits: Hits
     live: NDArray[np.bool_]
     replaced: NDArray[np.uint64]

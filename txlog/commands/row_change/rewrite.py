@@ -21,12 +21,12 @@ import pyarrow as pa
 
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import BringsFiles, DecidesByValues, RowOperation, Touched
-from txlog.commands.row_change.positions import union
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddFile, DeletionVectorDescriptor, FileKey
-from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.bitmaps import bitmap_of
+from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.util import ambient
 from txlog.util.parallel import Apply, parallel_map
@@ -40,6 +40,7 @@ from txlog.writer.write_plan import TaskIdentity, WritePlan
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+    from pyroaring import BitMap64
 
 __all__ = ["Changed", "FileRewriter"]
 
@@ -86,7 +87,7 @@ class _SourceFiles:
 class _Written:
     """What earlier executions wrote, by what they wrote it for."""
 
-    vectors: dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]] = field(default_factory=dict)
+    vectors: dict[FileKey, tuple[BitMap64, DeletionVectorDescriptor]] = field(default_factory=dict)
     copies: dict[FileKey, tuple[NDArray[np.uint64], tuple[PendingFile, ...]]] = field(default_factory=dict)
     images: list[_Images] = field(default_factory=list)
     source: _SourceFiles | None = None
@@ -127,7 +128,7 @@ class FileRewriter:
         return None if found is None else (found.is_written, found.files)
 
     @property
-    def vectors(self) -> dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]]:
+    def vectors(self) -> dict[FileKey, tuple[BitMap64, DeletionVectorDescriptor]]:
         """The vectors that were written last, by the file and the vector that each replaces."""
         return self._written.vectors
 
@@ -185,25 +186,23 @@ class FileRewriter:
 
     def _marked(self, touched: Sequence[Touched]) -> Changed:
         """The same files with vectors that also mark the removed rows; files without a remaining row are left out."""
-        import numpy as np
-
-        left: list[tuple[Touched, NDArray[np.uint64]]] = []
-        known: dict[FileKey, tuple[NDArray[np.uint64], DeletionVectorDescriptor]] = {}
-        new: list[tuple[FileKey, NDArray[np.uint64]]] = []
+        left: list[tuple[Touched, BitMap64]] = []
+        known: dict[FileKey, tuple[BitMap64, DeletionVectorDescriptor]] = {}
+        new: list[tuple[FileKey, BitMap64]] = []
         for each in touched:
-            dead = union(each.replaced, each.dead)
+            dead = each.dead | bitmap_of(each.replaced)
             if len(dead) >= each.num_rows:
                 continue
             left.append((each, dead))
             found = self._written.vectors.get(each.add.key)
-            if found is not None and np.array_equal(found[0], dead):
+            if found is not None and found[0] == dead:
                 known[each.add.key] = found
             else:
                 new.append((each.add.key, dead))
         descriptors, vector_bytes = write_vectors(
             self._files, [dead for _, dead in new], random_prefix_length=self._plan.random_prefix_length
         )
-        self._unsent.own(path.path for path in map(vector_path, descriptors) if path is not None)
+        self._unsent.own(vector_files(descriptors))
         known |= {key: (dead, descriptor) for (key, dead), descriptor in zip(new, descriptors, strict=True)}
         self._written.vectors = known
         marked = [

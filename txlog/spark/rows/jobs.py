@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import AddFile
+from txlog.protocol.bitmaps import unpack
 from txlog.protocol.schema import LONG, Field, Struct
 from txlog.spark.errors import crossing
-from txlog.spark.rows.bitmaps import unpack
 from txlog.spark.rows.part import NewRows, PartOutcome, PartSource, RowJob, change_part, keys_in_files, write_new_rows
 from txlog.spark.rows.source import DATA, KEYS, NUMBER, part_source, typed_errors
 from txlog.spark.rows.target import Extent

@@ -29,11 +29,11 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.segment import LogSegment
 from txlog.log.state import StateBuilder, TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileKey, Metadata, Protocol
+from txlog.protocol.bitmaps import is_in, pack, unpack
 from txlog.protocol.change_data import CHANGE_TYPE, INSERT
 from txlog.protocol.paths import canonical_path
 from txlog.protocol.schema import to_arrow, type_to_arrow
 from txlog.result import WriteMetrics
-from txlog.spark.rows.bitmaps import is_in, pack, unpack
 from txlog.spark.rows.part_operation import PartOperation, UpsertInPlace
 from txlog.spark.rows.specs import Bound, RowSpec, SourceSpec
 from txlog.store.base import LogStore, TableStore

@@ -28,12 +28,12 @@ from txlog.log.proposal import Isolation, Proposal
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import AddCDCFile, AddFile, DeletionVectorDescriptor, FileKey
-from txlog.protocol.deletion_vector import vector_path
+from txlog.protocol.bitmaps import bitmap_of, union, unpack
+from txlog.protocol.deletion_vector import vector_files
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.wide_statistics import wide_statistics
 from txlog.read.deletion_vectors import DeletionVectorReader
 from txlog.result import WriteMetrics
-from txlog.spark.rows.bitmaps import bitmap_of, numbers_of, union, unpack
 from txlog.spark.rows.part import FileOutcome, NewRows, PartOutcome, RowJob, change_part, write_new_rows
 from txlog.spark.rows.target import Target
 from txlog.util import ambient
@@ -41,8 +41,6 @@ from txlog.writer.vector_file import write_vectors
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
     from pyroaring import BitMap64
 
 __all__ = ["Jobs", "SparkRowPlan"]
@@ -192,7 +190,7 @@ class SparkRowPlan:
 
     def _followed(
         self, each: FileOutcome, add: AddFile | None, vectors: DeletionVectorReader
-    ) -> tuple[FileOutcome, NDArray[np.uint64] | None] | None:
+    ) -> tuple[FileOutcome, BitMap64 | None] | None:
         """The outcome of a file, adapted to the deletion vector that its current ``add`` has.
 
         Args:
@@ -218,9 +216,9 @@ class SparkRowPlan:
             return after, None
         if each.is_removed or len(dead | replaced) >= each.num_rows:
             return None  # only a new look at the file shows whether a row is left
-        return after, numbers_of(dead | replaced)
+        return after, dead | replaced
 
-    def _write_vectors(self, grown: Sequence[tuple[_Part, str, FileOutcome, NDArray[np.uint64] | None]]) -> None:
+    def _write_vectors(self, grown: Sequence[tuple[_Part, str, FileOutcome, BitMap64 | None]]) -> None:
         new = [dead for _, _, _, dead in grown if dead is not None]
         if not grown:
             return
@@ -307,7 +305,7 @@ class SparkRowPlan:
         self._unsent.own(resolve_data_path(file.path).path for file in files)
 
     def _own_vectors(self, vectors: Iterable[DeletionVectorDescriptor]) -> None:
-        self._unsent.own(path.path for path in map(vector_path, vectors) if path is not None)
+        self._unsent.own(vector_files(vectors))
 
     def _touched(self) -> dict[FileKey, FileOutcome]:
         return {outcome.key: outcome for part in self._parts for outcome in part.files.values()}

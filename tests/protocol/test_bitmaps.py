@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from txlog.commands.row_change.positions import are_among, union
+from txlog.protocol.bitmaps import are_among, bitmap_of, is_in, numbers_of
 
 POSITIONS = st.sets(st.one_of(st.integers(0, 12), st.integers(2**33, 2**33 + 2)))
 
@@ -14,8 +14,10 @@ POSITIONS = st.sets(st.one_of(st.integers(0, 12), st.integers(2**33, 2**33 + 2))
 @given(POSITIONS, POSITIONS)
 def test_members_and_unions_are_those_of_sets(mine: set[int], others: set[int]) -> None:
     first, second = (np.array(sorted(each), dtype=np.uint64) for each in (mine, others))
-    assert are_among(first, second).tolist() == [each in others for each in sorted(mine)]
-    rest = np.array(sorted(mine - others), dtype=np.uint64)
-    found = union(rest, second)
+    expected = [each in others for each in sorted(mine)]
+    assert are_among(first, second).tolist() == expected
+    assert is_in(first, bitmap_of(second)).tolist() == expected
+    assert is_in(first[::-1], bitmap_of(second)).tolist() == expected[::-1]
+    found = numbers_of(bitmap_of(first) | bitmap_of(second))
     assert found.dtype == np.uint64
     assert found.tolist() == sorted(mine | others)
