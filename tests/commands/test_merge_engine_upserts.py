@@ -282,7 +282,7 @@ def test_properties_of_merging_are_checked_when_they_are_set(tmp_path: Path) -> 
     for properties, match in (
         ({"txlog.merge-engine": "sum"}, "txlog.merge-engine must be one of deduplicate, partial-update, aggregation"),
         ({"txlog.merge-engine": "aggregation", "txlog.fields.t.aggregate-function": "sum"}, "t is a string"),
-        ({"txlog.fields.x.aggregate-function": "sum"}, "'x', which is no column"),
+        ({"txlog.fields.x.aggregate-function": "sum"}, "'x', which is not a column"),
         ({"txlog.fields.n.agregate-function": "sum"}, "unknown table property"),
         ({"txlog.ignore-delete": "yes"}, "must be true or false"),
         ({"txlog.changelog-producer": "full-compaction"}, "must be one of none, input, lookup"),

@@ -220,7 +220,7 @@ def test_a_sequence_that_is_null_is_refused(tmp_path: Path) -> None:
         ({"keys": "id"}, "keys must be a list"),
         ({"mode": "retract", "row_kind": None}, 'mode="retract" needs row_kind'),
         ({"mode": "append"}, "keys is about changes of rows"),
-        ({"row_kinds": {"X": "delete"}}, "row_kinds says 'delete'"),
+        ({"row_kinds": {"X": "delete"}}, "row_kinds maps 'X' to 'delete'"),
         ({"row_kind": None, "row_kinds": {"X": "-D"}}, "give row_kind"),
         ({"row_mode": "fast"}, "row_mode must be one of merge-on-read"),
     ],

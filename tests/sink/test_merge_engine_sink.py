@@ -132,7 +132,7 @@ def test_rows_of_one_key_from_two_tasks_are_merged_where_their_order_does_not_ma
 
 def test_a_sink_takes_kinds_that_the_tables_engine_takes_and_no_others(tmp_path: Path) -> None:
     sink = sink_of(made(tmp_path / "t", {"merge-engine": "first-row"}))
-    with pytest.raises(InvalidInputError, match="merge-engine first-row cannot take back"), sink.task(0) as task:
+    with pytest.raises(InvalidInputError, match="merge-engine first-row cannot retract"), sink.task(0) as task:
         task.write(changes(("-D", row(1))))
     partial = sink_of(made(tmp_path / "p", {"merge-engine": "partial-update"}))
     with partial.task(0) as task:
@@ -242,9 +242,9 @@ def test_a_member_that_must_not_be_null_is_refused_by_name_in_the_task(tmp_path:
     loose = pa.struct([("x", pa.int64()), ("y", pa.int64())])
     sink = sink_of(table, row_kind=None)
     bad = pa.table({"k": [1, 2], "m": pa.array([None, {"x": None, "y": 1}], loose)})
-    with pytest.raises(InvalidInputError, match=r"column m.x is null, but the table says NOT NULL \(row 1"):
+    with pytest.raises(InvalidInputError, match=r"column m.x is null, but the table.s column is NOT NULL \(row 1"):
         sink.task(0).write(bad)
-    with pytest.raises(InvalidInputError, match=r"column m.x is null, but the table says NOT NULL \(row 1"):
+    with pytest.raises(InvalidInputError, match=r"column m.x is null, but the table.s column is NOT NULL \(row 1"):
         table.upsert(bad, ["k"])
     with sink.task(0) as task:
         task.write(pa.table({"k": [1], "m": pa.array([{"x": 4, "y": None}], loose)}))

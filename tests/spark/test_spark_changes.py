@@ -257,12 +257,12 @@ def test_a_merge_that_is_none_of_the_table_is_refused_before_any_task(tmp_path: 
         planned(sequenceBy="s")
     txlog.Table.create(tmp_path / "plain", MERGED)
     at_plain = {"path": str(tmp_path / "plain"), "upsertKeys": "k", "txlog.fields.x.aggregate-function": "sum"}
-    with pytest.raises(txlog.InvalidInputError, match=r"names 'x', which is no column; there are k, s, n, t"):
+    with pytest.raises(txlog.InvalidInputError, match=r"names 'x', which is not a column; there are k, s, n, t"):
         plan(parse_write_options({**at_plain, "mergeEngine": "aggregation"}), frame, overwrite=False)
 
 
 def test_kinds_that_an_engine_cannot_take_back_end_the_task_by_name(tmp_path: Path) -> None:
     txlog.Table.create(tmp_path / "t", MERGED, properties={"txlog.merge-engine": "first-row"})
-    with pytest.raises(txlog.InvalidInputError, match="merge-engine first-row cannot take back"):
+    with pytest.raises(txlog.InvalidInputError, match="merge-engine first-row cannot retract"):
         merge(tmp_path / "t", [[("-D", {"k": 1})]])
     assert not [*(tmp_path / "t").glob("*.parquet")]

@@ -367,7 +367,7 @@ def test_a_factor_that_a_product_lacks_cannot_be_taken_back() -> None:
     options = {"merge-engine": "aggregation", "fields.n.aggregate-function": "product"}
     for there, taken in ((7, 2), (0, 0)):
         changelog = [("+I", {"k": 1, "n": there}), ("-U", {"k": 1, "n": taken})]
-        with pytest.raises(InvalidInputError, match="the product of column n cannot take back a factor"):
+        with pytest.raises(InvalidInputError, match="the product of column n cannot retract a factor"):
             applied(options, schema, {}, changelog)
 
 
@@ -406,7 +406,7 @@ def test_whole_rows_keep_columns_of_every_type() -> None:
     ("options", "match"),
     [
         ({"merge-engine": "merge"}, "must be one of deduplicate"),
-        ({"merge-engine": "aggregation", "fields.x.aggregate-function": "sum"}, "'x', which is no column"),
+        ({"merge-engine": "aggregation", "fields.x.aggregate-function": "sum"}, "'x', which is not a column"),
         (
             {"merge-engine": "aggregation", "fields.t.aggregate-function": "sum"},
             "sum needs a column of numbers; t is a",
@@ -414,23 +414,23 @@ def test_whole_rows_keep_columns_of_every_type() -> None:
         ({"merge-engine": "aggregation", "fields.n.aggregate-function": "listagg"}, "needs a column of strings"),
         ({"merge-engine": "aggregation", "fields.n.aggregate-function": "collect"}, "needs an array column"),
         ({"merge-engine": "aggregation", "fields.b.aggregate-function": "max"}, "whose values have an order"),
-        ({"merge-engine": "aggregation", "fields.k.aggregate-function": "sum"}, "not of the key"),
+        ({"merge-engine": "aggregation", "fields.k.aggregate-function": "sum"}, "not a key column"),
         ({"merge-engine": "partial-update", "fields.n.aggregate-function": "sum"}, "in no sequence group"),
         ({"merge-engine": "partial-update", "fields.n.distinct": "true"}, "the column has none"),
         ({"merge-engine": "deduplicate", "fields.n.aggregate-function": "sum"}, "takes whole rows"),
         ({"merge-engine": "aggregation", "fields.s.sequence-group": "n"}, "is for merge-engine partial-update"),
         ({"merge-engine": "partial-update", "fields.l.sequence-group": "n"}, "have no order"),
-        ({"merge-engine": "partial-update", "fields.s.sequence-group": "n,k"}, "k, which is of the key"),
+        ({"merge-engine": "partial-update", "fields.s.sequence-group": "n,k"}, "k, which is a key column"),
         (
             {"merge-engine": "partial-update", "fields.s.sequence-group": "n", "fields.d.sequence-group": "n"},
             "names n, which txlog.fields.d.sequence-group has",
         ),
         ({"merge-engine": "first-row", "sequence.field": "s"}, "has no sequence.field"),
-        ({"merge-engine": "deduplicate", "sequence.field": "k"}, "k is of the key"),
+        ({"merge-engine": "deduplicate", "sequence.field": "k"}, "k is a key column"),
         ({"merge-engine": "deduplicate", "sequence.field": "s,S"}, "twice"),
         (
             {"merge-engine": "partial-update", "sequence.field": "d", "fields.s.sequence-group": "n"},
-            "either says which row",
+            "either defines which row",
         ),
         (
             {"merge-engine": "aggregation", "ignore-delete": "true", "aggregation.remove-record-on-delete": "true"},
@@ -455,7 +455,7 @@ def test_options_that_do_not_fit_the_table_or_each_other_are_refused(options: di
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"merge-engine": "first-row"}, "first-row cannot take back: set txlog.ignore-delete = true$"),
+        ({"merge-engine": "first-row"}, "first-row cannot retract: set txlog.ignore-delete = true$"),
         ({"merge-engine": "partial-update"}, "remove-record-on-delete, or sequence groups"),
         (ADDING, r"cannot: d \(max\), t \(listagg\), b \(bool_and\)\. Set"),
         ({**FIVE_GROUPS, "fields.b.aggregate-function": "first_value"}, r"of b \(first_value\)"),

@@ -1,1 +1,1 @@
-"""Rows -> files -> committables: what runs in tasks. Cannot see the log."""
+"""From rows to files to committables: what runs in tasks. It cannot import the log."""

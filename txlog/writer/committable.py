@@ -1,7 +1,7 @@
 """What a task sends to the committer: a `Committable`, as a value and as checked bytes.
 
 In: the outcome of one sealed task: new files (`PendingFile`), live files that go or get another deletion vector
-(`ReplacedFile`), change data files (`ChangeFile`). Out: plain data for the driver, which trusts none of it before
+(`ReplacedFile`), change data files (`ChangeFile`). Out: plain data for the driver, which uses none of it before
 ``committable_checks`` has checked it. The bytes carry a format version and a checksum, since they travel through
 message queues and are stored in staging areas.
 """
@@ -82,7 +82,7 @@ class PendingFile:
 
 @dataclass(frozen=True, slots=True)
 class ReplacedFile:
-    """A live file that the write takes out of the table, or gives another deletion vector.
+    """A live file that the write removes from the table, or gives another deletion vector.
 
     ``path`` is the file's name in the log, as the log spells it, and ``vector_id`` the unique id of the deletion vector
     that it has there (None: it has none); together they are its key in the log. ``deletion_vector`` is the new, durable
@@ -140,7 +140,7 @@ class Committable:
         files: New data files.
         replaced: Live files that the write removes or gives another deletion vector.
         changes: Files of change data.
-        keys: Files of the keys whose rows go, for a write of the intent "upsert".
+        keys: Files of the keys whose rows are replaced or deleted, for a write of the intent "upsert".
     """
 
     app_id: str | None
@@ -157,12 +157,12 @@ class Committable:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it would change nothing."""
+        """Whether it changes nothing."""
         return not (self.files or self.replaced or self.changes or self.keys)
 
     @property
     def num_keys(self) -> int:
-        """The keys whose rows go."""
+        """The number of keys whose rows are replaced or deleted."""
         return sum(file.num_keys for file in self.keys)
 
     @property

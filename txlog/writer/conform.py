@@ -103,7 +103,7 @@ class Conformer:
 
 
 def nullable(schema: Struct) -> Struct:
-    """The same columns, of which none is required, nor a member of a struct."""
+    """The same columns, none of them required, nor any member of a struct."""
     return Struct(tuple(replace(field, nullable=True, type=_nullable_type(field.type)) for field in schema.fields))
 
 

@@ -145,7 +145,7 @@ def required(array: pa.Array, column: str, parent: pa.Array | None = None) -> pa
         missing = pc.and_(missing, parent.is_valid())
     first = missing.index(True).as_py()
     if first >= 0:
-        raise BadRow(column, first, "is null, but the table says NOT NULL")
+        raise BadRow(column, first, "is null, but the table's column is NOT NULL")
     return _without_null_marks(array)
 
 

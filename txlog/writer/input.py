@@ -176,12 +176,12 @@ def _is_of(data: Any, library: str, name: str) -> bool:
 
 
 def _is_pandas(data: Any) -> bool:
-    """A data frame; those of a pandas before 2.2 do not speak the Arrow interface themselves."""
+    """Whether it is a pandas data frame; those of pandas before 2.2 have no Arrow interface."""
     return type(data).__name__ == "DataFrame" and type(data).__module__.partition(".")[0] == "pandas"
 
 
 def _without_unnamed_index(stream: DataStream) -> DataStream:
-    """Less the column pandas makes of an index without a name, which any filter leaves behind: it is not data."""
+    """Without the column that pandas makes of an unnamed index, which any filter leaves behind: it is not data."""
     kept = [at for at, name in enumerate(stream.schema.names) if not _UNNAMED_INDEX.fullmatch(name)]
     if len(kept) == len(stream.schema):
         return stream

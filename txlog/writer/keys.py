@@ -1,8 +1,8 @@
-"""Keys: which columns identify a row, and which row of the source a row of the table has the key of.
+"""Keys: which columns identify a row, and which source row has the key of a row of the table.
 
 In: the names of key columns, and the key columns of a source. Out: for columns of keys, the source row of each, or -1.
-All of it in columns: values become numbers by their place among the source's distinct values, and the numbers of
-several columns become one, exactly. A null never matches.
+All operations work on columns: values become numbers by their index among the source's distinct values, and the numbers
+of several columns become one, exactly. A null never matches.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ _TYPES = frozenset(
     ("byte", "short", "integer", "long", "string", "binary", "boolean", "date", "timestamp", "timestamp_ntz")
 )
 _FLAGS_MAX = 1 << 26
-_FEW = 8  # times fewer values than the source has are found in its sorted ones faster than by a kernel
+_FEW = 8  # if the source has this many times more values, a search among its sorted values is faster than a kernel
 _INTEGERS = frozenset(("byte", "short", "integer", "long"))
 
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """One column of a key, or a member of structs: the path of names that leads to it, as the table spells them."""
+    """One column of a key, or a member of structs: the path of names to it, as the table spells them."""
 
     path: tuple[str, ...]
     type: DataType
@@ -46,7 +46,7 @@ class KeyColumn:
         return ".".join(self.path)
 
     def of(self, rows: pa.RecordBatch | pa.Table) -> pa.Array:
-        """The column out of rows that have the table's names; null where a struct around it is."""
+        """The column from rows with the table's names; null where a struct around it is null."""
         column = rows.column(self.path[0])
         for name in self.path[1:]:
             column = pc.struct_field(column, name)
@@ -54,9 +54,9 @@ class KeyColumn:
 
 
 def key_columns(names: Iterable[str], schema: Struct) -> tuple[KeyColumn, ...]:
-    """The columns that ``names`` (paths with dots lead into structs) name in a table.
+    """The columns of a table with the names ``names``; paths with dots name members of structs.
 
-    Raises ``InvalidInputError`` for an unknown or repeated column, and for a type that no key may have.
+    Raises ``InvalidInputError`` for an unknown or repeated column, and for a type that cannot be a key.
     """
     if isinstance(names, str):
         raise InvalidInputError(f"keys must be a list of column names, is the string {names!r}: use [{names!r}]")
@@ -86,7 +86,7 @@ def _key_column(name: Any, schema: Struct) -> KeyColumn:
 
 
 def check_key_type(name: str, data_type: DataType) -> None:
-    """Raises ``InvalidInputError`` for a type whose values are not plainly equal or different."""
+    """Raises ``InvalidInputError`` for a type whose values are not simply equal or different."""
     if isinstance(data_type, Decimal) or (isinstance(data_type, Primitive) and data_type.name in _TYPES):
         return
     is_float = isinstance(data_type, Primitive) and data_type.name in ("float", "double")
@@ -98,13 +98,13 @@ def check_key_type(name: str, data_type: DataType) -> None:
 
 
 def key_text(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], row: int) -> str:
-    """``id=42, day=2026-11-20``: one key as a message shows it."""
+    """``id=42, day=2026-11-20``: one key in the form for error messages."""
     values = (str(column[row].as_py()) for column in columns)
     return ", ".join(f"{key.name}={value[:60]}" for key, value in zip(keys, values, strict=True))
 
 
 class KeyIndex:
-    """The keys of a source, ready to be asked for. ``columns`` have no nulls. Thread-safe."""
+    """The keys of a source, ready for look-ups. ``columns`` have no nulls. Thread-safe."""
 
     def __init__(self, keys: Sequence[KeyColumn], columns: Sequence[pa.Array]) -> None:
         import numpy as np
@@ -123,7 +123,7 @@ class KeyIndex:
         self.code_of_row = codes.astype(np.int64)
         self.num_keys = int(codes.max()) + 1 if len(codes) else 0
         self._row_of_code = np.zeros(self.num_keys, dtype=np.int64)
-        self._row_of_code[codes] = np.arange(len(codes))  # of several rows the last
+        self._row_of_code[codes] = np.arange(len(codes))  # the last of several rows
 
     @property
     def last_row_of_keys(self) -> NDArray[np.int64]:
@@ -131,7 +131,7 @@ class KeyIndex:
         return self._row_of_code
 
     def last_rows(self, order: NDArray[np.int64] | None = None) -> NDArray[np.bool_]:
-        """Which rows stay if of several with one key the last does: by arrival, or in the order given."""
+        """Which rows stay if only the last row of each key does: by arrival, or in the given order."""
         import numpy as np
 
         last = self._row_of_code
@@ -143,7 +143,7 @@ class KeyIndex:
         return stays
 
     def first_repeated(self) -> tuple[int, int] | None:
-        """Two rows with one key, the first such; None where each row has a key of its own."""
+        """The first two rows that share a key; None if all keys are distinct."""
         import numpy as np
 
         if self.num_keys == len(self.code_of_row):
@@ -156,11 +156,11 @@ class KeyIndex:
 
     @property
     def is_cheap(self) -> bool:
-        """Whether a look-up costs nothing besides the rows that are looked up."""
+        """Whether a look-up has no cost besides the rows looked up."""
         return self._flags is not None
 
     def source_rows(self, columns: Sequence[pa.Array]) -> NDArray[np.int64]:
-        """For each key in ``columns`` the row of the source that has it; -1 where none has."""
+        """For each key in ``columns`` the row of the source that has it; -1 if none does."""
         import numpy as np
 
         found = np.full(len(columns[0]), -1, dtype=np.int64)
@@ -169,8 +169,8 @@ class KeyIndex:
         return found
 
     def matches(self, columns: Sequence[pa.Array]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places of those keys in ``columns`` that the source has, ascending, and the row of the source that has
-        each of them."""
+        """The indices of those keys in ``columns`` that the source has, ascending, and the source row of each of
+        them."""
         import numpy as np
 
         if self.num_keys == 0:
@@ -194,7 +194,7 @@ class KeyIndex:
 
         if not is_certain or len(column) > len(self._sorted[0]) // _FEW:
             return _codes(column, self._distinct[0])
-        # Kernels make a hash table of the distinct values for each call, which for few values costs more than it saves.
+        # Kernels build a hash table of the distinct values at each call, which for few values costs more than it saves.
         values, places = self._sorted
         wanted = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
         found: NDArray[np.int64] = places[np.searchsorted(values, wanted)]
@@ -202,7 +202,7 @@ class KeyIndex:
 
     @functools.cached_property
     def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The distinct values of the first key column, which are integers, in order, and their places."""
+        """The distinct values of the first key column, which are integers, in order, and their indices."""
         import numpy as np
 
         values = self._distinct[0].to_numpy(zero_copy_only=False).astype(np.int64)
@@ -211,7 +211,7 @@ class KeyIndex:
 
     @functools.cached_property
     def _flags(self) -> tuple[int, NDArray[np.bool_]] | None:
-        """One flag for each integer from the least key to the greatest, where that is not too many."""
+        """One flag for each integer from the least key to the greatest, if these are not too many."""
         import numpy as np
 
         if not isinstance(self.keys[0].type, Primitive) or self.keys[0].type.name not in _INTEGERS:
@@ -227,21 +227,21 @@ class KeyIndex:
         return low, flags
 
     def _possible(self, column: pa.Array) -> NDArray[np.int64] | None:
-        """Where the first key column holds one of the source's values; None where that is not cheap to tell."""
+        """Where the first key column holds one of the source's values; None if that is expensive to find out."""
         import numpy as np
 
         if self._flags is None or column.null_count:
             return None
         low, flags = self._flags
         values = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
-        # As an unsigned number a difference is within the range only where the value is; the last flag is no key's.
+        # As an unsigned number a difference is in range only if the value is; no key has the last flag.
         places = (values - low).view(np.uint64)
         np.minimum(places, np.uint64(len(flags) - 1), out=places)
         return np.flatnonzero(flags[places.view(np.int64)])
 
 
 def _codes(column: pa.Array, distinct: pa.Array) -> NDArray[np.int64]:
-    """The place of each value among the distinct ones; -1 for a null, and for one that is not among them."""
+    """The index of each value among the distinct ones; -1 for null and for other values."""
     import numpy as np
 
     places = pc.index_in(column, value_set=distinct)

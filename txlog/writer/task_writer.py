@@ -122,8 +122,8 @@ class TaskWriter:
             raise
 
     def write_empty_file(self) -> None:
-        """Add a file without rows, in the partition of nulls: where a log names a file, it says that there are no more
-        rows than those in it.
+        """Add a file without rows, in the partition of nulls. It records that there are no more rows than in the other
+        files.
 
         Raises StorageError; the task is aborted then.
         """

@@ -27,7 +27,7 @@ IntentKind: TypeAlias = Literal[
     "append", "overwrite", "overwrite_where", "overwrite_partitions", "change_rows", "upsert"
 ]
 """Add rows; replace every row; replace the rows of a predicate; replace the partitions that the new rows touch; change
-single rows that tasks have found (delete, update, merge); take out the rows with keys that tasks name, and add rows."""
+single rows that tasks have found (delete, update, merge); replace the rows with keys that tasks name, and add rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class WriteIntent:
 
     @property
     def is_overwrite(self) -> bool:
-        """Whether it replaces rows also where it brings none."""
+        """Whether it replaces rows even if it brings none."""
         return self.kind.startswith("overwrite")
 
     @property

@@ -1,7 +1,8 @@
 """One write, planned: plain data that travels from the driver to its tasks and back to the one commit.
 
 In: the result of ``write_planning.plan_write``. Out: the ``WritePlan`` and ``TaskIdentity`` of each task, and what the
-`GlobalCommitter` commits beside the files. This module imports nothing that can reach the log, since jobs are unpickled
+`GlobalCommitter` commits besides the files. This module imports nothing that can reach the log, since jobs are
+unpickled
 on executors.
 """
 
@@ -25,9 +26,9 @@ class WriteJob:
     ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
     ("strict", "merge", "overwrite") allows. With ``must_create``, a table that exists by then is an error.
     ``rows_of_version`` is the version from which the caller made the rows of an overwrite, if known, and
-    ``unseen_versions`` are the versions of others after it, up to ``read_version``. ``row_mode`` says how rows go from
-    files with others; None leaves it to the table. An overwrite that ``is_reexecuted`` replaces after a lost race what
-    the newest version has.
+    ``unseen_versions`` are the versions of others after it, up to ``read_version``. ``row_mode`` decides how rows are
+    removed from files that keep other rows; None leaves it to the table. An overwrite that ``is_reexecuted`` replaces,
+    after a lost race, what the newest version has.
     """
 
     job_id: str

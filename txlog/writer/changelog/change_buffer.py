@@ -1,8 +1,8 @@
-"""The changes of one task until they are written: at most one for each key, within a bound of memory.
+"""The changes of one task until they are written: at most one for each key, in bounded memory.
 
-In: changes in order of arrival. Out: the same, collapsed, in parts that have no key in common. Where they outgrow the
-memory they are collapsed; where that does not help, they and all that follow are dealt out by a hash of their keys to
-temporary files, each of which is collapsed by itself in the end.
+In: changes in order of arrival. Out: the same, collapsed, in parts that have no key in common. When they exceed the
+memory limit they are collapsed. If that is not enough, they and all later changes are distributed by a hash of their
+keys to temporary files; at the end each file is collapsed separately.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = ["ChangeBuffer"]
 
 _NUM_BUCKETS = 64
-_WAITING_PART = 4  # of the memory: numbering and sorting rows by their keys takes several times what they take
+_WAITING_PART = 4  # part of the memory limit: sorting rows by their keys takes several times the memory of the rows
 _KIND, _SEQUENCE = "kind", "sequence"
 _BUCKET_SHIFT = 40  # the remainder of the hash is the same for all keys of a task
 
 
 class ChangeBuffer:
-    """Collects changes. One thread. ``memory_max_bytes`` bounds what they take, apart from what the last batch adds."""
+    """Collects changes. One thread. ``memory_max_bytes`` limits their memory, except for what the last batch adds."""
 
     def __init__(
         self, keys: Sequence[KeyColumn], merge: MergeFunction | None, memory_max_bytes: int, table: str | None = None
@@ -47,11 +47,11 @@ class ChangeBuffer:
 
     @property
     def is_spilled(self) -> bool:
-        """Whether changes lie in temporary files."""
+        """Whether changes are in temporary files."""
         return self._buckets is not None
 
     def add(self, changes: Changes) -> None:
-        """Take changes that came after all others. Raises ``StorageError`` where there is no room for them."""
+        """Add changes that came after all others. Raises ``StorageError`` if there is no space for them."""
         if not len(changes):
             return
         self._waiting.append(changes)
@@ -79,7 +79,7 @@ class ChangeBuffer:
             raise self._no_room(error) from error
 
     def close(self) -> None:
-        """Forget everything. Never raises."""
+        """Drop all changes. Never raises."""
         self._waiting = []
         if self._buckets is not None:
             self._buckets.close()
@@ -93,7 +93,7 @@ class ChangeBuffer:
         self._waiting_bytes = held_bytes(_rows_of(left))
 
     def _spill(self) -> None:
-        """Put away what waits, after it was collapsed."""
+        """Collapse the waiting changes and move them to temporary files."""
         if not self._waiting:
             return
         changes = joined(self._waiting)
@@ -116,14 +116,14 @@ class ChangeBuffer:
 
     def _no_room(self, error: OSError) -> StorageError:
         return StorageError(
-            f"changes that outgrew the memory could not be put into a temporary file: {error}. Nothing was staged; run"
-            " the task again with more room in its temporary folder (TMPDIR)",
+            f"changes that did not fit into memory could not be put into a temporary file: {error}. Nothing was staged;"
+            " run the task again with more space in its temporary folder (TMPDIR)",
             table=self._table,
         )
 
 
 def _rows_of(changes: Changes) -> pa.Table:
-    """The changes as one table; their own columns come last, whatever the table's are called."""
+    """The changes as one table, with the columns of `Changes` last, whatever the table's columns are called."""
     columns = [*changes.rows.columns, pa.chunked_array([pa.array(changes.kinds)])]
     names = [*changes.rows.column_names, _KIND]
     if changes.sequence is not None:
@@ -133,7 +133,7 @@ def _rows_of(changes: Changes) -> pa.Table:
 
 
 def _changes_of(rows: pa.Table) -> Changes:
-    has_sequence = rows.column_names[-1] == _SEQUENCE  # the last column is one of ours, whatever the table's are called
+    has_sequence = rows.column_names[-1] == _SEQUENCE  # the last column is one of ours, even if the table has the name
     at = rows.num_columns - 1 - has_sequence
     kinds = rows.column(at).to_numpy().astype("int8")
     return Changes(rows.select(range(at)), kinds, rows.column(at + 1) if has_sequence else None)

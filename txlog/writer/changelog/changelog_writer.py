@@ -2,8 +2,8 @@
 
     batch -> kinds, sequence, the table's columns -> one change for each key -> data files, and files of keys
 
-The task looks at nothing but its own rows. Which rows of the table its keys take out is found by the commit, on the
-version that the commit lands on.
+The task reads only its own rows. The commit finds the rows of the table with their keys, on the version that it
+follows.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ class ChangelogWriter:
 
     Args:
         files: The table's files.
-        plan: How data files are written. ``plan.memory_budget_bytes`` also bounds the changes that wait.
+        plan: How data files are written. ``plan.memory_budget_bytes`` also limits the changes in memory.
         task: The task.
-        spec: Which columns say what a row does.
+        spec: The columns that define what a row does.
 
     Raises:
         InvalidInputError: The table lacks a key column, or its type cannot be one.
@@ -75,20 +75,20 @@ class ChangelogWriter:
         self._committable: Committable | None = None
         self._is_aborted = False
         self.num_rows = 0
-        """The rows that were taken, of any kind."""
+        """The number of rows taken, of any kind."""
 
     def write(self, data: Any) -> None:
-        """Take rows of the changelog: a record batch, or anything `open_data` takes. An error aborts the task.
+        """Add rows of the changelog: a record batch, or anything `open_data` takes. An error aborts the task.
 
         Raises:
             InvalidInputError: A row has no kind, key or sequence, or cannot be stored.
             SchemaMismatchError: The columns do not fit the table.
-            StorageError: There is no room for the rows.
+            StorageError: There is no space for the rows.
         """
         self._take(open_data(data), None)
 
     def delete(self, data: Any) -> None:
-        """Take rows that go: only their keys are looked at, and their sequence if the changelog has one.
+        """Add rows to delete: only their keys are read, and their sequence if the changelog has one.
 
         Raises as `write`.
         """
@@ -132,7 +132,7 @@ class ChangelogWriter:
         return key_plan(self._plan, self._keys, None if self._sequence is None else self._sequence.type)
 
     def _close_staged(self) -> Committable:
-        """The rows as they came, in files of changes, and no data files."""
+        """Seal the rows as they came, in files of changes, without data files."""
         try:
             rows = self._staged.close() if self._staged is not None else ()
             sealed = TaskCommitter(self._files, self._plan).seal(self._task, ())
@@ -143,7 +143,7 @@ class ChangelogWriter:
         return replace(sealed, keys=_key_files(files))
 
     def abort(self) -> None:
-        """Forget the task. Never raises. Must not be called after a committer was given the committable."""
+        """Drop the task. Never raises. Must not be called after a committer was given the committable."""
         self._is_aborted = True
         if self._staged is not None:
             self._staged.abort()
@@ -171,7 +171,7 @@ class ChangelogWriter:
             raise
 
     def _stage(self, batch: pa.RecordBatch, kind: int | None, engine: MergeEngine) -> None:
-        """Write rows that the commit merges, as they came."""
+        """Write rows as they came, for the commit to merge."""
         batch, kinds = self._with_kinds(batch, kind)
         if self._spec.mode == "retract" and engine.name == "deduplicate":
             kinds = as_deletes(kinds)
@@ -184,7 +184,7 @@ class ChangelogWriter:
         self._staged.write(staged_rows(self._staged_plan, rows, kinds, self.num_rows))
 
     def _with_kinds(self, batch: pa.RecordBatch, kind: int | None) -> tuple[pa.RecordBatch, NDArray[np.int8]]:
-        """The columns that count, and the kind of each row."""
+        """The columns to store, and the kind of each row."""
         import numpy as np
 
         spec = self._spec
@@ -203,7 +203,7 @@ class ChangelogWriter:
         sequence = None if spec.sequence_by is None else self._sequence_of(batch, rows, spec.sequence_by)
         changes = Changes(pa.Table.from_batches([rows]), kinds, sequence)
         self._check_nulls(rows, changes.are_deletes)
-        # An old version that a new one follows says nothing to an upsert stream.
+        # An upsert stream needs no old versions, since a new version follows.
         return changes.filter(kinds != UPDATE_BEFORE) if spec.mode == "upsert" else changes
 
     def _needed_of_deletes(self) -> list[str]:
@@ -220,7 +220,7 @@ class ChangelogWriter:
         return found[0]
 
     def _fitted(self, batch: pa.RecordBatch, kinds: NDArray[np.int8]) -> pa.RecordBatch:
-        """The table's columns, null where rows that are deleted lack them."""
+        """The table's columns; null where deleted rows lack them."""
         own = {fold_name(name) for name in (self._spec.row_kind, self._spec.sequence_by) if name is not None}
         kept = [
             at
@@ -234,7 +234,7 @@ class ChangelogWriter:
         if absent and has_new_rows and not leaves_absent:
             raise SchemaMismatchError(
                 f"the changes lack {', '.join(absent)}: a new row replaces the whole old one, and would put nulls"
-                " there. Add the columns; only rows that are deleted may lack them",
+                " there. Add the columns; only deleted rows may lack them",
             )
         rows = batch.select(kept)
         return conformer_for(self._nullable, rows.schema, self._plan.table).conform(rows, self.num_rows)
@@ -256,27 +256,27 @@ class ChangelogWriter:
         if found.null_count:
             row = self.num_rows + int(found.is_null().index(True).as_py())
             raise InvalidInputError(
-                f"sequence_by column {name} is null in row {row} (counting from 0), whose order nobody knows"
+                f"sequence_by column {name} is null in row {row} (counting from 0): a row without a sequence has no"
+                " order. Fill or drop such rows"
             )
         self._sequence = field
         return pa.chunked_array([found])
 
     def _check_nulls(self, rows: pa.RecordBatch, are_deletes: NDArray[np.bool_]) -> None:
-        """Refuse keys that are null, and new rows that lack a value that the table requires."""
+        """Refuse null keys, and new rows without a value that the table requires."""
         self._check_keys(rows)
         check_columns(self._plan.schema, rows, ~are_deletes, self.num_rows, "which is not deleted")
 
     def _check_required(self, engine: MergeEngine, rows: pa.RecordBatch, kinds: NDArray[np.int8]) -> None:
-        """Refuse values that no merge can bring. A null may be one that another row of the key has, other than in an
-        engine that takes whole rows, and a row that goes needs its key alone, other than in a feed of rows as they
-        came."""
+        """Refuse nulls that no merge can fill. A null may get its value from another row of the key, except in an
+        engine that takes whole rows; and a deleted row needs only its key, except in a feed of rows as they came."""
         import numpy as np
 
         schema, goes = self._plan.schema, (kinds == DELETE) | (kinds == UPDATE_BEFORE)
         tells_input = self._plan.configuration.get(CHANGELOG_PRODUCER) == "input"
         counts = np.ones_like(goes) if tells_input and not engine.ignores_deletes else ~goes
         if tells_input:
-            reason = "which the change feed tells as it came (txlog.changelog-producer = input)"
+            reason = "which the change feed records as it came (txlog.changelog-producer = input)"
             check_columns(schema, rows, counts, self.num_rows, reason)
         elif engine.takes_whole_rows:
             check_columns(schema, rows, counts, self.num_rows, "which is not deleted")
@@ -288,8 +288,8 @@ class ChangelogWriter:
             if column.null_count:
                 row = self.num_rows + int(column.is_null().index(True).as_py())
                 raise InvalidInputError(
-                    f"key {key.name} is null in row {row} (counting from 0): a null is no key, since it equals nothing."
-                    " Fill or drop such rows"
+                    f"key {key.name} is null in row {row} (counting from 0): a null is not a key, since it equals"
+                    " nothing. Fill or drop such rows"
                 )
 
 
@@ -298,7 +298,7 @@ def _key_files(files: tuple[PendingFile, ...]) -> tuple[KeyFile, ...]:
 
 
 def _engine_of(plan: WritePlan, spec: ChangelogSpec, keys: Sequence[str]) -> MergeEngine | None:
-    """The merge engine of the table; the commit of a checkpoint does what it says. None where it has none."""
+    """The merge engine of the table, which the commit of a checkpoint will use; None if it has none."""
     found = MergeEngine.stored(plan.configuration, plan.schema, keys)
     if found is None or spec.sequence_by is None:
         return found

@@ -1,7 +1,7 @@
-"""One change for each key: of all that a changelog does to a row, what is left in the end.
+"""One change for each key: the combined effect of all changes of a row in a changelog.
 
-In: changes in order of arrival. Out: changes of which no two have one key. The last one counts, by arrival or by a
-sequence, or a `MergeFunction` makes one of them. All of it in columns.
+In: changes in order of arrival. Out: changes with distinct keys. The last change of a key counts, by arrival or by a
+sequence; or a `MergeFunction` combines them. All operations work on columns.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["Changes", "KeyRuns", "MergeFunction", "collapse", "joined", "runs_by
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Rows and what happens to them, in order of arrival.
+    """Rows and their kinds, in order of arrival.
 
     Attributes:
-        rows: The table's columns. Those of the key are never null; a row that is deleted may be null everywhere else.
+        rows: The table's columns. Those of the key are never null; a deleted row may be null everywhere else.
         kinds: The kind of each row, as ``row_kinds`` numbers them.
-        sequence: What orders changes of one key, without nulls; None: the order of arrival.
+        sequence: The values that order changes of one key, without nulls; None: the order of arrival.
     """
 
     rows: pa.Table
@@ -42,18 +42,18 @@ class Changes:
 
     @property
     def are_deletes(self) -> NDArray[np.bool_]:
-        """Which of them take a row away: ``-D``, and ``-U`` where it was kept."""
+        """Which of them delete a row: ``-D``, and ``-U`` where it was kept."""
         found: NDArray[np.bool_] = (self.kinds == DELETE) | (self.kinds == UPDATE_BEFORE)
         return found
 
     def take(self, places: NDArray[np.int64]) -> Changes:
-        """Some of them, in this order."""
+        """The changes at these indices, in this order."""
         at = pa.array(places)
         sequence = None if self.sequence is None else self.sequence.take(at)
         return Changes(self.rows.take(at), self.kinds[places], sequence)
 
     def filter(self, stays: NDArray[np.bool_]) -> Changes:
-        """Those that are marked."""
+        """The changes that are marked."""
         if stays.all():
             return self
         mask = pa.array(stays)
@@ -63,14 +63,14 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class KeyRuns:
-    """Changes by key: ``order[starts[i]:starts[i + 1]]`` are the places of those of the i-th key, the last one last."""
+    """Changes by key: ``order[starts[i]:starts[i + 1]]`` are the indices of the changes of the i-th key, in order."""
 
     order: NDArray[np.int64]
     starts: NDArray[np.int64]
 
     @property
     def last(self) -> NDArray[np.int64]:
-        """The place of the last change of each key."""
+        """The index of the last change of each key."""
         import numpy as np
 
         ends = np.append(self.starts[1:], len(self.order))[: len(self.starts)]
@@ -79,20 +79,20 @@ class KeyRuns:
 
 
 class MergeFunction(Protocol):
-    """What becomes of several changes of one key. It travels to tasks, so it has to pickle.
+    """Combines several changes of one key. Tasks get it by pickle.
 
-    It is applied again to its own results and later changes, so it has to be associative in the order of the changes.
+    It is applied again to its own results and later changes, so it must be associative in the order of the changes.
     """
 
     def merge(self, changes: Changes, runs: KeyRuns) -> Changes:
-        """One change for each of ``runs``, in their order; of the kind ``+U`` or ``-D``.
+        """One change for each of ``runs``, in their order; its kind is ``+U`` or ``-D``.
 
         ``sequence`` of the result is the greatest of each run.
         """
 
 
 def collapse(changes: Changes, keys: Sequence[KeyColumn], *, merge: MergeFunction | None = None) -> Changes:
-    """At most one change for each key; without ``merge``, the last one, in order of arrival."""
+    """At most one change for each key; without ``merge``, the last one by arrival."""
     if not len(changes):
         return changes
     if merge is not None:
@@ -104,7 +104,7 @@ def collapse(changes: Changes, keys: Sequence[KeyColumn], *, merge: MergeFunctio
 
 
 def runs_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> KeyRuns:
-    """The changes of each key together; of one key in order of the sequence, and then of arrival."""
+    """The changes grouped by key; within a key by sequence, then by arrival."""
     import numpy as np
 
     codes = KeyIndex(keys, [key.of(changes.rows) for key in keys]).code_of_row
@@ -117,7 +117,7 @@ def runs_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> KeyRuns:
 
 
 def sorted_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> Changes:
-    """The same in ascending order of their keys, which files are pruned by and compress well in."""
+    """The same in ascending order of their keys, so that files compress well and can be skipped by statistics."""
     if len(changes) < 2:
         return changes
     names = [str(at) for at in range(len(keys))]
@@ -127,7 +127,7 @@ def sorted_by_key(changes: Changes, keys: Sequence[KeyColumn]) -> Changes:
 
 
 def joined(parts: Sequence[Changes]) -> Changes:
-    """All of them, in this order; at least one."""
+    """All changes, in this order; ``parts`` must not be empty."""
     import numpy as np
 
     if len(parts) == 1:
@@ -143,7 +143,7 @@ def joined(parts: Sequence[Changes]) -> Changes:
 
 
 def _order(changes: Changes) -> NDArray[np.int64] | None:
-    """The places of the changes by sequence, those of equal sequence by arrival; None: they are in order."""
+    """The indices of the changes by sequence, then by arrival; None if they are in order already."""
     import numpy as np
 
     if changes.sequence is None:

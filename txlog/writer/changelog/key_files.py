@@ -1,10 +1,10 @@
-"""Files of keys: which rows of the table a task's changes take out, for the commit to look up.
+"""Files of keys: the keys whose rows the commit of a task's changes must find in the table.
 
 In: collapsed changes in ascending order of their keys. Out: the plan and the rows of Parquet files beside the data
-files, and what is read of them again. A row has the values of the key (``key_0``, ``key_1``, ...), ``is_delete``, false
-where the task's data files have a new row with the key, and ``sequence`` where the changelog has one.
+files, and the same rows read back. A row has the values of the key (``key_0``, ``key_1``, ...); ``is_delete``, false
+if the task's data files have a new row with the key; and ``sequence`` if the changelog has one.
 
-No commit names such a file. It lies where data files do, so that every vacuum removes one that was left behind.
+No commit names such a file. It is in the folder of the data files, so that every vacuum removes one left behind.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["StagedKeyRows", "key_plan", "key_rows", "read_keys"]
 
 _IS_DELETE, _SEQUENCE = "is_delete", "sequence"
 _BATCH_ROWS = 1 << 17
-_AT_ONCE_BYTES = 4 << 20  # a file so small is read by one request to the store
+_AT_ONCE_BYTES = 4 << 20  # a file up to this size is read by one request to the store
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class StagedKeyRows:
 
 
 def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | None) -> WritePlan:
-    """How a task that writes by ``plan`` writes its keys; ``sequence`` is the type of the changelog's, if any."""
+    """The plan for the keys of a task that writes by ``plan``; ``sequence`` is the type of the changelog's, if any."""
     fields = [Field(f"key_{at}", key.type, False, {}) for at, key in enumerate(keys)]
     fields.append(Field(_IS_DELETE, BOOLEAN, False, {}))
     if sequence is not None:
@@ -58,7 +58,7 @@ def key_plan(plan: WritePlan, keys: Sequence[KeyColumn], sequence: DataType | No
         plan,
         schema=Struct(tuple(fields)),
         partition_columns=(),
-        configuration={"delta.dataSkippingNumIndexedCols": "0"},  # nobody prunes them
+        configuration={"delta.dataSkippingNumIndexedCols": "0"},  # these files are never skipped by statistics
         rows_where=None,
         hidden_columns=(),
         file_kind="keys",
@@ -77,9 +77,9 @@ def key_rows(plan: WritePlan, changes: Changes, keys: Sequence[KeyColumn]) -> pa
 def read_keys(
     files: FileStore, file: KeyFile, keys: Sequence[KeyColumn], table: str, *, with_sequence: bool = False
 ) -> Iterator[StagedKeyRows]:
-    """What a file of keys holds, a bounded number of rows at a time; as many rows in all as the committable says.
+    """The content of a file of keys, a bounded number of rows at a time; as many rows in total as the committable has.
 
-    Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` where it is damaged, or not of these columns.
+    Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` if it is damaged, or has other columns.
     """
     import pyarrow.parquet as pq
 

@@ -1,10 +1,11 @@
-"""The hash of keys by which rows are dealt out to tasks: Spark's ``xxhash64``, so that engines agree on it.
+"""The hash of keys that distributes rows to tasks: Spark's ``xxhash64``, so that engines agree on it.
 
-In: key columns in the table's types. Out: for each row the number that Spark's ``xxhash64(columns)`` gives, and by it a
-task. It is part of no file, but of agreements between programs, so it does not change between releases.
+In: key columns in the table's types. Out: for each row the number that Spark's ``xxhash64(columns)`` returns, and from
+it the row's task. No file contains it, but programs rely on it, so it does not change between releases.
 
-Spark hashes column after column, each with the hash so far as the seed, 42 at first, and leaves the seed as it is for
-a null. Bytes are hashed by XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), integers of up to 32 bits, dates and
+Spark hashes one column after the other; the seed is 42 for the first column, then the hash so far, and a null leaves it
+unchanged. Bytes are hashed by XXH64 (github.com/Cyan4973/xxHash, doc/xxhash_spec.md), integers of up to 32 bits, dates
+and
 booleans as 4 bytes, and longs, timestamps and decimals of up to 18 digits as 8.
 """
 
@@ -38,7 +39,7 @@ _ROWS_AT_ONCE = 1 << 15
 
 
 def tasks_of(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], num_tasks: int) -> NDArray[np.int64]:
-    """The task, from 0 on, that each key belongs to. Raises as `key_hashes`."""
+    """The task, from 0, of each key. Raises as `key_hashes`."""
     return key_hashes(keys, columns) % num_tasks
 
 
@@ -64,7 +65,7 @@ def task_of_rows(data: Any, keys: Sequence[KeyColumn], schema: Struct, num_tasks
 
 
 def spark_expression(keys: Sequence[KeyColumn], num_tasks: int) -> str:
-    """The SQL expression that gives the same in Spark."""
+    """The SQL expression with the same result in Spark."""
     names = ", ".join(".".join(f"`{part}`" for part in key.path) for key in keys)
     return f"pmod(xxhash64({names}), {num_tasks})"
 
@@ -72,8 +73,8 @@ def spark_expression(keys: Sequence[KeyColumn], num_tasks: int) -> str:
 def key_hashes(keys: Sequence[KeyColumn], columns: Sequence[pa.Array], *, is_shared: bool = True) -> NDArray[np.int64]:
     """Spark's ``xxhash64`` of each row of ``columns``, which are of the types of ``keys``.
 
-    Raises ``InvalidInputError`` for a decimal of more than 18 digits, whose bytes Spark takes from Java; where the hash
-    is not ``is_shared`` with Spark, it is of the lower half of their bits.
+    Raises ``InvalidInputError`` for a decimal of more than 18 digits, which Spark hashes in a form of Java's. If the
+    hash is not ``is_shared`` with Spark, the lower half of its bits is hashed.
     """
     import numpy as np
 
@@ -91,8 +92,8 @@ def _hashed(key: KeyColumn, column: pa.Array, seeds: NDArray[np.uint64], *, is_s
     if isinstance(key.type, Decimal):
         if key.type.precision > _LONG_DIGITS and is_shared:
             raise InvalidInputError(
-                f"key {key.name} is a decimal of {key.type.precision} digits, of which more than {_LONG_DIGITS} have no"
-                " hash that Spark and txlog share: deal rows out by another column of the key"
+                f"key {key.name} is a decimal of {key.type.precision} digits; with more than {_LONG_DIGITS} there is no"
+                " hash that Spark and txlog share: distribute rows by another column of the key"
             )
         return _hash_8(_decimals(column), seeds)
     assert isinstance(key.type, Primitive)
@@ -107,7 +108,7 @@ def _hashed(key: KeyColumn, column: pa.Array, seeds: NDArray[np.uint64], *, is_s
 
 
 def _numbers(column: pa.Array, dtype: str) -> NDArray[Any]:
-    """The stored numbers; where it is null, whatever is there."""
+    """The stored numbers; undefined where the column is null."""
     import numpy as np
 
     found = np.frombuffer(column.buffers()[1] or b"", dtype)
@@ -176,7 +177,7 @@ def _hash_8(words: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> NDArray[np.
 
 
 def _hash_bytes(column: pa.Array, seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Values of one length together, as the rows of a matrix of bytes."""
+    """Hashes values of the same length together, as the rows of a matrix of bytes."""
     import numpy as np
 
     column = column.cast(pa.large_binary())
@@ -218,7 +219,7 @@ def _hash_matrix(values: NDArray[np.uint8], seeds: NDArray[np.uint64]) -> NDArra
 
 
 def _stripes(words: NDArray[np.uint64], seeds: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """What 32 bytes at a time make of the seed, in four lanes."""
+    """Mixes 32 bytes at a time into the seed, in four lanes."""
     import numpy as np
 
     starts = ((_P1 + _P2) & _MASK, _P2, 0, (-_P1) & _MASK)

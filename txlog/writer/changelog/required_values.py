@@ -1,7 +1,7 @@
-"""NOT NULL in changelogs: which rows must have the values that the table requires.
+"""NOT NULL in changelogs: checks which rows must have the values that the table requires.
 
-In: rows whose columns and members of structs may all be null, and which of the rows count. Out: nothing, or an error
-that names the column and the row. Rows that go need their keys alone, so that NOT NULL does not hold for all rows.
+In: rows whose columns and members of structs may all be null, and which of the rows to check. Out: nothing, or an
+error with the column and the row. Deleted rows need only their keys, so NOT NULL does not apply to all rows.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def check_columns(schema: Struct, rows: pa.RecordBatch, counts: NDArray[np.bool_
     """Refuse a null in a column that ``schema`` requires.
 
     Args:
-        schema: The table's.
-        rows: In the columns of ``schema``.
-        counts: The rows that are looked at.
-        first_row: The rows before these, for messages.
-        reason: Why the row needs the value, for messages.
+        schema: The table's schema.
+        rows: The rows, with the columns of ``schema``.
+        counts: The rows to check.
+        first_row: The number of rows before these, for error messages.
+        reason: Why the row needs the value, for error messages.
 
     Raises:
-        InvalidInputError: There is one.
+        InvalidInputError: A required value is null.
     """
     import numpy as np
 

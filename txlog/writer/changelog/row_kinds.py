@@ -1,7 +1,7 @@
-"""Row kinds: what a row of a changelog does to the table, in the words of the systems that write changelogs.
+"""Row kinds: what a row of a changelog does to the table, in the notations of the systems that write changelogs.
 
-In: a column of words or codes. Out: one small number for each row. Flink's four kinds are the model: ``+I`` a new row,
-``-U`` the old and ``+U`` the new version of a row that changes, ``-D`` a row that goes.
+In: a column of strings or codes. Out: a code for each row. The model is Flink's four kinds: ``+I`` a new row, ``-U``
+the old and ``+U`` the new version of a changed row, ``-D`` a deleted row.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class RowKinds:
     """Reads the kinds of rows.
 
     Args:
-        words: What the words or numbers of the column mean, each one of ``+I``, ``-U``, ``+U`` and ``-D``. None:
-            Flink's short strings, names and codes (0 to 3), Debezium's ``c``, ``r``, ``u`` and ``d``, and the words of
+        words: The meaning of the strings or numbers in the column, each one of ``+I``, ``-U``, ``+U`` and ``-D``. None:
+            Flink's short strings, names and codes (0 to 3), Debezium's ``c``, ``r``, ``u`` and ``d``, and the values of
             the change data feed's ``_change_type``.
 
     Raises:
-        InvalidInputError: ``words`` is no such mapping.
+        InvalidInputError: ``words`` is not such a mapping.
     """
 
     def __init__(self, words: Mapping[Any, str] | None = None) -> None:
@@ -57,22 +57,22 @@ class RowKinds:
             self._codes: dict[Any, int] = {**_WORDS, **{code: code for code in range(len(KINDS))}}
             return
         if not isinstance(words, Mapping) or not words:
-            raise InvalidInputError(f"row_kinds maps words to {', '.join(KINDS)}, and is {described(words)}")
+            raise InvalidInputError(f"row_kinds must map values to {', '.join(KINDS)}, but is {described(words)}")
         for word, kind in words.items():
             if kind not in KINDS:
-                raise InvalidInputError(f"row_kinds says {described(kind)} of {word!r}: use one of {', '.join(KINDS)}")
+                raise InvalidInputError(f"row_kinds maps {word!r} to {described(kind)}: use one of {', '.join(KINDS)}")
         self._codes = {word: KINDS.index(kind) for word, kind in words.items()}
 
     def of(self, column: pa.Array, name: str, first_row: int = 0) -> NDArray[np.int8]:
         """The code of each row.
 
         Args:
-            column: Strings or whole numbers; booleans where ``row_kinds`` says what they mean.
-            name: The column's name, for messages.
-            first_row: The rows before these, for messages.
+            column: Strings or integers; booleans if ``row_kinds`` defines them.
+            name: The column's name, for error messages.
+            first_row: The number of rows before these, for error messages.
 
         Raises:
-            InvalidInputError: A row has no kind, or an unknown one, or the column's type has none.
+            InvalidInputError: A row has no kind or an unknown one, or the column's type is not supported.
         """
         import numpy as np
 
@@ -90,20 +90,20 @@ class RowKinds:
             what = "is null" if word is None else f"is {word!r}"
             raise InvalidInputError(
                 f"the row kind in column {name} {what} in row {row} (counting from 0), and must be one of {known}."
-                " row_kinds says what other words mean"
+                " row_kinds defines the meaning of other values"
             )
         places = pc.index_in(column, value_set=distinct).to_numpy(zero_copy_only=False)
         found: NDArray[np.int8] = np.array(codes, dtype=np.int8)[places] if codes else np.empty(0, np.int8)
         return found
 
     def _check_type(self, data_type: pa.DataType, name: str) -> None:
-        """To Python True is 1, and 1.0 is too: a column of another type would be taken for one of codes."""
+        """In Python True and 1.0 equal 1, so a column of another type would be read as codes."""
         types = pa.types
         if types.is_boolean(data_type):
             if any(isinstance(word, bool) for word in self._codes):
                 return
             raise InvalidInputError(
-                f"the row kinds in column {name} are booleans: say what they mean by row_kinds, such as"
+                f"the row kinds in column {name} are booleans: define their meaning by row_kinds, such as"
                 ' row_kinds={True: "-D", False: "+U"}'
             )
         is_text = types.is_string(data_type) or types.is_large_string(data_type)
@@ -114,7 +114,7 @@ class RowKinds:
 
 
 def as_deletes(kinds: NDArray[np.int8]) -> NDArray[np.int8]:
-    """The same with ``-D`` for ``-U``: what a retract stream means by an old version, until the new one comes."""
+    """The same with ``-D`` for ``-U``: in a retract stream an old version is deleted until the new one comes."""
     import numpy as np
 
     return np.where(kinds == UPDATE_BEFORE, np.int8(DELETE), kinds)

@@ -1,6 +1,6 @@
-"""What a changelog is: `ChangelogSpec`, plain data that travels to tasks with the plan of their write.
+"""How to read a changelog: `ChangelogSpec`, plain data that tasks get with the plan of their write.
 
-In: the caller's arguments. Out: values checked against each other, and bound to a table's columns by `bind`.
+In: the caller's arguments. Out: values checked against each other; `bind` resolves them for a table's columns.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from txlog.writer.changelog.row_kinds import RowKinds
 __all__ = ["ChangelogMode", "ChangelogSpec"]
 
 ChangelogMode: TypeAlias = Literal["upsert", "retract"]
-"""Of a row that changes, an upsert stream needs only the new version (``-U`` is ignored); a retract stream takes the
-old one back first, so that ``-U`` without ``+U`` deletes."""
+"""For a changed row, an upsert stream needs only the new version (``-U`` is ignored); a retract stream deletes the
+old one first, so that ``-U`` without ``+U`` deletes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChangelogSpec:
-    """Which columns say what a row of a changelog does.
+    """The columns that define what a row of a changelog does.
 
     Attributes:
-        keys: The columns that identify a row; paths with dots lead into structs.
+        keys: The columns that identify a row; paths with dots name members of structs.
         mode: What ``-U`` means.
         row_kind: The column of row kinds; None: every row is an upsert.
-        row_kinds: What its words mean; see `RowKinds`.
-        sequence_by: The column that says which of several changes of a key is the last; None: the order of arrival.
-        merge: Makes one change of several of one key; None: the last one counts.
+        row_kinds: The meaning of its values; see `RowKinds`.
+        sequence_by: The column that orders changes of a key; None: the order of arrival.
+        merge: Combines several changes of one key; None: the last one counts.
     """
 
     keys: tuple[str, ...]
@@ -51,7 +51,7 @@ class ChangelogSpec:
         sequence_by: str | None = None,
         merge: MergeFunction | None = None,
     ) -> ChangelogSpec:
-        """The same from a caller's arguments. Raises ``InvalidInputError`` for what nothing can be made of."""
+        """The same from a caller's arguments. Raises ``InvalidInputError`` for invalid ones."""
         if mode not in get_args(ChangelogMode):
             raise InvalidInputError(f"mode must be one of {', '.join(get_args(ChangelogMode))}, is {described(mode)}")
         if keys is None:
@@ -62,17 +62,19 @@ class ChangelogSpec:
             if value is not None and (type(value) is not str or not value):
                 raise InvalidInputError(f"{name} is the name of a column, not {described(value)}")
         if mode == "retract" and row_kind is None:
-            raise InvalidInputError('mode="retract" needs row_kind, the column that says which rows are taken back')
+            raise InvalidInputError('mode="retract" needs row_kind, the column with the kind of each row')
         if row_kinds is not None:
             if row_kind is None:
-                raise InvalidInputError("row_kinds says what the words of a column mean: give row_kind, its name, too")
+                raise InvalidInputError(
+                    "row_kinds defines the values of the row_kind column: give row_kind, its name, too"
+                )
             RowKinds(row_kinds)
             row_kinds = dict(row_kinds)
         chosen: ChangelogMode = "retract" if mode == "retract" else "upsert"
         return cls(tuple(keys), chosen, row_kind, row_kinds, sequence_by, merge)
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of a caller that make it."""
+        """The caller's arguments for this spec."""
         return {
             "keys": self.keys,
             "row_kind": self.row_kind,

@@ -1,11 +1,11 @@
 """Files of changes: the rows of a changelog as they came, for a commit that merges them with the table's.
 
 In: rows of a table with a merge engine, and their kinds. Out: the plan and the rows of Parquet files beside the data
-files, and what is read of them again. A row has the columns of the table, none of them required, its ``kind`` and its
-``place`` among the rows of its task. Columns go by their physical names, so that the table may get columns, or get them
-in another order, between the task and the commit.
+files, and the same rows read back. A row has the columns of the table, none of them required, its ``kind`` and its
+``place`` among the rows of its task. Columns have their physical names, so that columns of the table may be added or
+reordered between the task and the commit.
 
-No commit names such a file. It lies where data files do, so that every vacuum removes one that was left behind.
+No commit names such a file. It is in the folder of the data files, so that every vacuum removes one left behind.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 __all__ = ["read_staged_rows", "staged_rows", "staged_rows_plan"]
 
 
-_PREFIX = "c_"  # no column of the table is called as one of ours
+_PREFIX = "c_"  # so that no column of the table has the name of one of ours
 _KIND, _PLACE = "kind", "place"
 
 
 def staged_rows_plan(plan: WritePlan) -> WritePlan:
-    """How a task that writes by ``plan`` writes the rows of its changelog."""
+    """The plan for the changelog rows of a task that writes by ``plan``."""
     return dataclasses.replace(
         plan,
         schema=_staged_schema(plan.schema),
         partition_columns=(),
-        configuration={"delta.dataSkippingNumIndexedCols": "0"},  # nobody prunes them
+        configuration={"delta.dataSkippingNumIndexedCols": "0"},  # these files are never skipped by statistics
         rows_where=None,
         hidden_columns=(),
         file_kind="keys",
@@ -58,7 +58,7 @@ def _staged_schema(schema: Struct) -> Struct:
 
 
 def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], first: int) -> pa.RecordBatch:
-    """These rows for files of ``plan``, which `staged_rows_plan` made; ``first`` is the place of the first one."""
+    """These rows for files of ``plan``, which `staged_rows_plan` made; ``first`` is the place of the first row."""
     import numpy as np
 
     places = np.arange(first, first + rows.num_rows)
@@ -66,12 +66,12 @@ def staged_rows(plan: WritePlan, rows: pa.RecordBatch, kinds: NDArray[np.int8], 
 
 
 def read_staged_rows(files: FileStore, file: KeyFile, schema: Struct, table: str) -> pa.Table:
-    """The rows of a file, with their ``kind`` and ``place`` behind the columns of ``schema``.
+    """The rows of a file, with their ``kind`` and ``place`` after the columns of ``schema``.
 
-    A column that the table got after the task wrote the file is null in its rows.
+    A column that was added to the table after the task wrote the file is null in its rows.
 
-    Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` where it is damaged, or has columns that are not
-    those of the table.
+    Raises ``NotFoundError``, ``StorageError``; ``InvalidInputError`` if it is damaged, or has columns that the table
+    does not have.
     """
     import pyarrow.parquet as pq
 

@@ -1,6 +1,6 @@
-"""What a merge engine is: `MergeEngine`, checked against the columns of a table.
+"""The definition of a merge engine: `MergeEngine`, checked against the columns of a table.
 
-In: options by Apache Paimon's names, from a table's properties or a caller. Out: plain data that travels to tasks.
+In: options with Apache Paimon's names, from a table's properties or a caller. Out: plain data that is sent to tasks.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from txlog.protocol.schema import Array, DataType, Decimal, Primitive, Struct, f
 __all__ = ["RETRACTABLE", "FieldFunction", "MergeEngine", "SequenceGroup"]
 
 RETRACTABLE = frozenset(("sum", "product", "count", "last_value", "last_non_null_value", "collect"))
-"""The functions that can take a value back."""
+"""The functions that can retract a value."""
 
 _COMMUTATIVE = frozenset(("sum", "product", "count", "min", "max", "bool_and", "bool_or"))
 _WHOLE = frozenset(("byte", "short", "integer", "long"))
@@ -35,7 +35,7 @@ class FieldFunction:
 
 @dataclass(frozen=True, slots=True)
 class SequenceGroup:
-    """``columns`` are taken from the row with the greatest ``sequence``, whose columns are compared one by one."""
+    """``columns`` are taken from the row with the greatest ``sequence``; its columns are compared one by one."""
 
     sequence: tuple[str, ...]
     columns: tuple[str, ...]
@@ -49,7 +49,7 @@ class MergeEngine:
         name: "deduplicate", "partial-update", "aggregation" or "first-row".
         sequence: The columns that order rows of one key; without them, arrival does.
         ignores_deletes: Rows of the kinds -U and -D are left out.
-        removes_on_delete: A row of the kind -D takes the whole row away, where it would else be taken back by column.
+        removes_on_delete: A row of the kind -D deletes the whole row; otherwise it retracts values column by column.
         functions: The functions of columns, by name.
         groups: The sequence groups of "partial-update".
     """
@@ -66,9 +66,9 @@ class MergeEngine:
         """The engine that ``options`` describe, for the columns of ``schema``.
 
         Args:
-            options: By Paimon's names, their values as `properties.validate` spells them.
-            schema: The table's.
-            keys: The columns that hold the key, which no function or sequence group may be for.
+            options: By Paimon's names; values in the form of `properties.validate`.
+            schema: The table's schema.
+            keys: The key columns, for which no function or sequence group is allowed.
 
         Raises:
             InvalidInputError: An option names no column, does not fit the engine or the column's type, or contradicts
@@ -95,15 +95,15 @@ class MergeEngine:
 
     @classmethod
     def stored(cls, configuration: Mapping[str, str], schema: Struct, keys: Sequence[str] = ()) -> MergeEngine | None:
-        """The engine that a table's properties describe; None where they say nothing. Raises as `of`."""
+        """The engine that a table's properties define; None if they define none. Raises as `of`."""
         options = merge_options(configuration)
         return cls.of(options, schema, keys) if options else None
 
     def is_commutative(self, columns: Iterable[str], *, retracts: bool = True, deletes: bool = True) -> bool:
-        """Whether rows without a sequence may come in any order: it changes none of ``columns``.
+        """Whether rows without a sequence may come in any order without an effect on ``columns``.
 
         Args:
-            columns: Those that are not of the key.
+            columns: Columns that are not key columns.
             retracts: Rows of the kinds -U and -D may be among them.
             deletes: Rows of the kind -D may be.
         """
@@ -112,27 +112,27 @@ class MergeEngine:
         return all(self.commutes(column, retracts=retracts) for column in columns if column not in self.sequence)
 
     def commutes(self, column: str, *, retracts: bool) -> bool:
-        """Whether the function of a column makes the same of its values in any order, also where some are taken
-        back."""
+        """Whether the function of a column has the same result for any order of its values, also if some are
+        retracted."""
         function = self.functions.get(column)
         if function is None or function.name not in _COMMUTATIVE:
             return False
-        # A factor can be taken back only from what there is already.
+        # A factor can be retracted only from an existing product.
         keeps_all = not retracts or self.ignores_deletes or function.ignores_retracts
         return keeps_all or function.name != "product"
 
     @property
     def takes_whole_rows(self) -> bool:
-        """Whether the merged row is one of the rows, never made of several."""
+        """Whether the merged row is always one of the rows, never a combination."""
         return self.name in ("deduplicate", "first-row")
 
     @property
     def reads_old_rows(self) -> bool:
-        """Whether the values that the table has for a key matter."""
+        """Whether the result depends on the values that the table has for a key."""
         return not self.takes_whole_rows or (self.name == "deduplicate" and bool(self.sequence))
 
     def group_of(self, column: str) -> SequenceGroup | None:
-        """The sequence group that a column belongs to, as one that is taken or compared."""
+        """The sequence group of a column, whether the column is taken or compared."""
         return next((each for each in self.groups if column in each.columns or column in each.sequence), None)
 
 
@@ -146,20 +146,20 @@ class _Options:
         self._keys = {fold_name(key) for key in keys}
 
     def columns(self, option: str, text: str) -> tuple[str, ...]:
-        """The columns that an option lists, as the table spells them."""
+        """The columns that an option lists, in the table's spelling."""
         found = []
         for part in filter(None, (part.strip() for part in text.split(","))):
             column = self._schema.find(part)
             if column is None:
                 names = ", ".join(self._schema.names)
-                raise InvalidInputError(f"{PREFIX}{option} names {part!r}, which is no column; there are {names}")
+                raise InvalidInputError(f"{PREFIX}{option} names {part!r}, which is not a column; there are {names}")
             found.append(column.name)
         if len(set(found)) < len(found):
             raise InvalidInputError(f"{PREFIX}{option} names a column twice: {text}")
         return tuple(found)
 
     def check_ordered(self, option: str, column: str) -> None:
-        """Refuses a column whose values have no order."""
+        """Refuse a column whose values have no order."""
         data_type = self._type(column)
         if not _is_ordered(data_type):
             raise InvalidInputError(
@@ -173,11 +173,11 @@ class _Options:
             found = field_option(option)
             if found is None:
                 if option.startswith(FIELDS) and option != DEFAULT_FUNCTION:
-                    raise InvalidInputError(f"{PREFIX}{option} is no option of a column")
+                    raise InvalidInputError(f"{PREFIX}{option} is not an option of a column")
             elif found[1] != "sequence-group":
                 column = self.columns(option, found[0])
                 if len(column) != 1 or self._is_key(column[0]):
-                    raise InvalidInputError(f"{PREFIX}{option} must name one column that is not of the key")
+                    raise InvalidInputError(f"{PREFIX}{option} must name one column that is not a key column")
                 given.setdefault(column[0], {})[found[1]] = value
         self._add_defaults(given)
         return {column: self._function(column, options) for column, options in given.items()}
@@ -237,7 +237,7 @@ class _Options:
                 self.check_ordered(option, column)
             for column in (*sequence, *columns):
                 if self._is_key(column):
-                    raise InvalidInputError(f"{PREFIX}{option} names {column}, which is of the key")
+                    raise InvalidInputError(f"{PREFIX}{option} names {column}, which is a key column")
                 if column in owner:
                     raise InvalidInputError(f"{PREFIX}{option} names {column}, which {PREFIX}{owner[column]} has")
                 owner[column] = option
@@ -253,7 +253,7 @@ class _Options:
         return found
 
     def check(self, engine: MergeEngine) -> None:
-        """Refuses options that belong to another engine, or contradict each other."""
+        """Refuse options that belong to another engine, or contradict each other."""
         name, options = engine.name, self._options
         is_partial = name == "partial-update"
         if engine.groups and not is_partial:
@@ -269,7 +269,7 @@ class _Options:
             raise InvalidInputError("merge-engine first-row keeps the row that came first: it has no sequence.field")
         if engine.groups and engine.sequence:
             raise InvalidInputError(
-                "give sequence groups or sequence.field: either says which row of a key is the last"
+                "give sequence groups or sequence.field, not both: either defines which row of a key is the last"
             )
         if engine.ignores_deletes and engine.removes_on_delete:
             raise InvalidInputError(
@@ -284,14 +284,14 @@ class _Options:
             outside = [column for column in engine.functions if column not in grouped]
             if outside:
                 raise InvalidInputError(
-                    f"{', '.join(outside)} has an aggregate function and is in no sequence group, which says the order"
-                    " of its values: put it into one, or use merge-engine aggregation"
+                    f"{', '.join(outside)} has an aggregate function and is in no sequence group, which would order its"
+                    " values: put it into one, or use merge-engine aggregation"
                 )
         ordering = {column for group in engine.groups for column in group.sequence} | set(engine.sequence)
         if both := sorted(ordering & set(engine.functions)):
             raise InvalidInputError(f"{', '.join(both)} orders rows, and keeps the greatest value: it has no function")
         if of_key := [column for column in engine.sequence if self._is_key(column)]:
-            raise InvalidInputError(f"{of_key[0]} is of the key, and orders no rows of one key")
+            raise InvalidInputError(f"{of_key[0]} is a key column, so it cannot order rows of one key")
 
     def _is_key(self, column: str) -> bool:
         return fold_name(column) in self._keys
@@ -328,4 +328,4 @@ _EXPECTED: Mapping[str, tuple[str, Callable[[DataType], bool]]] = {
     "bool_or": ("a column of booleans", lambda found: _is_primitive(found, frozenset(("boolean",)))),
     "collect": ("an array column", lambda found: isinstance(found, Array)),
 }
-"""What the functions that are not for every type need, and whether a type is that."""
+"""The column types that functions require, and whether a type is one of them."""

@@ -1,7 +1,7 @@
-"""Aggregate functions: what the values of one column become for each key.
+"""Aggregate functions: they combine the values of one column for each key.
 
-In: `Runs` and the column. Out: one value for each key number. Those that choose one of the values (first, last, least,
-greatest) work for every type; the others count, sum, multiply or join. A row that retracts takes its value back.
+In: `Runs` and the column. Out: one value for each key number. Functions that choose one of the values (first, last,
+least, greatest) work for every type; the others count, sum, multiply or join. A row that retracts removes its value.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["aggregated"]
 
-_EXACT_MAX = 2.0**62  # products below it are exact in 64 bits, whatever the rounding of their estimate
+_EXACT_MAX = 2.0**62  # products below it are exact in 64 bits, whatever the rounding error of their estimate
 
 
 def aggregated(runs: Runs, column: pa.ChunkedArray, name: str, function: FieldFunction) -> pa.ChunkedArray:
     """The value of each key.
 
-    Raises ``InvalidInputError`` naming the column where a result does not fit its type, or a value cannot be taken
-    back.
+    Raises ``InvalidInputError`` with the column if a result does not fit its type, or a value cannot be retracted.
     """
     if function.ignores_retracts:
         runs = runs.filter(~runs.retracts)
@@ -42,7 +41,7 @@ def aggregated(runs: Runs, column: pa.ChunkedArray, name: str, function: FieldFu
             " wider type"
         ) from error
     except _NotRetractable as error:
-        raise InvalidInputError(f"the {function.name} of column {name} cannot take back {error}") from error
+        raise InvalidInputError(f"the {function.name} of column {name} cannot retract {error}") from error
 
 
 class _NotRetractable(Exception):
@@ -69,7 +68,7 @@ def _first_non_null_value(runs: Runs, column: pa.ChunkedArray, _: FieldFunction)
 
 
 def _by_value(runs: Runs, column: pa.ChunkedArray) -> Runs:
-    """The rows with a value, those of one key in the order of their values."""
+    """The rows with a value, within each key in the order of their values."""
     import numpy as np
 
     with_value = runs.filter(runs.valid(column))
@@ -99,7 +98,7 @@ def _sum(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.ChunkedArr
 
 
 def _count(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.ChunkedArray:
-    """The table's rows hold what was counted before; each new row with a value is one more."""
+    """The table's rows hold the count so far; each new row with a value adds one."""
     import numpy as np
 
     ones = np.where(runs.valid(column), np.where(runs.retracts, -1, 1), 0)
@@ -114,7 +113,7 @@ def _sums(values: pa.ChunkedArray, runs: Runs) -> pa.ChunkedArray:
 
 
 def _wide(data_type: pa.DataType) -> pa.DataType:
-    """A type that sums of any number of values fit into."""
+    """A type into which sums of any number of values fit."""
     if pa.types.is_decimal(data_type):
         return pa.decimal256(76, data_type.scale)
     if pa.types.is_floating(data_type):
@@ -123,7 +122,7 @@ def _wide(data_type: pa.DataType) -> pa.DataType:
 
 
 def _by_key(values: pa.ChunkedArray, keys: NDArray[np.int64], num_keys: int) -> pa.ChunkedArray:
-    """One value for each key number, null for those that have none, out of the values of some."""
+    """The values of some keys as one value for each key number, null for the others."""
     import numpy as np
 
     at = np.full(num_keys, -1, dtype=np.int64)
@@ -135,21 +134,21 @@ def _product(runs: Runs, column: pa.ChunkedArray, _: FieldFunction) -> pa.Chunke
     import numpy as np
 
     runs = runs.filter(runs.valid(column))
-    first = runs.first(~runs.retracts)  # a factor is taken back from what there is: before the first one is nothing
+    first = runs.first(~runs.retracts)  # a factor is retracted from a product: before the first one there is none
     runs = runs.filter((first[runs.keys] >= 0) & (np.arange(len(runs.rows)) >= first[runs.keys]))
     is_float = pa.types.is_floating(column.type)
     values = column.take(pa.array(runs.rows)).cast(pa.float64() if is_float else pa.int64()).to_numpy()
     keys, product = _products(values[~runs.retracts], runs.keys[~runs.retracts])
     divisor = _products(np.where(runs.retracts, values, 1), runs.keys)[1]
     if not is_float and ((divisor == 0) | (product % np.where(divisor == 0, 1, divisor) != 0)).any():
-        raise _NotRetractable("a factor that the product does not have, or zero, which leaves nothing of the others")
+        raise _NotRetractable("a factor that the product does not have, or zero, after which the product is unknown")
     result = product / divisor if is_float else (product // divisor).tolist()
     values = pa.array(result, pa.float64() if is_float else pa.int64())
     return _by_key(pa.chunked_array([values]), keys, runs.num_keys)
 
 
 def _products(values: NDArray[Any], keys: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[Any]]:
-    """The keys that have values, ascending, and the product of each one's. Integers are exact, of any size."""
+    """The keys that have values, ascending, and the product of each one's values. Integers of any size are exact."""
     import numpy as np
 
     found, starts = np.unique(keys, return_index=True)
@@ -203,7 +202,7 @@ def _collect(runs: Runs, column: pa.ChunkedArray, function: FieldFunction) -> pa
 def _left(
     elements: pa.ChunkedArray, keys: NDArray[np.int64], retracts: NDArray[np.bool_], is_distinct: bool
 ) -> NDArray[np.bool_]:
-    """Which elements are left: one that is taken back takes away the first equal one, if there is one by then."""
+    """Which elements are left: a retracted element removes the first equal one, if there is one at that point."""
     import numpy as np
 
     try:

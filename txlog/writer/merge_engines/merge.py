@@ -1,12 +1,12 @@
-"""The merge: of the rows of each key, those that the table has and those that a changelog brings, one row is left.
+"""The merge: combines the rows that the table and a changelog have for each key into one row.
 
-In: a `MergeEngine`, and rows with the numbers of their keys. Out: `Merged`, a row for each key that has one. Pure, and
-a function of the old rows and the changelog alone, so that it can be done again on a newer version.
+In: a `MergeEngine`, and rows with the numbers of their keys. Out: `Merged`, a row for each key that has one. Pure: it
+depends only on the old rows and the changelog, so it can be repeated on a newer version.
 
-Order. The old rows of a key come first, then the changelog as it arrived; a sequence sorts all of them, old rows before
-others that are equal. Without a sequence a merge is a fold, so its result is the same however a changelog is cut into
-commits. With one, a delete that was committed leaves no trace, so an older row that comes later counts; and what a
-table's row was made of came all at its greatest sequence.
+Order. The old rows of a key come first, then the changelog as it arrived. A sequence sorts all of them, old rows before
+new ones that are equal. Without a sequence a merge is a fold, so its result does not depend on how a changelog is split
+into commits. With a sequence, a committed delete leaves no trace, so a row that comes later counts even if it is older;
+and all values of a table's row have its greatest sequence.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _LAST_NON_NULL = FieldFunction("last_non_null_value")
 
 @dataclass(frozen=True, slots=True)
 class KeyedRows:
-    """Rows, and the number of the key of each.
+    """Rows, and the key number of each.
 
     Attributes:
         rows: In order of arrival.
-        keys: From 0 up.
+        keys: Key numbers, from 0.
         kinds: As ``row_kinds`` numbers them; None: all of them are inserts and updates.
     """
 
@@ -50,12 +50,12 @@ class KeyedRows:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What is left of each key.
+    """The result for each key.
 
     Attributes:
         rows: A row for each key that has a new one, by key number.
         has_row: Which keys these are.
-        is_dead: Which keys have no row any more. A key that is in neither keeps what the table has.
+        is_dead: Which keys have no row any more. A key in neither keeps its row in the table.
     """
 
     rows: pa.Table
@@ -64,17 +64,17 @@ class Merged:
 
 
 def needed_columns(engine: MergeEngine, columns: tuple[str, ...]) -> tuple[str, ...]:
-    """Those of the table's columns whose old values `merge` reads."""
+    """The table's columns whose old values `merge` reads."""
     if not engine.reads_old_rows:
         return ()
     return engine.sequence if engine.takes_whole_rows else columns
 
 
 def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
-    """Refuses rows of the kinds -U and -D that an engine can do nothing with.
+    """Refuse rows of the kinds -U and -D that an engine cannot apply.
 
     Raises:
-        InvalidInputError: There is one, saying what would let it in.
+        InvalidInputError: There is such a row; the message names the options that allow it.
     """
     if engine.ignores_deletes or engine.name == "deduplicate":
         return
@@ -88,7 +88,7 @@ def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
         ]
         if retracts and refused:
             raise InvalidInputError(
-                "the changelog takes rows back (-U or -D), which the functions of these columns cannot:"
+                "the changelog retracts rows (-U or -D), which the functions of these columns cannot:"
                 f" {', '.join(refused)}. Set txlog.fields.<column>.ignore-retract = true, or txlog.ignore-delete"
             )
         return
@@ -107,7 +107,7 @@ def check_kinds(engine: MergeEngine, kinds: NDArray[np.int8]) -> None:
         )
         of = f" of {', '.join(refused)}" if refused else ""
         raise InvalidInputError(
-            f"the changelog has rows of the kinds -U and -D, which merge-engine {engine.name} cannot take back{of}: set"
+            f"the changelog has rows of the kinds -U and -D, which merge-engine {engine.name} cannot retract{of}: set"
             f" txlog.ignore-delete = true{also}"
         )
 
@@ -118,10 +118,10 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
     Args:
         engine: For the table's columns.
         num_keys: Key numbers are lower.
-        new: What is merged into the table; all of its columns, of which rows of the kinds -U and -D may hold the key
-            alone.
-        old: What the table has for the keys, with `needed_columns` at least; None where there is nothing, or it does
-            not matter.
+        new: The rows to merge into the table, with all of its columns; rows of the kinds -U and -D may have only the
+            key.
+        old: The table's rows for the keys, with `needed_columns` at least; None if there are none, or they do not
+            matter.
 
     Raises:
         InvalidInputError: A row is of a kind that the engine cannot take, or a result does not fit its column.
@@ -154,7 +154,7 @@ def merge(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows | N
 
 
 def without_same(merged: Merged, old: KeyedRows) -> Merged:
-    """The same, in which keys whose one old row is equal to the new one keep it. ``old`` has all columns.
+    """The same, except that keys whose single old row equals the new one keep it. ``old`` has all columns.
 
     Values of nested types count as changed.
     """
@@ -181,7 +181,7 @@ def without_same(merged: Merged, old: KeyedRows) -> Merged:
 
 
 def wanted_rows(engine: MergeEngine, kinds: NDArray[np.int8]) -> NDArray[np.bool_] | None:
-    """The rows that count; None: all."""
+    """The rows that the merge uses; None: all."""
     if engine.ignores_deletes:
         stays: NDArray[np.bool_] = (kinds != UPDATE_BEFORE) & (kinds != DELETE)
         return stays
@@ -190,7 +190,7 @@ def wanted_rows(engine: MergeEngine, kinds: NDArray[np.int8]) -> NDArray[np.bool
 
 
 def _whole_rows(engine: MergeEngine, runs: Runs, columns: _Columns) -> Merged:
-    """One of the rows: the first, or the last, which may be a delete."""
+    """Takes one of the rows: the first, or the last, which may be a delete."""
     import numpy as np
 
     places = runs.first() if engine.name == "first-row" else runs.last()
@@ -205,7 +205,7 @@ def _whole_rows(engine: MergeEngine, runs: Runs, columns: _Columns) -> Merged:
 
 
 class _Columns:
-    """The columns of the old rows with those of the new ones behind them."""
+    """The columns of the old rows, followed by those of the new rows."""
 
     def __init__(self, new: pa.Table, old: pa.Table | None) -> None:
         self.new = new
@@ -219,7 +219,7 @@ class _Columns:
 
 
 class _Merging:
-    """Makes the columns of merged rows. Each one has the order of its sequence group, or that of the rows."""
+    """Computes the columns of merged rows, each in the order of its sequence group, or of the rows."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""Rows of each key together, in order: what every merge engine and aggregate function works on.
+"""Rows grouped by key, in order: the input of every merge engine and aggregate function.
 
-In: the key number of each row, and the columns that order rows of one key. Out: `Runs`. A key number says which of the
-keys of a merge a row has; rows are numbered through all columns that are merged, the table's old rows first.
+In: the key number of each row, and the columns that order rows of one key. Out: `Runs`. A key number identifies one of
+the keys of a merge; rows are numbered across old and new rows, the table's old rows first.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ __all__ = ["Runs", "ranks", "runs_of"]
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Rows by key number, ascending; those of one key one after another, the last one last.
+    """Rows by key number, ascending; rows of one key are adjacent and in order.
 
     Attributes:
         rows: The number of each row.
         keys: The key number of each row.
-        retracts: Which rows take back what they hold, in place of adding it.
-        num_keys: How many keys there are; some may have no row here.
-        num_old: Rows with a lower number are what the table has.
+        retracts: Which rows retract their values instead of adding them.
+        num_keys: The number of keys; some may have no row here.
+        num_old: Rows with a lower number are rows of the table.
     """
 
     rows: NDArray[np.int64]
@@ -45,12 +45,12 @@ class Runs:
         return Runs(self.rows[stays], self.keys[stays], self.retracts[stays], self.num_keys, self.num_old)
 
     def last(self, is_wanted: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
-        """The place in these runs of each key's last row that is wanted; -1 where it has none."""
+        """The index in these runs of each key's last wanted row; -1 if it has none."""
         import numpy as np
 
         places = np.arange(len(self.rows)) if is_wanted is None else np.flatnonzero(is_wanted)
         found = np.full(self.num_keys, -1, dtype=np.int64)
-        found[self.keys[places]] = places  # of several the last one stays
+        found[self.keys[places]] = places  # for repeated keys the last assignment stays
         return found
 
     def first(self, is_wanted: NDArray[np.bool_] | None = None) -> NDArray[np.int64]:
@@ -63,7 +63,7 @@ class Runs:
         return found
 
     def after(self, places: NDArray[np.int64]) -> Runs:
-        """The rows behind one place for each key; all rows of a key whose place is -1."""
+        """The rows after one index for each key; all rows of a key whose index is -1."""
         import numpy as np
 
         return self.filter(np.arange(len(self.rows)) > places[self.keys])
@@ -86,7 +86,7 @@ class Runs:
         return found
 
     def picked(self, column: pa.ChunkedArray, places: NDArray[np.int64], *, nulls: bool = True) -> pa.ChunkedArray:
-        """The value at one place for each key; null where that is -1 or, with ``nulls``, a row that retracts."""
+        """The value at one index for each key; null if that is -1 or, with ``nulls``, a row that retracts."""
         import numpy as np
 
         rows = np.full(len(places), -1, dtype=np.int64)
@@ -106,7 +106,7 @@ def runs_of(
     order_by: Sequence[NDArray[np.int64]] = (),
     is_wanted: NDArray[np.bool_] | None = None,
 ) -> Runs:
-    """The rows by key, of one key by the ranks ``order_by``, one after another, and then by their numbers."""
+    """The rows by key; within a key by the ranks ``order_by``, one after another, and then by their numbers."""
     import numpy as np
 
     rows = np.arange(len(keys)) if is_wanted is None else np.flatnonzero(is_wanted)
@@ -117,7 +117,7 @@ def runs_of(
 
 
 def ranks(column: pa.ChunkedArray) -> NDArray[np.int64]:
-    """The rank of each value, equal ones alike; of a null 0, of any value more, of NaN the most."""
+    """The rank of each value, equal ones alike: null has rank 0, NaN the highest."""
     import numpy as np
 
     found: NDArray[np.int64] = pc.rank(column, tiebreaker="dense").to_numpy(zero_copy_only=False).astype(np.int64)
