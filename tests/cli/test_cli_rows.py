@@ -120,7 +120,10 @@ def test_rows_with_kinds_are_upserted_and_deleted_by_the_sequence(make_table: Ca
     assert run("upsert", table, *how, "1=-D", "--row-kinds", "0=+I").exit_code == 0
     assert found(table) == [(1, "tue"), (2, "thu"), (8, "sat")]
     refused = run("upsert", table, *how, "c=+X", "--json")
-    assert "'+X' of 'c': use one of +I, -U, +U, -D" in json.loads(refused.stdout or refused.stderr)["error"]["message"]
+    assert (
+        "row_kinds maps 'c' to '+X': use one of +I, -U, +U, -D"
+        in json.loads(refused.stdout or refused.stderr)["error"]["message"]
+    )
 
 
 def test_a_merge_engine_of_the_call_or_of_the_table_merges_rows_of_one_key(
