@@ -117,8 +117,17 @@ def test_a_stream_from_a_table_into_a_table_has_each_row_once_after_a_restart(
 
     for first in (0, 4):
         save(spark.range(first, first + 4), source)
-        frame = spark.readStream.format("txlog").option("maxFilesPerTrigger", 1).load(str(source))
+        frame = spark.readStream.format("txlog").load(str(source))
         run(frame.writeStream.format("txlog"), "sink", str(target))
         each = txlog.spark.foreach_batch(str(counted), app_id="each")
         run(frame.writeStream.foreachBatch(each), "function")
     assert ids(target) == ids(counted) == list(range(8))
+
+
+def test_a_limit_of_a_batch_is_refused_by_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Before Spark 4.2 a source is not given the start of a batch."""
+    save(spark.range(3), tmp_path / "source")
+    frame = spark.readStream.format("txlog").option("maxFilesPerTrigger", 1).load(str(tmp_path / "source"))
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(Exception, match="need pyspark 4.2"):
+        writer.trigger(availableNow=True).start().awaitTermination(300)
