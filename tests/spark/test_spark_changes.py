@@ -87,7 +87,7 @@ def test_of_one_key_in_two_tasks_the_sequence_decides_and_without_one_it_is_refu
 
 
 def test_a_row_that_cannot_be_told_ends_the_task_in_the_words_of_the_options(path: Path) -> None:
-    with pytest.raises(txlog.InvalidInputError, match=r"'x'.*translate other words in the DataFrame"):
+    with pytest.raises(txlog.InvalidInputError, match=r"'x'.*convert other values in the DataFrame"):
         write(path, [[("x", 1, 1, 1)]], sequenceBy="at")
     with pytest.raises(txlog.InvalidInputError, match="column v must not be null"):
         write(path, [[("u", 1, None, 1)]], sequenceBy="at")

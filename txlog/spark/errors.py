@@ -82,7 +82,7 @@ CHANGE_OPTION_NAMES: Mapping[str, str] = {
         "Bring all rows of a key into one task by df.repartition(<upsertKeys>)"
     ),
     r", or give sequence_by\b": ", or set the option sequenceBy",
-    r" row_kinds says what other words mean": "; translate other words in the DataFrame",
+    r" row_kinds defines the meaning of other values": "; convert other values in the DataFrame",
     r"\bsequence_by\b": "sequenceBy",
 }
 """For `with_option_names`: Python names in the errors of writes that change rows -> what Spark users set instead."""
