@@ -297,7 +297,7 @@ def test_applications_of_which_one_committed_already_are_refused_together(table:
     transaction.__enter__()
     transaction.set_transaction("a", 1)
     transaction.set_transaction("b", 1)
-    with pytest.raises(txlog.InvalidInputError, match="Commit them apart"):
+    with pytest.raises(txlog.InvalidInputError, match="Commit them separately"):
         end(transaction)
     assert table.snapshot().version == 1
 

@@ -1,11 +1,11 @@
-"""txlog writes Delta tables that any Delta reader opens: atomic, isolated, durable and, where asked, exactly once.
+"""txlog writes Delta tables that any Delta reader can open: atomic, isolated, durable, and exactly once on request.
 
     table = txlog.Table.create("/data/orders", schema, partition_by=["day"])
     table.append(data)                  # pyarrow, polars, pandas, duckdb, or an iterator of record batches
     table.snapshot().to_arrow(where="day = '2026-11-20'")
 
-`write` and `Table` are the front door, `Sink` is that of other engines, ``txlog.spark`` that of Spark; everything else
-is an error to catch or a value they hand back. The way of a write:
+`write` and `Table` are the main interface, `Sink` is for other engines, and ``txlog.spark`` is for Spark. Everything
+else is an error to catch or a value that they return. The steps of a write:
 
     rows -> TaskWriter -> TaskCommitter -> GlobalCommitter -> Transaction -> Committer -> _delta_log/
 
@@ -84,7 +84,7 @@ _OF_OTHERS = (
     "spark",
     "write_deltalake",
 )
-"""Names that users of other libraries try: `txlog.util.api_hints` says what is meant here."""
+"""Names that users of other libraries try: `txlog.util.api_hints` has the txlog name for each."""
 
 __all__ = [
     "CommitHooks",

@@ -234,21 +234,21 @@ class UnsupportedFeatureError(TxlogError):
 
 
 class InvalidInputError(TxlogError, ValueError):
-    """The call or its data is wrong: the message says how to fix it. Nothing landed."""
+    """The call or its data is wrong: the message explains how to fix it. Nothing landed."""
 
 
 class SchemaMismatchError(InvalidInputError):
     """The columns of the data do not fit those of the table. The message lists every column that differs."""
 
 
-ASK_VERIFY = "`txlog verify` names the commit and the line that say so"
+ASK_VERIFY = "run `txlog verify` to find the commit and the line at fault"
 """The ``repair`` of a CorruptLogError raised by code that sees the bad content but not its file and line."""
 
 
 class CorruptLogError(TxlogError):
     """The log breaks the protocol: an operator must inspect ``path`` (and ``line``, counted from 1).
 
-    ``repair`` says how to repair the log, where that is known. ``str(error)`` ends with it.
+    ``repair`` explains how to repair the log, if that is known. ``str(error)`` ends with it.
     """
 
     line: int | None = None

@@ -55,7 +55,7 @@ class CommitHooks:
 
         Args:
             table: The URI of the table.
-            lost: The version that was lost, and to what.
+            lost: The version that was lost, and the winner.
         """
 
     def on_conflict(self, table: str, error: ConflictError) -> None:

@@ -36,8 +36,8 @@ class WriteMetrics:
         files: Data files added.
         bytes: Total size of the added files, in bytes.
         files_removed: Data files removed from the table.
-        lost_races: Commits of other writers that took a version this write tried for, and on top of which this write
-            was then rebased.
+        lost_races: Commits of other writers that took a version this write tried to commit. The write was then rebased
+            on them.
         waited_s: Time spent waiting between attempts, in seconds.
         lost_to: ``lost_races`` by the winners' operations, such as ``{"WRITE": 2, "OPTIMIZE": 1}``.
         rows_inserted: Rows that a row-level change inserted.
@@ -131,18 +131,19 @@ class RewriteResult:
     """What `Table.optimize` or `Table.purge` did, or with ``dry_run`` what it would do now. No row changed.
 
     Args:
-        versions: The versions that were committed, ascending; several for many files. None where nothing was to do.
-        files_removed: Data files that were rewritten, and left the table.
+        versions: The versions that were committed, ascending; several for many files. Empty if there was nothing to do.
+        files_removed: Data files that were rewritten and removed from the table.
         bytes_removed: Their total size.
-        files_added: Data files that took their place.
+        files_added: Data files that replaced them.
         bytes_added: Their total size; 0 for a dry run.
         rows: Rows in them; 0 for a dry run.
         vectors_purged: Rewritten files that had a deletion vector.
         vectors_moved: New files that got a deletion vector, since other writers deleted rows while they were written.
         bins_given_up: Groups of files left as they are, since other writers removed one of them meanwhile.
         paths_removed: The rewritten files, as the log names them. Their bytes stay until vacuum deletes them.
-        kept_until_ms: From when on a vacuum deletes them, ms since the epoch; None where nothing was rewritten.
-        kept_by: The named versions that keep some of them; only a purge looks.
+        kept_until_ms: The earliest time at which a vacuum deletes them, ms since the epoch; None if none were
+            rewritten.
+        kept_by: The named versions that keep some of them; set by purge only.
         dry_run: Whether nothing was changed.
     """
 
@@ -262,15 +263,15 @@ class RestoreResult:
     """What `Table.restore` did, or with ``dry_run`` what it would do now.
 
     Args:
-        version: The version that was committed; the newest one where nothing was to do; None for a dry run.
-        restored_version: The version that the table is like again.
-        files_restored: Data files that came back, those with another deletion vector among them.
+        version: The version that was committed; the newest one if there was nothing to do; None for a dry run.
+        restored_version: The version that the table now equals again.
+        files_restored: Data files that came back, including those that came back with another deletion vector.
         bytes_restored: Their total size.
-        files_removed: Data files that left the table, or left it with one deletion vector.
+        files_removed: Data files that were removed from the table, also if they came back with another deletion vector.
         bytes_removed: Their total size.
         files: Data files of the table afterwards.
         size_bytes: Their total size.
-        missing: Files that are gone, so that rows of the version could not be restored: relative to the table's root.
+        missing: Files that are gone, so that their rows could not be restored: relative to the table's root.
         dry_run: Whether nothing was changed.
     """
 
@@ -344,11 +345,11 @@ class MaintenanceResult:
     """What one round of `Table.maintain` did, or with ``dry_run`` what it would do now.
 
     Args:
-        version: The newest version after it; None where the store did not answer.
-        compaction: The small files that were put together.
-        checkpoint: The version of the checkpoint that was written; None where none was due.
-        log_clean_up: The versions that left the log; None where it was not the time to look.
-        vacuum: The data files that were deleted; None where no vacuum was due.
+        version: The newest version after it; None if the store did not answer.
+        compaction: The small files that were combined.
+        checkpoint: The version of the checkpoint that was written; None if none was due.
+        log_clean_up: The versions that were deleted from the log; None if it was not due.
+        vacuum: The data files that were deleted; None if no vacuum was due.
         failures: What went wrong, by the name of the step. The other steps were done; the next round tries it again.
         dry_run: Whether nothing was changed.
     """
@@ -378,7 +379,7 @@ class MaintenanceResult:
     __repr__ = __str__
 
     def steps(self) -> list[str]:
-        """What was done, a phrase for each step that had something to do."""
+        """What was done, one phrase for each step that did something."""
         found = [] if self.version is None else [f"version {self.version}"]
         if (files := self.compaction) is not None and (files.files_removed or files.bins_given_up):
             sizes = human_size(files.bytes_removed) + ("" if self.dry_run else f" as {human_size(files.bytes_added)}")
@@ -402,7 +403,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def utc_text(timestamp_ms: int) -> str:
-    """``2026-11-20 21:00:00`` in UTC, of ms since the epoch; a time that no calendar has as the number."""
+    """``2026-11-20 21:00:00`` in UTC, from ms since the epoch; the number itself if it is out of range for a date."""
     try:
         return f"{datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms):%Y-%m-%d %H:%M:%S}"
     except OverflowError:

@@ -39,7 +39,7 @@ _COLUMNS_SHOWN = 12
 
 @explains_calls
 class Snapshot:
-    """One version of a table, which stays the same when the table changes. Made by `Table.snapshot`.
+    """One version of a table. It does not change when the table changes. Made by `Table.snapshot`.
 
     ``polars.DataFrame(snapshot)``, ``pyarrow.table(snapshot)`` and other consumers of Arrow streams read all of it;
     `to_arrow` and `to_batches` read selected columns and rows. Thread-safe; pickles without secrets.
@@ -58,20 +58,20 @@ class Snapshot:
 
     @property
     def timestamp_ms(self) -> int:
-        """When this version was committed, ms since the epoch: in-commit timestamp, else the commit file's time.
+        """When this version was committed, ms since the epoch: its in-commit timestamp, or the commit file's time.
 
-        History shows the same time, and time travel uses it: later versions have later times.
+        History and time travel use the same time: later versions have later times.
         """
         return self._log.timestamp_ms(self.version)
 
     @property
     def table_id(self) -> str:
-        """``metaData.id``: stays the same as long as it is the same table."""
+        """``metaData.id``: the same for all versions of a table, different if it is dropped and created again."""
         return self._state.metadata.id
 
     @property
     def schema(self) -> pa.Schema:
-        """The table's columns, partition columns included. Delta's field metadata is kept under `delta.metadata`."""
+        """The table's columns, including partition columns. Delta's field metadata is kept under `delta.metadata`."""
         return to_arrow(self.delta_schema)
 
     @property
@@ -82,12 +82,12 @@ class Snapshot:
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The names of the columns that the table is partitioned by, in order; empty if it is not partitioned."""
+        """The names of the partition columns, in order; empty if the table is not partitioned."""
         return self._state.partition_columns
 
     @property
     def properties(self) -> Mapping[str, str]:
-        """The table properties that are set, such as ``delta.appendOnly``; a copy."""
+        """A copy of the table properties, such as ``delta.appendOnly``."""
         return dict(self._state.metadata.configuration)
 
     @property
@@ -112,12 +112,12 @@ class Snapshot:
 
     @property
     def num_files(self) -> int:
-        """How many data files are live; loads the list of them."""
+        """The number of live data files; loads the list of them."""
         return int(self._files.num_rows)
 
     @property
     def size_bytes(self) -> int:
-        """The size of all live data files; loads the list of them."""
+        """The total size of the live data files in bytes; loads the list of them."""
         import pyarrow.compute as pc
 
         return int(pc.sum(self._files.column("size")).as_py() or 0)
@@ -178,8 +178,8 @@ class Snapshot:
     def to_dataset(self) -> SnapshotDataset:
         """This version as a ``pyarrow.dataset.Dataset``, for engines that read only what a query needs.
 
-        ``duckdb.sql("select sum(x) from dataset where id < 10")`` and ``polars.scan_pyarrow_dataset(dataset)`` hand it
-        the columns and the filter of the query. Files and row groups whose statistics contradict the filter are not
+        ``duckdb.sql("select sum(x) from dataset where id < 10")`` and ``polars.scan_pyarrow_dataset(dataset)`` pass the
+        columns and the filter of the query to it. Files and row groups whose statistics contradict the filter are not
         read. Deleted rows, renamed columns and widened types are as in `to_arrow`. Pickles without secrets.
 
         Returns:
@@ -194,7 +194,7 @@ class Snapshot:
         return SnapshotDataset(self._log.store, plan.selection, plan.files)
 
     def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """``n`` of the rows, those that are found first; reads no more files than it needs.
+        """The first ``n`` rows found; reads no more files than necessary.
 
         Takes the same other arguments and raises the same errors as `to_batches`.
         """
@@ -209,10 +209,10 @@ class Snapshot:
         return pa.Table.from_batches(taken, schema=plan.selection.arrow_schema())
 
     def count(self, where: str | Predicate | None = None) -> int:
-        """How many rows there are, or how many match.
+        """The number of rows, or of matching rows.
 
-        Without ``where`` the log tells, and only the footers of files without ``numRecords`` in their statistics are
-        read. With ``where`` the columns that it names are read. Raises the same errors as `to_batches`.
+        Without ``where`` the log has the number, and only footers of files without ``numRecords`` in their statistics
+        are read. With ``where`` the columns in it are read. Raises the same errors as `to_batches`.
         """
         from txlog.read.row_count import count_rows
 
@@ -280,7 +280,7 @@ class Snapshot:
 
 
 def version_summary(state: TableState) -> list[str]:
-    """A version at a glance: its number, its columns with their types, its partitioning."""
+    """A version at a glance: its number, its columns with their types, its partition columns."""
     fields = state.schema.fields
     columns = [f"{field.name} {type_name(field.type)}" for field in fields[:_COLUMNS_SHOWN]]
     more = [f"and {len(fields) - _COLUMNS_SHOWN} more"] if len(fields) > _COLUMNS_SHOWN else []

@@ -1,4 +1,4 @@
-"""`Table` and `write`: the front door. Wiring and documentation; every decision is made behind it.
+"""`Table` and `write`: the main interface. It connects the other modules and documents them, and decides nothing.
 
 In: a location and data. Out: ``WriteResult``s and ``Snapshot``s.
 """
@@ -94,14 +94,15 @@ def write(
     hooks: CommitHooks | None = None,
     on_progress: OnProgress | None = None,
 ) -> WriteResult:
-    """Write ``data`` to the Delta table at ``uri``, which is created with its first rows if it is absent.
+    """Write ``data`` to the Delta table at ``uri``. If there is no table, this creates it with the first rows.
 
-    ``mode``: "append"; "overwrite" replaces every row, or those that satisfy ``where`` (see `Table.overwrite`);
-    "overwrite_partitions" replaces the partitions that ``data`` has rows of; "error", or "errorifexists" as Spark calls
-    it, refuses an existing table; "ignore" leaves one as it is (``outcome`` is then "ignored"). ``partition_by``
-    (``["day", "region"]`` or ``"day,region"``) and ``properties`` define a new table; on an existing one
-    ``partition_by`` must agree, except with ``schema_mode="overwrite"``. ``row_mode`` (``mode`` there), ``on_conflict``
-    and ``read_version`` are those of `Table.overwrite`, the other arguments those of `Table.append` and `Table.open`.
+    ``mode``: "append"; "overwrite" replaces every row, or the rows that satisfy ``where`` (see `Table.overwrite`);
+    "overwrite_partitions" replaces the partitions in ``data``; "error" (in Spark "errorifexists", which works too)
+    refuses an existing table; "ignore" leaves an existing table unchanged (``outcome`` is then "ignored").
+    ``partition_by`` (``["day", "region"]`` or ``"day,region"``) and ``properties`` define a new table; on an existing
+    one ``partition_by`` must agree, except with ``schema_mode="overwrite"``. ``row_mode`` (``mode`` there),
+    ``on_conflict`` and ``read_version`` are those of `Table.overwrite`, the other arguments those of `Table.append` and
+    `Table.open`.
 
     Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
     """
@@ -154,24 +155,24 @@ def resolve(
     retry: RetryPolicy | None = None,
     credential_provider: Any = None,
 ) -> bool:
-    """After ``CommitStateUnknownError``: whether the commit is in the log, also where there is no table to open.
+    """After ``CommitStateUnknownError``: whether the commit is in the log, even if there is no table to open.
 
-    What `Table.resolve` answers, by location, so that a creation (version 0) can be settled too.
+    The answer of `Table.resolve`, given a location, so that it also works for the creation of a table (version 0).
 
     Args:
         uri: the table's location, ``error.table``.
         txn_id: ``error.txn_id``.
         version: ``error.version``.
-        schema: with ``partition_by`` and ``properties``, as for `Table.create`: on an object store, where the request
-            may still be under way and nothing stands at version 0, the table is created empty, so that it never lands.
-            A write may be run again on it then. Not needed on a local disk, where nothing stays under way.
+        schema: with ``partition_by`` and ``properties``, as for `Table.create`. For an object store without a version
+        0, where the request may still be on its way: the table is created empty, so that the request can never land,
+        and a write may then be run again. Not needed on a local disk, where no request can be delayed.
 
     Returns:
         Whether the commit landed; final.
 
     Raises:
-        CommitStateUnknownError: nothing stands at version 0 of an object store and no ``schema`` is given, or the store
-            does not answer.
+        CommitStateUnknownError: an object store has no version 0 and no ``schema`` is given, or the store does not
+            answer.
         TableNotFoundError: there is no table, and ``version`` is not 0.
         NotFoundError: the version was cleaned up.
     """
@@ -190,7 +191,7 @@ def resolve(
 class Table(metaclass=Hinted):
     """One Delta table, open. Thread-safe; pickles without secrets.
 
-    A handle keeps what it knows of the log, so that an append costs the same whatever the table's size. Make one
+    A handle keeps what it has read of the log, so the cost of an append does not depend on the table's size. Make one
     with `Table.open` or `Table.create`.
     """
 
@@ -221,12 +222,11 @@ class Table(metaclass=Hinted):
         """Create an empty table as version 0.
 
         ``schema`` is a pyarrow, Spark or Delta schema, Arrow types by name, or DDL: ``"id bigint not null, day date"``.
-        ``partition_by`` is ``["day", "region"]`` or ``"day,region"``. With ``exist_ok`` a table that is there already
-        is opened, if it is what was asked for: it has these columns, this partitioning and these property values. It
-        may have more properties, and nullable columns that were added since. Raises ``TableExistsError``;
-        ``SchemaMismatchError`` listing how an existing table differs; ``InvalidInputError``,
-        ``UnsupportedFeatureError``, ``StorageError`` (a store that ignores the condition of a conditional put is
-        refused).
+        ``partition_by`` is ``["day", "region"]`` or ``"day,region"``. With ``exist_ok`` an existing table is opened if
+        it has these columns, partition columns and property values. It may have more properties, and nullable columns
+        that were added later. Raises ``TableExistsError``; ``SchemaMismatchError`` listing how an existing table
+        differs; ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError`` (also for a store that ignores the
+        condition of a conditional put).
         """
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         with TxlogError.located(open_table.uri):
@@ -260,14 +260,14 @@ class Table(metaclass=Hinted):
     ) -> Table:
         """Open an existing table: a path, ``file://``, ``s3://``, ``az://``, ``abfs://`` or ``gs://`` URI.
 
-        ``storage_options`` are those of the store, by the keys that deltalake takes (docs/storage.md lists them);
-        ``credential_provider`` is one of ``obstore.auth``. ``retry`` says how long a commit keeps trying;
-        ``hooks`` (see `CommitHooks`) are called for each commit, lost race and conflict of this handle.
-        ``key_cache_size`` is how many bytes of memory the handle keeps the keys of data files in, from its second
-        upsert on, so that small ones after that read no file of the table: 16 bytes for each row of the table where the
-        key is one integer, date or timestamp, 24 for other keys. The default is 256 MiB; 0 turns it off.
+        ``storage_options`` are those of the store, with the keys of deltalake (docs/storage.md lists them);
+        ``credential_provider`` is one of ``obstore.auth``. ``retry`` limits how long a commit keeps trying; ``hooks``
+        (see `CommitHooks`) are called for each commit, lost race and conflict of this handle. ``key_cache_size`` is the
+        memory in bytes for keys of data files. The handle keeps keys from its second upsert on, so that later small
+        upserts read no file of the table: 16 bytes for each row of the table if the key is one integer, date or
+        timestamp, 24 for other keys. The default is 256 MiB; 0 turns the cache off.
 
-        Raises ``TableNotFoundError``, ``UnsupportedFeatureError`` naming a reader feature this release lacks,
+        Raises ``TableNotFoundError``, ``UnsupportedFeatureError`` for a reader feature that this release lacks,
         ``CorruptLogError``, ``StorageError``, and ``InvalidInputError`` for an unknown storage option.
         """
         from txlog.protocol.features import check_can_read
@@ -308,10 +308,10 @@ class Table(metaclass=Hinted):
     def snapshot(
         self, version: int | None = None, timestamp: Moment | None = None, *, tag: str | None = None
     ) -> Snapshot:
-        """The newest version, or the one given, or the newest at or before ``timestamp``, or the one named ``tag``.
+        """The newest version, or a given version, the newest at or before ``timestamp``, or the one named ``tag``.
 
         ``timestamp`` is a ``datetime`` or an ISO 8601 string (without zone: UTC), a ``date`` (its first moment in UTC),
-        or an integer, ms since the epoch. A time after the newest commit, such as now, is the newest version. Raises
+        or an integer, ms since the epoch. A time after the newest commit gives the newest version. Raises
         ``NotFoundError`` for a version or time before the first that the log retains, and a version after the newest.
         """
         if (version is not None) + (timestamp is not None) + (tag is not None) > 1:
@@ -350,11 +350,11 @@ class Table(metaclass=Hinted):
         return self.snapshot().to_dataset()
 
     def head(self, n: int = 5, columns: Sequence[str] | None = None, where: str | Predicate | None = None) -> pa.Table:
-        """``n`` of the rows of the newest version; see `Snapshot.head`."""
+        """The first ``n`` rows found in the newest version; see `Snapshot.head`."""
         return self.snapshot().head(n, columns, where)
 
     def count(self, where: str | Predicate | None = None) -> int:
-        """How many rows the newest version has, or how many match; see `Snapshot.count`."""
+        """The number of rows in the newest version, or of matching rows; see `Snapshot.count`."""
         return self.snapshot().count(where)
 
     def follow(
@@ -366,17 +366,18 @@ class Table(metaclass=Hinted):
         *,
         on_change: OnChange = "fail",
     ) -> Iterator[CommittedBatch]:
-        """The rows that commits added from a version on, up to the newest version: for jobs that follow a table.
+        """The rows that commits added, from a version to the newest one: for jobs that follow a table.
 
-        After a batch with ``is_last_of_file``, (``batch.version``, ``batch.file + 1``) is where the next call goes on.
+        After a batch with ``is_last_of_file``, the next call can continue at (``batch.version``, ``batch.file + 1``).
 
         Args:
-            from_version: The first version, which may be the one to come.
-            from_file: How many files of the first version are left out.
+            from_version: The first version; it may be the next one to be committed.
+            from_file: The number of files of the first version to skip.
             columns: The columns to read; None means all.
             where: A condition in SQL on the rows.
-            on_change: For versions that removed or changed rows: "fail", "skip" them, or give the files that they
-                "added", in which unchanged rows come again. `changes` tells such rows apart.
+            on_change: For versions that removed or changed rows: "fail"; "skip" the version; or "added", to return all
+                rows of the files that it added, unchanged rows included. Use `changes` to tell changed and unchanged
+                rows apart.
 
         Returns:
             Batches with ``version``, ``file``, ``is_last_of_file`` and ``rows``, in the order of the commits.
@@ -401,19 +402,21 @@ class Table(metaclass=Hinted):
     ) -> pa.RecordBatchReader:
         """The rows that versions inserted, updated and deleted: the table's change data feed.
 
-        The table needs ``delta.enableChangeDataFeed`` at each of the versions. Any writer may have made them. Whoever
-        follows a table starts from the version after the last one seen, which may be the one to come: it has no rows.
+        The table must have ``delta.enableChangeDataFeed`` at each of the versions. Any writer may have made them. A job
+        that follows a table starts from the version after the last one seen; if that is not committed yet, it has no
+        rows.
 
         Args:
             from_version: The first version whose changes are read.
             to_version: The last one, included; None means the newest.
             columns: The columns of the table to read; None means all.
-            where: A condition on rows, in SQL, which may name the three columns below too.
+            where: A condition in SQL on the rows, which may also use the three columns below.
 
         Returns:
             A stream of record batches, read once, ascending by version: the columns, in the types of the last version,
             then ``_change_type`` ("insert", "delete", "update_preimage" or "update_postimage"), ``_commit_version`` and
-            ``_commit_timestamp`` (UTC). An update has both images. Files that only moved rows are no changes.
+            ``_commit_timestamp`` (UTC). An update has both images. Rows that were only moved to other files are left
+            out.
 
         Raises:
             InvalidInputError: The feed was off at a version, a version's columns cannot be read with the last schema,
@@ -430,7 +433,7 @@ class Table(metaclass=Hinted):
         """The retained commits, newest first: ``version``, ``timestamp`` (ms since the epoch) and the fields of
         ``commitInfo`` (``operation``, ``operationParameters``, ``operationMetrics``, ``userMetadata``, ...).
 
-        Printed, it is a table with a line for each commit.
+        Printed, it is a table with one line for each commit.
         """
         from txlog.commands.history import History
 
@@ -457,21 +460,21 @@ class Table(metaclass=Hinted):
         target_file_size: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
-        """Append ``data`` as one new version: atomic, durable when this returns.
+        """Append ``data`` as one new version: atomic, and durable on return.
 
         ``data`` is anything with ``__arrow_c_stream__`` (pyarrow, polars, pandas, a duckdb relation, a `Snapshot` or
-        `Table`), a pyarrow Dataset, a polars LazyFrame, or an iterator of record batches; it is streamed, never
-        collected. ``schema_mode="merge"`` adds columns the table lacks in the same commit; a new column of unsigned
-        64-bit integers becomes decimal(20,0), one of UUIDs or JSON a string. ``app_id`` and ``checkpoint_id`` together
-        make it exactly once: an equal replay answers ``"already_committed"``; ``fingerprint`` (such as source offsets)
-        tells different work under one id apart. ``target_file_size`` is in bytes. ``on_progress`` is called with the
-        rows taken so far.
+        `Table`), a pyarrow Dataset, a polars LazyFrame, or an iterator of record batches. It is streamed, never
+        collected. ``schema_mode="merge"`` adds columns that the table lacks in the same commit; a new column of
+        unsigned 64-bit integers becomes decimal(20,0), one of UUIDs or JSON becomes a string. ``app_id`` and
+        ``checkpoint_id`` together make the append exactly once: an equal replay returns ``"already_committed"``; a
+        different ``fingerprint`` (such as source offsets) for the same id is an error. ``target_file_size`` is in
+        bytes. ``on_progress`` is called with the rows taken so far.
 
-        Data without rows makes a version too, as with Spark's Delta and deltalake, so that history shows the job;
-        a `Sink` and a stream, which ask for a commit every few seconds, leave empty checkpoints out.
+        Data without rows makes a version too, as with Spark's Delta and deltalake, so that the job shows in the
+        history. A `Sink` and a stream, which commit every few seconds, make no version for empty checkpoints.
 
         Raises ``SchemaMismatchError`` listing every column that differs, ``InvalidInputError`` for rows that cannot
-        be stored, ``ConflictError`` (nothing landed), ``CommitStateUnknownError`` (it may have; see `resolve`).
+        be stored, ``ConflictError`` (nothing landed), ``CommitStateUnknownError`` (it may have landed; see `resolve`).
         """
         options = WriteOptions(
             schema_mode=schema_mode,
@@ -500,33 +503,33 @@ class Table(metaclass=Hinted):
         read_version: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
-        """Replace rows of the table by ``data``, as one new version: every row, or those that satisfy ``where``.
+        """Replace rows of the table by ``data``, as one new version: every row, or the rows that satisfy ``where``.
 
-        With ``where``, such as ``"day = '2026-11-20'"``, rows of ``data`` that do not satisfy it are refused, and every
-        other row of the table stays (Spark's ``replaceWhere``). A commit of others that touches what is replaced is a
-        conflict, also one that came before this call but after the rows were last read through this handle (by
-        `snapshot`, or as an Arrow stream): rows made from what was read then would undo it. A blind append under the
-        table's default isolation level counts as having come later: its rows stay.
+        With ``where``, such as ``"day = '2026-11-20'"``, rows of ``data`` that do not satisfy it are refused, and all
+        other rows of the table stay (Spark's ``replaceWhere``). A commit by another writer that touches the replaced
+        rows is a conflict. So is one before this call, if it came after the rows were last read through this handle (by
+        `snapshot`, or as an Arrow stream): new rows made from that read would undo it. A blind append under the table's
+        default isolation level counts as later: its rows stay.
 
         Args:
             data: The new rows; see `append`.
             where: A condition on the table's columns, in SQL; None replaces every row.
             schema_mode: "strict"; "merge" adds columns that the table lacks; "overwrite" gives the table the columns of
                 ``data`` (not with ``where``).
-            partition_by: With ``schema_mode="overwrite"``, the new partitioning; None keeps the table's, [] ends it.
-            mode: How rows go from files with others, as for `delete`: "merge-on-read" or "copy-on-write".
-            on_conflict: "fail", or "rerun": whatever this handle has read, what the newest version has in place of
-                ``data`` is replaced, rows that others appended meanwhile too. For rows made from another source.
-            read_version: The version that ``data`` was made from; a change since then is a conflict. None: with
-                ``where`` the one that this handle last read, where it read any; else the newest.
+            partition_by: With ``schema_mode="overwrite"``, the new partition columns; None keeps them, [] removes them.
+            mode: How rows are removed from files that keep other rows, as for `delete`: "merge-on-read" or
+                "copy-on-write". on_conflict: "fail", or "rerun": replace what the newest version has, whatever this
+                handle has read, including rows that others appended meanwhile. For rows made from another source.
+            read_version: The version that ``data`` was made from; a later change is a conflict. None: with ``where``
+                the version that this handle last read, if it read any; else the newest.
             app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`; so are the remaining options.
 
         Returns:
             The result; its metrics count the rows written, deleted and copied.
 
         Raises:
-            InvalidInputError: A row lies outside of ``where``, or the table is append-only.
-            ConflictError: A concurrent commit touched what is replaced; nothing landed. And what `append` raises.
+            InvalidInputError: A row is outside of ``where``, or the table is append-only.
+            ConflictError: A concurrent commit touched what is replaced; nothing landed. Also what `append` raises.
         """
         options = WriteOptions(
             mode="overwrite",
@@ -559,11 +562,11 @@ class Table(metaclass=Hinted):
         read_version: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> WriteResult:
-        """Replace the partitions that ``data`` has rows of by ``data``, as one new version; all others stay.
+        """Replace the partitions that have rows in ``data``, as one new version; all other partitions stay.
 
-        Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts, ``mode``, ``on_conflict`` and
-        ``read_version`` are those of `overwrite`, for the partitions touched, whose files go in either mode. Raises
-        ``InvalidInputError`` for a table that is not partitioned or is append-only.
+        This is Spark's dynamic partition overwrite. Arguments are those of `append`; conflicts, ``mode``,
+        ``on_conflict`` and ``read_version`` are those of `overwrite`, for the replaced partitions, whose files are
+        removed in either mode. Raises ``InvalidInputError`` for a table that is not partitioned or is append-only.
         """
         options = WriteOptions(
             mode="overwrite_partitions",
@@ -592,24 +595,24 @@ class Table(metaclass=Hinted):
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
     ) -> WriteResult:
-        """Delete the rows for which ``where`` (a condition in SQL) is true; None deletes all.
+        """Delete the rows for which ``where`` (a condition in SQL) is true; None deletes all rows.
 
         A delete never fails because of rows that others write meanwhile: after a lost race it is executed again on the
-        newest version, and looks only into files that are new. The result is as if it had run alone, in the order of
-        the commits. One that matches nothing commits nothing.
+        newest version, and reads only new files. The result is as if the commits had run one after the other. A delete
+        without matching rows commits nothing.
 
         Args:
             where: A condition in SQL, or one built from `txlog.col`. Rows for which it is unknown (null) stay.
-            mode: "merge-on-read" marks rows dead by deletion vectors, "copy-on-write" writes their files again. None:
-                vectors where the table enables them (``delta.enableDeletionVectors``), else copies. Files whose
-                partition values or statistics prove that every row matches are never opened.
+            mode: "merge-on-read" marks rows as deleted by deletion vectors, "copy-on-write" rewrites their files. None:
+                vectors if the table enables them (``delta.enableDeletionVectors``), else copies. Files in which
+                partition values or statistics prove that every row matches are never read.
             on_conflict: "rerun", or "fail": conflict with commits that touch what was read, by Delta's rules.
             read_version: Delete as of this version, and conflict with later commits that touch what was read.
             app_id: With ``checkpoint_id`` (and ``fingerprint``) as for `append`: the delete happens at most once.
-            on_progress: Called with the files looked into so far, and all that will be.
+            on_progress: Called with the number of files read so far, and the total.
 
         Raises ``InvalidInputError`` for a condition that does not fit and for an append-only table, ``ConflictError``
-        (nothing landed), ``CommitStateUnknownError`` (it may have; see `resolve`).
+        (nothing landed), ``CommitStateUnknownError`` (it may have landed; see `resolve`).
         """
         from txlog.commands.delete import delete_rows
         from txlog.commands.row_change.options import RowOptions
@@ -636,13 +639,14 @@ class Table(metaclass=Hinted):
         """Set columns of the rows for which ``where`` is true; None means all rows.
 
         Args:
-            values: The columns to set. A string is an SQL expression over the row's old values (``"amount * 1.1"``; a
-                string is quoted: ``"'paid'"``), any other value is itself, None is null, and a function gets rows
-                as a ``pyarrow.RecordBatch`` and returns an array; it must return the same for the same rows.
-                ``current_timestamp()`` is read once. Rows may move to other partitions.
-            where: As for `delete`, as are the other arguments, the behaviour beside other writers and the errors.
+            values: The columns to set. A string is an SQL expression over the row's old values (``"amount * 1.1"``);
+                quote a string value: ``"'paid'"``. Any other value is used as it is, None is null, and a function gets
+                rows as a ``pyarrow.RecordBatch`` and returns an array; for the same rows it must return the same
+                values. ``current_timestamp()`` has one value for all rows. Rows may move to other partitions.
+            where: As for `delete`. The other arguments, concurrency and errors are also those of `delete`.
 
-        Besides, ``InvalidInputError`` for a value that does not fit its column, and for null where it is NOT NULL.
+            Also raises ``InvalidInputError`` for a value that does not fit its column, and for null in a NOT NULL
+            column.
         """
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.update import update_rows
@@ -675,32 +679,32 @@ class Table(metaclass=Hinted):
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
     ) -> WriteResult:
-        """Update the rows whose keys ``rows`` have, and insert the others, as one new version.
+        """Update the rows whose keys are in ``rows``, and insert the others, as one new version.
 
-        An upsert never fails because of rows that others write meanwhile, of the same keys too: after a lost race it
-        is executed again on the newest version, and the result is as if it had run alone, in the order of the commits.
-        That is no protection for values that were computed from an earlier read: give ``read_version`` for those.
+        An upsert never fails because of rows that others write meanwhile, even rows with the same keys: after a lost
+        race it is executed again on the newest version, and the result is as if the commits had run one after the
+        other. That does not protect values that were computed from an earlier read: pass ``read_version`` for those.
 
         Args:
-            rows: Anything `append` takes, with every column of the table; read once, and put into a temporary file
-                where it is large.
+            rows: Anything `append` takes, with every column of the table; read once, and stored in a temporary file if
+                it is large.
             keys: The columns that identify a row, or paths into structs ("address.zip"): integer, string, binary,
                 boolean, date, timestamp or decimal. A null key in ``rows`` is an error; in the table it matches
-                nothing. Several rows of the table with one key are all replaced by the one of ``rows``.
-            when_matched: "update", or "ignore": rows whose keys the table has change nothing.
-            when_not_matched: "insert", or "ignore": rows whose keys the table lacks change nothing.
-            update_columns: The columns that matched rows get from ``rows``; all others keep their values. Then each
-                row of the table with the key is updated. None: matched rows are replaced whole.
-            on_duplicate: A key that two of ``rows`` have is an "error", or the "last" one counts.
-            sequence_by: A column whose greatest value says which is the last; equal ones by arrival.
-            schema_mode: "strict", or "merge": columns of ``rows`` that the table lacks are added to it.
-            merge_engine: How rows of one key, the table's too, become one: "deduplicate", "partial-update",
-                "aggregation", "first-row" or Paimon's options. None: as ``txlog.merge-engine`` of the table says.
-            row_kind: The column that says what each row does: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's words, others
-                by ``row_kinds`` (``{"gone": "-D"}``).
+                nothing. If several rows of the table have the same key, the row of ``rows`` replaces all of them.
+            when_matched: "update", or "ignore" to leave out rows whose keys the table has.
+            when_not_matched: "insert", or "ignore" to leave out rows whose keys the table lacks.
+            update_columns: The columns that matched rows get from ``rows``; all others keep their values, and each row
+                of the table with the key is updated. None: whole rows are replaced.
+            on_duplicate: If two of ``rows`` have the same key: "error", or use the "last" one.
+            sequence_by: A column whose greatest value is the last; equal values are in order of arrival.
+            schema_mode: "strict", or "merge" to add columns of ``rows`` that the table lacks.
+            merge_engine: How rows of one key, including the table's, become one: "deduplicate", "partial-update",
+                "aggregation", "first-row" or Paimon's options. None: the table's ``txlog.merge-engine``.
+            row_kind: The column with the kind of each row: ``+I``, ``-U``, ``+U``, ``-D``, Debezium's letters, or
+                values that ``row_kinds`` defines (``{"gone": "-D"}``).
 
-        The other arguments are those of `delete`, and so are the errors; besides, ``SchemaMismatchError`` for columns
-        that are absent or do not fit, and ``InvalidInputError`` naming a null or repeated key, or kinds of rows.
+        The other arguments and errors are those of `delete`. Also raises ``SchemaMismatchError`` for columns that are
+        absent or do not fit, and ``InvalidInputError`` for a null or repeated key, or an invalid row kind.
         """
         from txlog.commands.row_change.options import RowOptions
         from txlog.commands.upsert.upsert import UpsertOptions, upsert_rows
@@ -729,22 +733,22 @@ class Table(metaclass=Hinted):
         user_metadata: str | None = None,
         on_progress: OnFiles | None = None,
     ) -> MergeBuilder[WriteResult]:
-        """Begin a merge of ``source`` into the table; clauses and ``execute()`` follow (see `MergeBuilder`).
+        """Start a merge of ``source`` into the table; add clauses, then call ``execute()`` (see `MergeBuilder`).
 
         ``table.merge(rows, "target.id = source.id").when_matched_update_all().when_not_matched_insert_all().execute()``
-        is what `upsert` does by keys, row by row of the table.
+        does what `upsert` does by keys, but updates each row of the table separately.
 
         Args:
-            source: Anything `append` takes; columns that the table lacks may be used in conditions and values.
-            on: Which rows match: equalities of a column of each side joined by AND, and terms on the table alone; or
-                the names of key columns. A null matches nothing. Any other join is refused by name.
+            source: Anything `append` takes; conditions and values may also use columns that the table lacks.
+            on: Which rows match: equalities of one column of each side, joined by AND, and terms on the table alone; or
+                the names of key columns. A null matches nothing. Any other join is refused.
             source_alias: The name of the source in conditions and values.
-            target_alias: The name of the table there.
-            schema_mode: "strict", or "merge": columns of ``source`` that the table lacks are added to it, all of them
-                by a clause for all columns, else those that clauses set. Columns that ``source`` lacks keep their
-                values where a clause for all columns updates, and are null where it inserts.
+            target_alias: The name of the table in conditions and values.
+            schema_mode: "strict", or "merge" to add columns of ``source`` that the table lacks: all of them if there is
+                a clause for all columns, else those that clauses set. Columns that ``source`` lacks keep their values
+                in rows that a clause for all columns updates, and are null in rows that it inserts.
 
-        The other arguments, and the behaviour beside other writers, are those of `delete`.
+        The other arguments, and the concurrency, are those of `delete`.
         """
         from txlog.commands.merge import MergeOptions, merge_rows
         from txlog.commands.merge_builder import MergeBuilder
@@ -761,11 +765,11 @@ class Table(metaclass=Hinted):
     def add_files(
         self, paths: Sequence[str], *, user_metadata: str | None = None, on_progress: OnProgress | None = None
     ) -> WriteResult:
-        """Take Parquet files that lie below the table's root already into the table, without rewriting them.
+        """Add Parquet files that are already below the table's root to the table, without rewriting them.
 
         ``paths`` are relative to the root; partition values are read from Hive-style directories (``day=2026-11-20/``).
         Statistics come from the footers. Raises ``SchemaMismatchError`` for a file whose columns differ,
-        ``InvalidInputError`` for one that is in the table already, ``NotFoundError``.
+        ``InvalidInputError`` for a file that is in the table already, ``NotFoundError``.
         """
         from txlog.commands.add_files import adds_of
 
@@ -781,7 +785,7 @@ class Table(metaclass=Hinted):
         data_change: bool = True,
         user_metadata: str | None = None,
     ) -> Transaction:
-        """Several reads and writes as one version (see `Transaction`); leaving the block normally commits."""
+        """Run several reads and writes as one version (see `Transaction`); it commits when the block ends normally."""
         return Transaction(
             self._open_table,
             isolation=isolation,
@@ -793,7 +797,7 @@ class Table(metaclass=Hinted):
     # --- the table's definition ---------------------------------------------------------------------------------
 
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
-        """Set table properties. Raises ``InvalidInputError`` naming an unknown key or a value that is not valid."""
+        """Set table properties. Raises ``InvalidInputError`` for an unknown key or an invalid value."""
         state = self._open_table.writable_state()
         with TxlogError.located(self.uri, state.version):
             properties = validate(properties)
@@ -811,10 +815,10 @@ class Table(metaclass=Hinted):
         return commit_definition(self._open_table, state, definition, "UNSET TBLPROPERTIES", parameters, user_metadata)
 
     def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
-        """Add nullable columns, or members of nested structs; rows that are there read as null.
+        """Add nullable columns, or members of nested structs; they are null in existing rows.
 
-        ``schema`` (pyarrow, Spark or Delta, or DDL) holds the new columns. Raises ``SchemaMismatchError`` where a
-        column exists with another type, ``InvalidInputError`` for a new column that is NOT NULL.
+        ``schema`` (pyarrow, Spark or Delta, or DDL) holds the new columns. Raises ``SchemaMismatchError`` if a column
+        exists with another type, ``InvalidInputError`` for a new column that is NOT NULL.
         """
         state = self._open_table.writable_state()
         with TxlogError.located(self.uri, state.version):
@@ -837,26 +841,27 @@ class Table(metaclass=Hinted):
         user_metadata: str | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> RewriteResult:
-        """Rewrite small files, and files with many dead rows, as fewer and larger ones. No row changes.
+        """Rewrite small files, and files with many dead rows, into fewer and larger ones. No row changes.
 
-        Readers and writers go on meanwhile, and none of them loses a race to it: a row that another writer deletes
-        from a file that is being rewritten is dead in the new file, and a bin whose files others removed is given up.
-        Several commits are made for many files, so that an interruption costs the last one only. The old files stay
-        until vacuum deletes them.
+        Readers and writers continue meanwhile, and no writer loses a race to it: a row that another writer deletes from
+        a file that is being rewritten becomes dead in the new file, and if others remove one of the files in a bin,
+        that bin is given up. Many files take several commits, so that an interruption costs only the last one. The old
+        files stay until a vacuum deletes them.
 
         Args:
-            where: Which partitions, such as ``"day >= '2026-11-01'"``; names partition columns only. None: all.
+            where: Which partitions, such as ``"day >= '2026-11-01'"``, by partition columns only. None: all.
             target_file_size: The size of the new files, in bytes. Default: ``delta.targetFileSize``, else 128 MiB.
                 Files that are smaller, and files of which more than 5 % of the rows are dead, are rewritten.
-            max_bytes: The most bytes to rewrite in this call, what gains most for its size first. Default: all.
-            cluster_by: Columns that readers filter by, such as ``["customer", "time"]`` or ``"customer,time"``: all
-                files of the partitions are rewritten with rows that are near each other in these columns in one file
-                (along a Hilbert curve), so that filters on any of them skip files. Files that were clustered by them
-                before are left as they are where nothing was added. What exceeds memory goes to a temporary folder.
-                A table that Spark defined as clustered (``CLUSTER BY``) is clustered by its own columns without it.
-            dry_run: Only tell what would be rewritten.
+            max_bytes: The most bytes to rewrite in this call; files with the most gain for their size first. Default:
+                all.
+            cluster_by: Columns that readers filter by, such as ``["customer", "time"]`` or ``"customer,time"``. All
+                files of the partitions are rewritten so that rows near each other in these columns share files (along a
+                Hilbert curve), and filters on any of them skip files. Files already clustered by them are left as they
+                are if nothing was added. Data that does not fit into memory goes to a temporary folder. A table that
+                Spark defined as clustered (``CLUSTER BY``) is clustered by its own columns without this argument.
+            dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
-            on_progress: Called with the bytes rewritten so far and in all.
+            on_progress: Called with the bytes rewritten so far, and the total.
 
         Returns:
             The files and bytes before and after, and the versions committed.
@@ -892,15 +897,15 @@ class Table(metaclass=Hinted):
     ) -> RewriteResult:
         """Rewrite every file that holds dead rows or values of dropped columns, without them. No live row changes.
 
-        The first step of deleting for good: ``paths_removed`` of the result names the files that still hold the
-        values, which the first vacuum after ``kept_until_ms`` deletes, unless a named version keeps them (``kept_by``).
-        `check_deleted` proves that they are gone. As Spark's ``REORG TABLE ... APPLY (PURGE)``.
+        This is the first step of deleting for good: ``paths_removed`` of the result lists the files that still hold the
+        values. The first vacuum after ``kept_until_ms`` deletes them, unless a named version keeps them (``kept_by``).
+        `check_deleted` proves that they are gone. Like Spark's ``REORG TABLE ... APPLY (PURGE)``.
 
         Args:
             where: Which partitions, as for `optimize`.
-            dry_run: Only tell what would be rewritten.
+            dry_run: Rewrite nothing, and return what would be rewritten.
             user_metadata: A note for the table's history.
-            on_progress: Called with the bytes rewritten so far and in all.
+            on_progress: Called with the bytes rewritten so far, and the total.
 
         Raises:
             What `optimize` raises.
@@ -910,17 +915,17 @@ class Table(metaclass=Hinted):
         return purge(self._open_table, where, dry_run=dry_run, user_metadata=user_metadata, on_progress=on_progress)
 
     def check_deleted(self, version: int | None = None) -> DeletionCheck:
-        """Prove that nothing is left of what was deleted up to a version, or name every file that may hold some of it.
+        """Prove that nothing is left of what was deleted up to a version, or list every file that may hold some of it.
 
-        Looks at each file in the table's folder, whatever names it: versions, named versions, change data, staging, the
-        log with its bounds of values. Files elsewhere, which absolute paths of the log name, are not looked at.
+        Checks every file in the table's folder: files of versions and named versions, change data, staging, and the log
+        with its bounds of values. Files elsewhere, which absolute paths in the log name, are not checked.
 
         Args:
-            version: That of the delete, such as ``table.delete(...).version``. Default: the newest version.
+            version: The version of the delete, such as ``table.delete(...).version``. Default: the newest version.
 
         Returns:
-            ``is_gone`` where nothing is left, and ``rows_are_gone`` where the log alone may tell bounds of the values;
-            ``remains`` has each file that is left, what keeps it, and until when.
+            ``is_gone`` if nothing is left, and ``rows_are_gone`` if at most the log still has bounds of the values;
+            ``remains`` lists each file that is left, with what keeps it and until when.
 
         Raises ``NotFoundError`` for a version that does not exist yet, ``CorruptLogError``, ``StorageError``.
         """
@@ -939,17 +944,17 @@ class Table(metaclass=Hinted):
         user_metadata: str | None = None,
         on_progress: Callable[[int, int], None] | None = None,
     ) -> RestoreResult:
-        """Make the table what it was at a version, or at a time, as a new version. No data file is read or written.
+        """Restore the table to a version, or to a time, as a new version. No data file is read or written.
 
-        Rows, schema, properties and partitioning come back; the protocol keeps its features, and ids that were given
-        are not given again.
+        Rows, schema, properties and partition columns come back; the protocol keeps its features, and ids that were
+        given are not given again.
 
         Args:
-            version: The version to go back to. Give it or ``timestamp``, which is as for `snapshot`.
+            version: The version to restore. Give it or ``timestamp``, which is as for `snapshot`.
             allow_missing_files: Leave out rows whose files are gone; the result names the files.
-            allow_expired_files: Also take files past the retention, which a vacuum may delete. Only where none runs.
+            allow_expired_files: Also restore files past the retention. Only if no vacuum runs: it may delete them.
             dry_run: Change nothing, and return what would be changed and what is missing.
-            on_progress: Called with the files looked up so far and in all.
+            on_progress: Called with the number of files looked up so far, and the total.
 
         Raises ``NotFoundError`` listing files that are gone, ``InvalidInputError`` for files past the retention, and
         ``ConflictError`` if another writer committed meanwhile: nothing landed then.
@@ -963,9 +968,9 @@ class Table(metaclass=Hinted):
         return restore(self._open_table, options, on_progress)
 
     def tag(self, name: str, version: int | None = None) -> NamedVersion:
-        """Name a version, the newest by default; clean-up and vacuum of txlog keep it. ``snapshot(tag=name)`` reads it.
+        """Name a version, the newest by default; txlog's clean-up and vacuum keep it. ``snapshot(tag=name)`` reads it.
 
-        Vacuums of other engines do not know of it. Raises ``InvalidInputError`` if the name is taken, or files of the
+        Vacuums of other engines do not keep it. Raises ``InvalidInputError`` if the name is taken, or files of the
         version are past the retention; ``NotFoundError`` if the version or a file of it is gone.
         """
         from txlog.maintenance.named_versions import tag
@@ -979,7 +984,7 @@ class Table(metaclass=Hinted):
         return named_versions(self._open_table.store)
 
     def untag(self, name: str) -> None:
-        """Remove the name of a version; the next vacuum may take its files. Raises ``NotFoundError``."""
+        """Remove the name of a version; the next vacuum may delete its files. Raises ``NotFoundError``."""
         from txlog.maintenance.named_versions import untag
 
         untag(self._open_table, name)
@@ -994,22 +999,22 @@ class Table(metaclass=Hinted):
         force: bool = False,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> VacuumResult:
-        """Delete data files that the table has not needed for the retention: removed ones, and ones never committed.
+        """Delete data files that the table has not needed for the retention: removed files, and files never committed.
 
-        Time travel inside the retention, named versions, change data, staged work of sinks and files in progress stay
-        whole. Writers and readers may go on meanwhile. History shows VACUUM START and VACUUM END.
+        It keeps all files for time travel within the retention, named versions, change data, staged work of sinks, and
+        files in progress. Writers and readers may continue meanwhile. History shows VACUUM START and VACUUM END.
 
         Args:
             retention_hours: Default: the table's ``delta.deletedFileRetentionDuration``, a week unless it is set.
             dry_run: Delete nothing, and return what would be deleted.
-            lite: Take from the log which files were removed since the last vacuum, and do not list the table. That
-                finds no file that no commit names. Where the log does not tell, the table is listed.
+            lite: Take the files that were removed since the last vacuum from the log, without listing the table. It
+                does not find files that no commit names. If the log lacks some of the versions, the table is listed.
             inventory: An Arrow stream of all files, with ``path``, ``length``, ``isDir`` and ``modificationTime`` (ms).
             force: Accept a retention shorter than the table's. A write that is not committed yet loses its files.
-            on_progress: Called with the name of a step, the files done and the files to do as far as is known.
+            on_progress: Called with the name of a step, the files done, and the total as far as it is known.
 
         Raises ``InvalidInputError`` for a retention that is too short, ``CorruptLogError`` for a log that cannot be
-        understood (nothing is deleted then), ``StorageError``, also if this machine's clock is ahead of the store's.
+        parsed (nothing is deleted then), ``StorageError``, also if this machine's clock is ahead of the store's.
         """
         from txlog.maintenance.vacuum import VacuumOptions, vacuum
 
@@ -1027,20 +1032,21 @@ class Table(metaclass=Hinted):
         on_round: Callable[[MaintenanceResult], object] | None = None,
         on_progress: Callable[[str, int, int], None] | None = None,
     ) -> MaintenanceResult:
-        """Do what is due to keep the table fast and small: compact, write a checkpoint, clean up the log, vacuum.
+        """Do the maintenance that is due: compact small files, write a checkpoint, clean up the log, vacuum.
 
-        For tables whose writers only write. A step that fails is in ``failures`` of the result and in the log; the
-        other steps are done. Any number of maintainers may run at once, beside every writer and reader.
+        For tables whose writers only write. If a step fails, its error is in ``failures`` of the result and is logged;
+        the other steps still run. Any number of maintainers may run at once, beside every writer and reader.
 
         Args:
             small_files_min: Partitions with fewer small files, or files with many dead rows, are left as they are.
-            max_bytes: The most bytes to compact in a round, what gains most for its size first. Default: all.
-            vacuum_every_hours: A vacuum with the table's retention runs when the last one, of any engine that notes
-                it in the log's ``_last_vacuum_info``, is this long ago. None: never.
+            max_bytes: The most bytes to compact in a round; files with the most gain for their size first. Default:
+                all.
+            vacuum_every_hours: A vacuum with the table's retention runs if the last one, of any engine that records it
+                in the log's ``_last_vacuum_info``, was this long ago. None: never.
             dry_run: Change nothing, and return what would be done.
-            interval_s: Do it again and again, this many seconds after each round, until an exception such as
-                ``KeyboardInterrupt`` ends it. A store that does not answer is asked again in the next round.
-                None: one round. The log's clean-up and the vacuum are looked at once an hour.
+            interval_s: Repeat, this many seconds after the end of each round, until an exception such as
+                ``KeyboardInterrupt`` ends it. If the store does not answer, the next round tries again. None: one
+                round. The log's clean-up and the vacuum are considered once an hour.
             on_round: Called with the result of each round.
             on_progress: Called with the name of a step, how much is done and how much there is to do.
 
@@ -1051,8 +1057,8 @@ class Table(metaclass=Hinted):
             InvalidInputError: An argument is out of range.
             TableNotFoundError: The table is gone.
             UnsupportedFeatureError: The table needs a feature that this release cannot maintain.
-            CorruptLogError: The log cannot be understood.
-            StorageError: The store failed before anything was begun, in a single round.
+            CorruptLogError: The log cannot be parsed.
+            StorageError: In a single round, the store failed before anything was begun.
         """
         from txlog.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
 
@@ -1068,26 +1074,25 @@ class Table(metaclass=Hinted):
     # --- the log ------------------------------------------------------------------------------------------------
 
     def export_iceberg(self, *, rebuild: bool = False, register: str | None = None) -> IcebergExport:
-        """Let Iceberg readers see the newest version: write Iceberg metadata for all versions that have none yet.
+        """Write Iceberg metadata for all versions that have none yet, so that Iceberg readers see the newest version.
 
         The metadata is in ``_iceberg/`` beside the log and names the same data files; no row is copied. Each version
-        with changes of files becomes a snapshot, so that both kinds of readers can travel to the same versions. Where
-        the property ``txlog.iceberg`` is ``v2`` or ``v3``, every commit is followed by an export in the background,
-        and this call only waits for the newest one. Without the property it exports once, as v2.
-
+        that changed files becomes a snapshot, so that both kinds of readers can travel to the same versions. If the
+        property ``txlog.iceberg`` is ``v2`` or ``v3``, every commit is followed by an export in the background, and
+        this call only waits for the newest one. Without the property it exports once, as v2.
         Args:
-            rebuild: Export the newest version in full, as the only snapshot, whatever Iceberg metadata is there: after
-                an Iceberg writer changed it, or to begin with fewer files.
-            register: ``catalog.namespace.table``, an entry to make in an Iceberg catalog, or to move on. The table
-                remembers it (property ``txlog.iceberg.catalog``), and every later export moves it on. The catalog is
-                one that PyIceberg's configuration names; needs the extra ``iceberg``.
+            rebuild: Export the newest version in full, as the only snapshot, whatever Iceberg metadata exists: after an
+                Iceberg writer changed it, or to reduce the number of files.
+            register: ``catalog.namespace.table``, the entry in an Iceberg catalog to create or update. The table stores
+            it (property ``txlog.iceberg.catalog``), and every later export updates it. The catalog must be configured
+            in PyIceberg; needs the extra ``iceberg``.
 
         Returns:
             The version that Iceberg readers see now, and the location of its metadata file.
 
         Raises:
-            IcebergExportError: The table has something that Iceberg readers would not read, or read wrongly; or
-                another Iceberg writer changed the metadata, or the catalog's entry. The message says what to do.
+            IcebergExportError: Iceberg readers could not read the table, or would read it wrongly; or another Iceberg
+                writer changed the metadata, or the catalog's entry. The message explains what to do.
             InvalidInputError: The catalog is not configured, or the entry's name has another form.
             StorageError: The store or the catalog does not answer.
         """
@@ -1107,7 +1112,8 @@ class Table(metaclass=Hinted):
         return write_checkpoint_and_checksum(self._open_table.log, self._open_table.writable_state())
 
     def compact_log(self, *, on_progress: Callable[[int, int], None] | None = None) -> LogCompaction | None:
-        """Write one file that readers may take for the commits since the last checkpoint; None for fewer than two."""
+        """Write one file that readers may use instead of the commits since the last checkpoint; None for fewer than
+        two."""
         from txlog.upkeep.log_compaction import compact_log
 
         return compact_log(self._open_table.log, self._open_table.log.newest_state(), on_progress=on_progress)
@@ -1115,10 +1121,11 @@ class Table(metaclass=Hinted):
     def clean_up_log(
         self, dry_run: bool = False, *, on_progress: Callable[[int, int], None] | None = None
     ) -> LogCleanUp:
-        """Delete the versions that ``delta.logRetentionDuration`` no longer keeps; ``dry_run`` only tells which files.
+        """Delete the versions past ``delta.logRetentionDuration``; ``dry_run`` only returns their files.
 
-        Also runs by itself with checkpoints, unless ``delta.enableExpiredLogCleanup`` is false. What time travel
-        inside the retention needs stays. ``on_progress`` is called with the files deleted and all that will be.
+        Also runs automatically with checkpoints, unless ``delta.enableExpiredLogCleanup`` is false. It keeps what time
+        travel within the retention needs. ``on_progress`` is called with the number of files deleted so far, and the
+        total.
         """
         from txlog.upkeep.log_clean_up import clean_up_log
 
@@ -1127,11 +1134,11 @@ class Table(metaclass=Hinted):
         )
 
     def resolve(self, txn_id: str, version: int) -> bool:
-        """After ``CommitStateUnknownError``: whether the commit is in the log. Its answer is final.
+        """After ``CommitStateUnknownError``: whether the commit is in the log. The answer is final.
 
-        Where nothing stands at ``version`` yet, an empty commit is put there first, so that a put still in flight
-        can never land. Raises ``NotFoundError`` where the version was cleaned up, ``CommitStateUnknownError`` again
-        where the store does not answer.
+        If there is no ``version`` yet, an empty commit is put there first, so that a put that is still on its way can
+        never land. Raises ``NotFoundError`` if the version was cleaned up, ``CommitStateUnknownError`` again if the
+        store does not answer.
         """
         from txlog.commit.resolve import resolve
 
@@ -1140,7 +1147,7 @@ class Table(metaclass=Hinted):
     # --- as a value ---------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        """Shows the newest version that the handle knows of; nothing is looked up for it."""
+        """Shows the newest version that the handle knows, without reading the log."""
         known = self._open_table.log.known_state
         return f"Table({', '.join([self.uri, *([] if known is None else version_summary(known))])})"
 
@@ -1173,7 +1180,7 @@ def _open_table(
 
 
 def _probe_new_location(open_table: OpenTable) -> None:
-    """A store that ignores the condition would lose data at the first race: refuse it before a table is made there."""
+    """Refuse a store that ignores the condition before a table is created there: the first race would lose data."""
     if open_table.store.log.capabilities.refuses_taken_names or open_table.log.exists():
         return
     probe_store(open_table.store).require_safe()

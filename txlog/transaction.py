@@ -1,7 +1,7 @@
 """`Transaction`: several reads and writes of one table as one version.
 
-In: calls inside a ``with table.transaction()`` block, all seeing one snapshot. Out: one proposal, committed when the
-block ends without an exception; aborted, with its data files deleted, when it ends with one before anything was sent.
+In: calls inside a ``with table.transaction()`` block, which all see one snapshot. Out: one proposal. It is committed
+when the block ends normally, and aborted, with its data files deleted, when the block ends with an exception.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Transaction:
     """Made by ``Table.transaction``; use it as a context manager, on one thread.
 
     ``isolation`` is "Serializable", "WriteSerializable" or, for rewrites that change no data (``data_change=False``),
-    "SnapshotIsolation"; None is the table's ``delta.isolationLevel``. ``operation`` is what history will say; None says
-    what was done: DELETE where files were only removed, else WRITE.
+    "SnapshotIsolation"; None is the table's ``delta.isolationLevel``. ``operation`` is the operation in the history;
+    None means DELETE if files were only removed, else WRITE.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Transaction:
         self._user_metadata = user_metadata
         self._state = open_table.writable_state()
         self.snapshot = Snapshot(open_table.log, self._state)
-        """The version that everything in this transaction sees."""
+        """The version that the whole transaction sees."""
         self._builder = ProposalBuilder(self._state, data_change=data_change)
         self._applications: list[tuple[str, int]] = []
         self._unsent = UnsentFiles(open_table.store.files)
@@ -84,10 +84,10 @@ class Transaction:
     # --- reads --------------------------------------------------------------------------------------------------
 
     def read(self, where: str | Predicate | None = None, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of the snapshot that satisfy ``where`` (all, if None), and from now on depended on.
+        """The rows of the snapshot that satisfy ``where`` (None: all). The transaction then depends on them.
 
-        A concurrent commit that adds or removes rows which this read would have seen makes the commit conflict,
-        as the isolation level has it.
+        A concurrent commit that adds or removes rows which this read would have seen makes the commit fail with a
+        conflict, according to the isolation level.
         """
         self._require_open()
         if where is None:
@@ -111,17 +111,17 @@ class Transaction:
         self._write(data, WriteOptions())
 
     def overwrite(self, data: Any, where: str | Predicate | None = None, *, mode: RowMode | None = None) -> None:
-        """Replace every row of the table, or those that satisfy ``where``, by ``data``: see `Table.overwrite`.
+        """Replace every row of the table, or the rows that satisfy ``where``, by ``data``: see `Table.overwrite`.
 
-        What this transaction appended before counts as being in the table.
+        Rows that this transaction appended earlier count as being in the table.
         """
         self._require_open()
         self._write(data, WriteOptions(mode="overwrite", where=where, row_mode=mode))
 
     def overwrite_partitions(self, data: Any) -> None:
-        """Replace the partitions that ``data`` has rows of by ``data``: see `Table.overwrite_partitions`.
+        """Replace the partitions that have rows in ``data``: see `Table.overwrite_partitions`.
 
-        What this transaction appended before counts as being in the table.
+        Rows that this transaction appended earlier count as being in the table.
         """
         self._require_open()
         self._write(data, WriteOptions(mode="overwrite_partitions"))
@@ -130,8 +130,8 @@ class Transaction:
     def remove_partitions(self, where: str | Predicate) -> None:
         """Remove every row of the partitions that satisfy ``where``, without reading a file.
 
-        ``where`` names partition columns only, such as ``"day < '2026-01-01'"``, and counts as read. Raises
-        ``InvalidInputError`` where partition values alone do not decide it, and for an append-only table.
+        ``where`` uses partition columns only, such as ``"day < '2026-01-01'"``, and counts as read. Raises
+        ``InvalidInputError`` if partition values do not decide it, and for an append-only table.
         """
         from txlog.expressions.predicates import bind_predicate
 
@@ -153,10 +153,10 @@ class Transaction:
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
     ) -> None:
-        """Delete the rows for which ``where`` is true, those of this transaction among them: see `Table.delete`.
+        """Delete the rows for which ``where`` is true, including rows of this transaction: see `Table.delete`.
 
-        As a part of a transaction it is judged by Delta's rules, and not executed again: ``on_conflict`` is "fail" and
-        ``read_version`` that of `snapshot`. Applications are set by `set_transaction`.
+        Delta's rules apply to the transaction as a whole, and it is not executed again: ``on_conflict`` is "fail" and
+        ``read_version`` that of `snapshot`. Set applications by `set_transaction`.
         """
         from txlog.commands.delete import Condition, DeleteRows
 
@@ -194,7 +194,7 @@ class Transaction:
         on_progress: OnFiles | None = None,
         **how: Any,
     ) -> None:
-        """Update the rows whose keys ``rows`` have, and insert the others: see `Table.upsert`, and `delete`.
+        """Update the rows whose keys are in ``rows``, and insert the others: see `Table.upsert`, and `delete`.
 
         ``how`` are ``when_matched``, ``when_not_matched``, ``update_columns``, ``on_duplicate``, ``sequence_by``,
         ``merge_engine``, ``row_kind`` and ``row_kinds``.
@@ -215,7 +215,7 @@ class Transaction:
         mode: RowMode | None = None,
         on_progress: OnFiles | None = None,
     ) -> MergeBuilder[None]:
-        """Begin a merge of ``source``; clauses and ``execute()`` follow: see `Table.merge`, and `delete`.
+        """Start a merge of ``source``; add clauses, then call ``execute()``: see `Table.merge`, and `delete`.
 
         Rows of this transaction count as being in the table. Without ``execute()`` nothing is merged.
         """
@@ -250,7 +250,7 @@ class Transaction:
         self._row_changes.append(done)
 
     def _recorder(self) -> ChangeFiles | None:
-        """What writes the change files of this version; None where the feed is off, or rows only move."""
+        """Writes the change files of this version; None if the feed is off, or rows only move."""
         from txlog.commands.row_change.change_files import ChangeFiles
 
         if self._change_files is None and self._data_change:
@@ -272,7 +272,7 @@ class Transaction:
         self._rows += sum(file.num_rows for file in files)
 
     def add(self, *files: AddFile) -> None:
-        """Add data files that were written by other means. Each must exist at its full size; it is synced to disk.
+        """Add data files that another program wrote. Each must exist at its full size; it is synced to disk.
 
         Raises ``NotFoundError``, ``InvalidInputError``, ``StorageError``.
         """
@@ -285,7 +285,7 @@ class Transaction:
             self._rows += num_records(file.stats) or 0
 
     def remove(self, *paths: str | pa.Array | pa.ChunkedArray) -> None:
-        """Remove live files, named as the log names them, or by a column of names (``snapshot.files(where)["path"]``).
+        """Remove live files, by their paths in the log, or by a column of paths (``snapshot.files(where)["path"]``).
 
         They count as read. Raises ``NotFoundError`` for a path that is not live in the snapshot.
         """
@@ -302,7 +302,7 @@ class Transaction:
         for path in named:
             if path not in found:
                 raise NotFoundError(
-                    f'the table has no live file {path}: txn.snapshot.files()["path"] are those it has',
+                    f'the table has no live file {path}: use paths of txn.snapshot.files()["path"]',
                     table=self._open_table.uri,
                     version=self._state.version,
                     path=path,
@@ -323,7 +323,7 @@ class Transaction:
 
     @property
     def result(self) -> WriteResult:
-        """What the commit did; there after the ``with`` block ended without an exception."""
+        """The result of the commit; set when the ``with`` block has ended normally."""
         if self._result is None:
             raise InvalidInputError("the transaction has not committed: its result is ready after its with block")
         return self._result
@@ -343,10 +343,10 @@ class Transaction:
             raise no_attribute(self, name, open_table and open_table.uri)
 
     def _require_open(self) -> None:
-        """Raise for a call outside of the block: its work would never be committed, without an error."""
+        """Raise for a call outside of the block: otherwise its work would be lost without an error."""
         if not self._is_open:
             raise InvalidInputError(
-                "a transaction works inside its with block alone, and once: begin another with table.transaction()",
+                "a transaction works only inside its with block, and only once: begin another with table.transaction()",
                 table=self._open_table.uri,
             )
 
@@ -365,7 +365,8 @@ class Transaction:
                 self._result = self._replayed() or self._commit()
 
     def _replayed(self) -> WriteResult | None:
-        """All of the applications' versions are in the table already; where only some are, an error names each."""
+        """The result if all of the applications' versions are in the table already. If only some are, raise an
+        error."""
         committed: dict[str, int | None] = {}
         states: dict[str, str] = {}
         refusals: list[InvalidInputError] = []
@@ -390,7 +391,7 @@ class Transaction:
             each = "; ".join(f"{version} of {app_id!r} {states[app_id]}" for app_id, version in self._applications)
             raise InvalidInputError(
                 f"of this transaction's applications some have committed already and some have not: {each}. Commit them"
-                " apart: the rows of those that are in the table must not be written again",
+                " separately: the rows of those that are in the table must not be written again",
                 table=self._open_table.uri,
                 version=self._state.version,
             )
@@ -399,7 +400,7 @@ class Transaction:
 
     def _commit(self) -> WriteResult:
         if self._builder.is_empty:
-            # All it read is of one version, so there is nothing that a commit could make wrong or right.
+            # All reads are of one version, so no concurrent commit can make them wrong.
             return WriteResult(self._state.version, "committed", 0, "")
         adds, removes = self._builder.adds, self._builder.removes
         change_files = self._change_files.finish(self._builder) if self._change_files is not None else 0
@@ -429,7 +430,7 @@ class Transaction:
             ),
             metrics=history_metrics(operation, metrics, removes),
             user_metadata=self._user_metadata,
-            # Rows that files taken over, or written anew, hold of removed ones have ids of their own.
+            # Files that were added or rewritten give new ids to rows that other files had.
             keeps_row_ids=not (self._removes_by_name and adds),
         )
         return self._open_table.commit(proposal, self._state, metrics, unsent=self._unsent)
