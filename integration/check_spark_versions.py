@@ -129,5 +129,5 @@ def test_a_limit_of_a_batch_is_refused_by_name(spark: SparkSession, tmp_path: Pa
     save(spark.range(3), tmp_path / "source")
     frame = spark.readStream.format("txlog").option("maxFilesPerTrigger", 1).load(str(tmp_path / "source"))
     writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "checkpoint"))
-    with pytest.raises(Exception, match="need pyspark 4.2"):
+    with pytest.raises(Exception, match=r"need pyspark 4\.2"):
         writer.trigger(availableNow=True).start().awaitTermination(300)

@@ -143,7 +143,7 @@ def test_a_call_that_cannot_be_meant_is_refused_and_leaves_nothing(table: txlog.
         (_within(lambda txn: txn.set_transaction(None, 1)), "app_id must be a non-empty string, is None"),
         (
             _within(lambda txn: txn.remove("day=x/gone.parquet")),
-            "the table has no live file day=x/gone.parquet: txn.snap",
+            "the table has no live file day=x/gone.parquet: use paths of txn.snap",
         ),
         (
             lambda table: table.add_files(["s3://b/x.parquet"]),
