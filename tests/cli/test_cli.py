@@ -85,6 +85,26 @@ def test_the_error_for_an_invalid_schema_file_says_what_to_write(tmp_path: Path,
     assert txlog("create", tmp_path / "t", "--schema", tmp_path / "schema.json").exit_code == 0
 
 
+@pytest.mark.parametrize(
+    "columns", ["id bigint, day string", "id bigint, " + ", ".join(f"c{n} string" for n in range(99))]
+)
+def test_columns_in_sql_that_are_given_as_a_schema_file_are_refused_with_the_option_to_use(
+    tmp_path: Path, columns: str
+) -> None:
+    refused = txlog("create", tmp_path / "t", "--schema", columns, "--json")
+    message = json.loads(refused.stdout)["error"]["message"]
+    assert refused.exit_code == 2
+    assert message.endswith(f"--columns '{columns}'")
+    assert txlog("create", tmp_path / "t", "--columns", columns).exit_code == 0
+
+
+def test_a_schema_file_that_is_absent_is_named(tmp_path: Path) -> None:
+    for path, what in ((tmp_path / "none.json", "is no file"), (tmp_path, "is a folder")):
+        refused = txlog("create", tmp_path / "t", "--schema", path, "--json")
+        assert refused.exit_code == 2
+        assert f"{str(path)!r} {what}" in json.loads(refused.stdout)["error"]["message"]
+
+
 def test_create_takes_the_columns_of_a_data_file_or_of_a_schema_file(tmp_path: Path, table: Path) -> None:
     pq.write_table(pa.table({"a": [1], "b": ["x"]}), tmp_path / "like.parquet")
     assert txlog("create", tmp_path / "t1", "--like", tmp_path / "like.parquet").exit_code == 0

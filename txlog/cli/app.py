@@ -26,7 +26,7 @@ from txlog.cli import (
 )
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import open_data_files
-from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs, read_schema
+from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs, read_schema, schema_file
 from txlog.cli.usage import CommandGroup
 
 __all__ = ["app"]
@@ -80,8 +80,7 @@ def create(
         ),
     ] = None,
     schema: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, metavar="FILE", help="a file with a Delta (or Spark) schema in JSON"),
+        str | None, typer.Option(metavar="FILE", help="a file with a Delta (or Spark) schema in JSON")
     ] = None,
     partition_by: PartitionBy = None,
     properties: Properties = None,
@@ -92,12 +91,13 @@ def create(
     """Create an empty table, as version 0."""
     if sum(source is not None for source in (columns, like, schema)) != 1:
         raise typer.BadParameter("give the columns by only one of --columns, --like and --schema")
+    schema_path = None if schema is None else schema_file(schema)
     options, table_properties = pairs(storage_options, "--storage-option"), pairs(properties, "--property")
     out = Output(as_json)
     with out.reporting():
         table = txlog.Table.create(
             uri,
-            _schema(columns, like, schema),
+            _schema(columns, like, schema_path),
             names(partition_by),
             table_properties,
             exist_ok=exist_ok,

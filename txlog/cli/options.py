@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +14,10 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, schema_from_json
 from txlog.protocol.schema_input import SCHEMA_EXAMPLE
 
-__all__ = ["Json", "PartitionBy", "Storage", "Uri", "names", "pairs", "read_schema"]
+__all__ = ["Json", "PartitionBy", "Storage", "Uri", "names", "pairs", "read_schema", "schema_file"]
+
+_COLUMNS = re.compile(r"\s*[\w`]+\s+[a-zA-Z]")
+"""What DDL begins with: a name and a type."""
 
 Uri = Annotated[
     str,
@@ -42,6 +48,17 @@ def pairs(texts: list[str] | None, option: str, form: str = "KEY=VALUE") -> dict
             raise typer.BadParameter(f"{option} takes {form}")
         found[key] = value
     return found
+
+
+def schema_file(text: str) -> Path:
+    """The file that ``--schema`` names. A usage error says where columns in SQL belong, which are often given here."""
+    if os.path.exists(text) and not os.path.isdir(text):
+        return Path(text)
+    what = "is a folder" if os.path.isdir(text) else "is no file"
+    raise typer.BadParameter(
+        f"--schema takes a file with a Delta (or Spark) schema in JSON, and {text!r} {what}. Columns in SQL are given"
+        f" by --columns {shlex.quote(text) if _COLUMNS.match(text) else repr('id bigint not null, name string')}"
+    )
 
 
 def read_schema(path: Path) -> Struct:
