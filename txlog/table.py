@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 import pyarrow as pa
 
 from txlog.commands.batch_write import OnProgress, write_batch
+from txlog.commands.create_table import create_table, probe_new_location
 from txlog.commands.table_definition import (
-    Definition,
     check_added_columns,
-    check_agrees,
     commit_definition,
-    new_table,
     with_columns,
     with_properties,
     without_properties,
 )
 from txlog.commands.write_options import SchemaMode, WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
-from txlog.errors import InvalidInputError, MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
+from txlog.errors import InvalidInputError, TableExistsError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.log.proposal import operation_parameters
 from txlog.log_files.times import milliseconds
@@ -43,7 +41,6 @@ from txlog.result import (
 )
 from txlog.snapshot import Snapshot, version_summary
 from txlog.store.open import open_store
-from txlog.store.probe import probe_store
 from txlog.store.retry import RetryPolicy
 from txlog.transaction import IsolationLevel, Transaction
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
@@ -110,7 +107,7 @@ def write(
         raise InvalidInputError(f"txlog.write(uri, data): the location comes first, then the {type_name_of(uri)}")
     check_mode(mode, get_args(WriteMode))
     open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
-    _probe_new_location(open_table)
+    probe_new_location(open_table)
     options = WriteOptions(
         mode="append" if mode in ("error", "errorifexists", "ignore") else mode,
         where=where,
@@ -229,22 +226,7 @@ class Table(metaclass=Hinted):
         condition of a conditional put).
         """
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
-        with TxlogError.located(open_table.uri):
-            definition = Definition(*new_table(schema, partition_by or (), properties))
-        if not open_table.log.exists():
-            _probe_new_location(open_table)
-            try:
-                commit_definition(
-                    open_table, None, definition, "CREATE TABLE", _create_parameters(definition), user_metadata
-                )
-                return cls(open_table)
-            except (ProtocolChangedError, MetadataChangedError):
-                pass  # a concurrent writer created it first
-        if not exist_ok:
-            raise TableExistsError("there is a table here already; Table.open opens it", table=open_table.uri)
-        state = open_table.log.reload()
-        with TxlogError.located(open_table.uri, state.version):
-            check_agrees(state, definition, properties or {})
+        create_table(open_table, schema, partition_by, properties, exist_ok=exist_ok, user_metadata=user_metadata)
         return cls(open_table)
 
     @classmethod
@@ -1177,16 +1159,3 @@ def _open_table(
     key_cache_size: int | None = None,
 ) -> OpenTable:
     return OpenTable(open_store(uri, storage_options, credential_provider), retry, hooks, key_cache_size)
-
-
-def _probe_new_location(open_table: OpenTable) -> None:
-    """Refuse a store that ignores the condition before a table is created there: the first race would lose data."""
-    if open_table.store.log.capabilities.refuses_taken_names or open_table.log.exists():
-        return
-    probe_store(open_table.store).require_safe()
-
-
-def _create_parameters(definition: Definition) -> dict[str, str]:
-    metadata = definition.metadata
-    partition_by = list(metadata.partition_columns)
-    return operation_parameters(isManaged=False, partitionBy=partition_by, properties=metadata.configuration)

@@ -1,0 +1,56 @@
+"""Creates a table as version 0, or finds that the one which is there is what was asked for.
+
+In: an open location, a schema and what else defines a table. Out: nothing; the table is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from txlog.commands.table_definition import Definition, check_agrees, commit_definition, new_table
+from txlog.commit.open_table import OpenTable
+from txlog.errors import MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
+from txlog.log.proposal import operation_parameters
+from txlog.store.probe import probe_store
+
+__all__ = ["create_table", "probe_new_location"]
+
+
+def create_table(
+    open_table: OpenTable,
+    schema: Any,
+    partition_by: str | Iterable[str] | None,
+    properties: Mapping[str, str] | None,
+    *,
+    exist_ok: bool = False,
+    user_metadata: str | None = None,
+) -> None:
+    """Create an empty table. Raises as `Table.create`."""
+    with TxlogError.located(open_table.uri):
+        definition = Definition(*new_table(schema, partition_by or (), properties))
+    if not open_table.log.exists():
+        probe_new_location(open_table)
+        try:
+            commit_definition(open_table, None, definition, "CREATE TABLE", _parameters(definition), user_metadata)
+            return
+        except (ProtocolChangedError, MetadataChangedError):
+            pass  # a concurrent writer created it first
+    if not exist_ok:
+        raise TableExistsError("there is a table here already; Table.open opens it", table=open_table.uri)
+    state = open_table.log.reload()
+    with TxlogError.located(open_table.uri, state.version):
+        check_agrees(state, definition, properties or {})
+
+
+def probe_new_location(open_table: OpenTable) -> None:
+    """Refuse a store that ignores the condition before a table is created there: the first race would lose data."""
+    if open_table.store.log.capabilities.refuses_taken_names or open_table.log.exists():
+        return
+    probe_store(open_table.store).require_safe()
+
+
+def _parameters(definition: Definition) -> dict[str, str]:
+    metadata = definition.metadata
+    partition_by = list(metadata.partition_columns)
+    return operation_parameters(isManaged=False, partitionBy=partition_by, properties=metadata.configuration)
