@@ -1049,10 +1049,11 @@ ADVICE = [
     "table.purge()",
     "table.restore(version)",
     "table.restore(timestamp=...)",
+    "table.verify()",
 ]
 
 
-ADVICE_WITHOUT_CALL = ("begin", "close", "delete_tag", "repair", "verify")
+ADVICE_WITHOUT_CALL = ("begin", "close", "delete_tag")
 
 
 @pytest.mark.parametrize("advice", ADVICE)

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
     from txlog.read.dataset import SnapshotDataset
+    from txlog.verify.findings import Verification
 
 __all__ = ["Table", "write"]
 
@@ -1114,6 +1115,31 @@ class Table(metaclass=Hinted):
         return clean_up_log(
             self._open_table.log, self._open_table.log.newest_state(), dry_run=dry_run, on_progress=on_progress
         )
+
+    def verify(
+        self,
+        keys: str | Iterable[str] | None = None,
+        *,
+        data_files: bool = True,
+        on_progress: Callable[[str, int, int], None] | None = None,
+    ) -> Verification:
+        """Check the log, its checkpoints and that each data file is there; with ``keys``, that no rows share a key.
+
+        Args:
+            keys: Columns that should identify a row, as for `upsert`: ``["id", "day"]``. They are read of all live
+                rows, in bounded memory; what does not fit goes to temporary files.
+            data_files: Whether to look up each data file by its size.
+            on_progress: Called with the name of a step, how much is done and how much there is to do.
+
+        Returns:
+            ``is_sound``, the ``findings``, and in ``keys`` which keys several rows have, and where.
+
+        Raises ``InvalidInputError`` for columns that cannot be a key, and ``StorageError`` if the log cannot be read.
+        """
+        from txlog.verify.verify import verify_table
+
+        wanted = None if keys is None else names_in("keys", keys)
+        return verify_table(self._open_table.store, data_files=data_files, keys=wanted, on_progress=on_progress)
 
     def resolve(self, txn_id: str, version: int) -> bool:
         """After ``CommitStateUnknownError``: whether the commit is in the log. The answer is final.

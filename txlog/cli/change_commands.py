@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import date, datetime
 from typing import Annotated, Any
 
 import typer
@@ -13,6 +11,7 @@ from rich.text import Text
 import txlog
 from txlog.cli.console import Output
 from txlog.cli.options import Json, Storage, Uri, names, pairs
+from txlog.cli.values import plain
 
 __all__ = ["changes"]
 
@@ -52,13 +51,13 @@ def changes(
             )
             rows, is_cut = _first_rows(reader, most)
         if as_json:
-            out.result([{name: _plain(value) for name, value in row.items()} for row in rows])
+            out.result([{name: plain(value) for name, value in row.items()} for row in rows])
             return
         shown = Table(box=None, pad_edge=False, header_style="bold")
         for name in reader.schema.names:
             shown.add_column(Text(name))
         for row in rows:
-            shown.add_row(*(Text("" if value is None else str(_plain(value))) for value in row.values()))
+            shown.add_row(*(Text("" if value is None else str(plain(value))) for value in row.values()))
         note = [f"and more: --limit shows more than {len(rows)} rows"] if is_cut else [] if rows else ["no changes"]
         out.result(None, *([shown] if rows else []), *note, is_folded=False)
 
@@ -72,18 +71,3 @@ def _first_rows(reader: Any, most: int | None) -> tuple[list[dict[str, Any]], bo
             return rows + batch.slice(0, room).to_pylist(), True
         rows += batch.to_pylist()
     return rows, False
-
-
-def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: times in ISO 8601, bytes in hexadecimal digits, decimals as text."""
-    if isinstance(value, dict):
-        return {str(_plain(name)): _plain(member) for name, member in value.items()}
-    if isinstance(value, datetime | date):
-        return value.isoformat()
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, str | int | float | None):
-        return value
-    if isinstance(value, Iterable):
-        return [_plain(member) for member in value]
-    return str(value)

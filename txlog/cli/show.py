@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from txlog.cli.iceberg_commands import iceberg_shown
+from txlog.cli.values import plain
 from txlog.commands.history import HISTORY_COLUMNS, history_row
 from txlog.protocol.paths import resolve_data_path
 from txlog.protocol.schema import type_name
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from txlog.commands.row_change.preview import RowPreview
     from txlog.snapshot import Snapshot
     from txlog.store.probe import ProbeReport
-    from txlog.verify.verify import Verification
+    from txlog.verify.findings import KeyCheck, RowsByFile, Verification
 
 __all__ = [
     "append_shown",
@@ -285,7 +286,25 @@ def verification_facts(verification: Verification) -> Facts:
         "checkpoints": verification.checkpoints,
         "data_files": verification.data_files,
         "findings": [asdict(finding) for finding in verification.findings],
+        **({} if verification.keys is None else {"keys": _key_facts(verification.keys)}),
     }
+
+
+def _key_facts(check: KeyCheck) -> Facts:
+    return {
+        "columns": list(check.columns),
+        "version": check.version,
+        "rows": check.rows,
+        "repeated_keys": check.repeated_keys,
+        "repeated_rows": check.repeated_rows,
+        "examples": [{"key": plain(dict(each.values)), **_files_facts(each.found)} for each in check.examples],
+        "nulls": _files_facts(check.nulls),
+    }
+
+
+def _files_facts(found: RowsByFile) -> Facts:
+    files = [{"path": path, "rows": rows} for path, rows in found.files.items()]
+    return {"rows": found.rows, "num_files": found.num_files, "files": files}
 
 
 def verification_shown(verification: Verification) -> list[RenderableType]:
@@ -306,7 +325,13 @@ def verification_shown(verification: Verification) -> list[RenderableType]:
     )
     rules = {finding.rule for finding in verification.findings}
     repairs = [Text(repair) for repair, of_rules in _REPAIRS.items() if not rules.isdisjoint(of_rules)]
-    return [*shown, *repairs, Text.assemble(verdict, seen)]
+    keys = [] if verification.keys is None else [Text(_keys_seen(verification.keys))]
+    return [*shown, *repairs, *keys, Text.assemble(verdict, seen)]
+
+
+def _keys_seen(check: KeyCheck) -> str:
+    found = f"{counted(check.repeated_keys, 'key')} of several rows, {counted(check.nulls.rows, 'null key')}"
+    return f"read the key ({', '.join(check.columns)}) of {counted(check.rows, 'row')}: {found}"
 
 
 _REPAIRS = {
@@ -317,6 +342,8 @@ _REPAIRS = {
     " checkpoint writes one at the newest version.": ("corrupt-checkpoint",),
     "A missing or truncated data file: restore it from a copy, or remove it from the table with txn.remove(path) in a"
     " table.transaction(), and write its rows again.": ("missing-file", "wrong-size"),
+    "A key of several rows: an upsert of one row with this key replaces all of them. Appends put such rows in; upserts"
+    " by these columns do not.": ("repeated-key",),
 }
 """How to repair the problems found -> the rules that report them."""
 

@@ -29,7 +29,6 @@ MADE_BY = {
 _WITH_BLOCK = "the with block, which commits when it ends, and aborts when an exception leaves it"
 _TASK_BLOCK = "the with block, which seals the files when it ends, and removes them when an exception leaves it"
 _REWRITE = 'table.overwrite(rows, schema_mode="overwrite"), which gives the table the columns of the rows'
-_VERIFY = "`txlog verify URI` in a shell"
 _TASK = "with sink.task(checkpoint_id, task_id) as task: task.write(data)"
 
 ELSEWHERE = {
@@ -88,7 +87,7 @@ ELSEWHERE = {
         "protocol": "table.snapshot().protocol",
         "rename_column": _REWRITE,
         "reorg": "table.purge()",
-        "repair": f"{_VERIFY}; each finding says what can be done",
+        "repair": "table.verify(), whose findings say what is wrong",
         "read": "table.to_arrow(columns, where)",
         "replace_where": "table.overwrite(rows, where=condition)",
         "restore_to_timestamp": "table.restore(timestamp=...)",
@@ -105,7 +104,6 @@ ELSEWHERE = {
         "transaction_version": 'table.snapshot().transaction_version("app")',
         "truncate": "table.delete() without a condition",
         "update_incremental": "table.snapshot(), which is the newest version each time",
-        "verify": _VERIFY,
         "write": "table.append(data), table.overwrite(data)",
         "z_order": "table.optimize(cluster_by=columns)",
     },

@@ -12,7 +12,6 @@ import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from txlog.errors import CorruptLogError, NotFoundError, StorageError, TableNotFoundError, UnsupportedFeatureError
@@ -34,6 +33,7 @@ from txlog.protocol.log_names import (
 from txlog.protocol.paths import canonical_paths, resolve_data_path
 from txlog.result import counted
 from txlog.store.base import ObjectMeta, TableStore
+from txlog.verify.findings import Finding, KeyCheck, Verification
 from txlog.verify.live_files import LiveFile, LiveFiles, PartitionKey
 from txlog.verify.log_rules import Breach, LogState
 
@@ -52,59 +52,30 @@ OnProgress = Callable[[str, int, int], None]
 """(what is being checked, done, total)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One defect. ``path`` is a name under ``_delta_log`` or the path of a data file; ``line`` counts from 1.
-
-    ``severity`` is "error", or "warning" for a defect that gives no reader a wrong result.
-    """
-
-    rule: str
-    message: str
-    version: int | None = None
-    path: str | None = None
-    line: int | None = None
-    severity: str = "error"
-
-    @property
-    def where(self) -> str:
-        """``"00000000000000000012.json:3"``."""
-        return f"{self.path or ''}{f':{self.line}' if self.line else ''}"
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """What was checked and what was found. ``version`` is the newest of the log."""
-
-    table: str
-    version: int
-    commits: int
-    checkpoints: int
-    data_files: int
-    findings: tuple[Finding, ...]
-
-    @property
-    def is_sound(self) -> bool:
-        """No errors; there may be warnings."""
-        return all(finding.severity != "error" for finding in self.findings)
-
-
 def verify_table(
     store: TableStore,
     *,
     data_files: bool = True,
+    keys: Sequence[str] | None = None,
     txn_ids: Mapping[int, str] | None = None,
     limits: Limits = DEFAULT_LIMITS,
     on_progress: OnProgress | None = None,
 ) -> Verification:
     """Check the table in ``store``.
 
-    ``data_files=False`` skips the check that each live file exists at its full size (a request per file). ``txn_ids``
-    are acknowledged transactions by version, from ``WriteResult``: a version that now holds another transaction was
-    overwritten by a writer without conditional puts, and one after the newest version was lost. Raises
-    ``TableNotFoundError``, and ``StorageError`` where the log cannot be read; a data file that cannot is a finding.
+    ``data_files=False`` skips the check that each live file exists at its full size (a request per file). ``keys`` are
+    columns that should identify a row: they are read, whatever ``data_files`` says. ``txn_ids`` are acknowledged
+    transactions by version, from ``WriteResult``: a version that now holds another transaction was overwritten by a
+    writer without conditional puts, and one after the newest version was lost. Raises ``TableNotFoundError``,
+    ``InvalidInputError`` for columns that cannot be a key, and ``StorageError`` where the log cannot be read; a data
+    file that cannot is a finding.
     """
-    return _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None)).run(data_files)
+    verifier = _Verifier(store, limits, txn_ids or {}, on_progress or (lambda what, done, total: None))
+    if keys is not None:
+        from txlog.verify.keys import require_keys
+
+        require_keys(store, keys)
+    return verifier.run(data_files, keys)
 
 
 class _Verifier:
@@ -119,7 +90,7 @@ class _Verifier:
         self.newest = -1
         self.commits = self.checkpoints = self.data_files = 0
 
-    def run(self, data_files: bool) -> Verification:
+    def run(self, data_files: bool, keys: Sequence[str] | None) -> Verification:
         listed = self.store.log.list_from(version_prefix(0))
         listing = read_listing(listed)
         if listing.latest_version < 0:
@@ -132,9 +103,9 @@ class _Verifier:
         if data_files and self.state.is_whole:
             self._data_files()
             self._vectors_and_iceberg()
-        return Verification(
-            self.store.uri, self.newest, self.commits, self.checkpoints, self.data_files, tuple(self.findings)
-        )
+        check = None if keys is None else self._keys(keys)
+        counts = self.newest, self.commits, self.checkpoints, self.data_files
+        return Verification(self.store.uri, *counts, tuple(self.findings), check)
 
     # --- commits --------------------------------------------------------------------------------------------
 
@@ -391,6 +362,13 @@ class _Verifier:
         for problem in problems:
             severity = "warning" if problem.is_warning else "error"
             self._found(problem.rule, problem.message, version=self.newest, path=problem.path, severity=severity)
+
+    def _keys(self, names: Sequence[str]) -> KeyCheck | None:
+        from txlog.verify.keys import key_findings
+
+        check, findings = key_findings(self.store, names, lambda done, total: self.on_progress("keys", done, total))
+        self.findings += findings
+        return check
 
     def _check_data_files(self, files: Iterable[LiveFile]) -> list[Finding]:
         return [found for file in files if (found := self._check_data_file(file)) is not None]

@@ -1,0 +1,96 @@
+"""What a check of a table found: values for programs, and for the command line to show."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Finding", "KeyCheck", "RepeatedKey", "RowsByFile", "Verification"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One defect. ``path`` is a name under ``_delta_log`` or the path of a data file; ``line`` counts from 1.
+
+    ``severity`` is "error", or "warning" for a defect that gives no reader a wrong result.
+    """
+
+    rule: str
+    message: str
+    version: int | None = None
+    path: str | None = None
+    line: int | None = None
+    severity: str = "error"
+
+    @property
+    def where(self) -> str:
+        """``"00000000000000000012.json:3"``."""
+        return f"{self.path or ''}{f':{self.line}' if self.line else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class RowsByFile:
+    """How many live rows are meant, and in which files.
+
+    Attributes:
+        rows: The rows of all files.
+        num_files: How many files have some of them.
+        files: The rows in each file, by its path as in the log; of many files the first in the order of the log.
+    """
+
+    rows: int = 0
+    num_files: int = 0
+    files: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RepeatedKey:
+    """A key that several live rows have: its values by the names of the key columns, and the rows."""
+
+    values: Mapping[str, Any]
+    found: RowsByFile
+
+
+@dataclass(frozen=True, slots=True)
+class KeyCheck:
+    """Whether each live row of a version has a key of its own.
+
+    Attributes:
+        columns: The key columns, as the table spells them.
+        version: The version that was read.
+        rows: How many live rows it has.
+        repeated_keys: How many keys several rows have.
+        repeated_rows: How many rows those keys have together.
+        examples: Those with most rows, as many as were asked for.
+        nulls: The rows whose key is null, or has a null in one of its columns. No upsert finds them.
+    """
+
+    columns: tuple[str, ...]
+    version: int
+    rows: int
+    repeated_keys: int
+    repeated_rows: int
+    examples: tuple[RepeatedKey, ...]
+    nulls: RowsByFile
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was checked and what was found. ``version`` is the newest of the log.
+
+    ``keys`` is None where no keys were asked for, or they could not be read.
+    """
+
+    table: str
+    version: int
+    commits: int
+    checkpoints: int
+    data_files: int
+    findings: tuple[Finding, ...]
+    keys: KeyCheck | None = None
+
+    @property
+    def is_sound(self) -> bool:
+        """No errors; there may be warnings."""
+        return all(finding.severity != "error" for finding in self.findings)

@@ -1,0 +1,363 @@
+"""Finds keys that several live rows of a table have, and rows whose key is null.
+
+In: a table's stores and the names of key columns. Out: a `KeyCheck`, and its findings. Key columns are read once, and
+every key becomes a number of 8 or 16 bytes (see ``key_values``). Equal ones of a file are counted together, all are
+dealt out by their numbers to temporary files, and each of these is sorted by itself. So memory is bounded, whatever the
+table's size, and however many rows one key has. The keys that are shown are then looked up, each in one file.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from txlog.arrow.buckets import Buckets
+from txlog.errors import InvalidInputError, StorageError, TxlogError
+from txlog.log.state import TableState
+from txlog.log_files.delta_log import DeltaLog
+from txlog.protocol.schema import type_to_arrow
+from txlog.read.key_values import KeyNumbers, KeyValues
+from txlog.read.row_count import count_rows
+from txlog.read.scan_plan import ScanPlan, select
+from txlog.result import counted
+from txlog.store.base import TableStore
+from txlog.util import ambient
+from txlog.verify.findings import Finding, KeyCheck, RepeatedKey, RowsByFile
+from txlog.writer.keys import KeyColumn, key_columns
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["EXAMPLES_MAX", "check_keys", "key_findings", "require_keys"]
+
+EXAMPLES_MAX = 20
+FILES_MAX = 20
+"""Of one key, the rows of this many files are told one by one."""
+_FILES_SHOWN = 3
+_PART_ROWS = 1 << 21  # sorted at once: some 150 MB
+_PARTS_AT_ONCE = 256  # files open at once
+_CHUNK_ROWS = 1 << 19
+_MULTIPLIER = 0x9E3779B97F4A7C15  # 2^64 by the golden ratio: integers in a row spread over the upper bits
+
+OnRows = Callable[[int, int], None]
+"""(rows read, rows of the table)."""
+
+
+def require_keys(store: TableStore, names: Sequence[str]) -> None:
+    """Raises ``InvalidInputError`` for columns that cannot be a key. A table that cannot be read passes."""
+    try:
+        key_columns(names, DeltaLog(store).newest_state().schema)
+    except InvalidInputError as error:
+        error.table = error.table or store.uri
+        raise
+    except TxlogError:
+        return
+
+
+def key_findings(
+    store: TableStore, names: Sequence[str], on_progress: OnRows
+) -> tuple[KeyCheck | None, tuple[Finding, ...]]:
+    """Check the keys of the newest version. What keeps them from being read is a finding."""
+    try:
+        check = check_keys(store, names, on_progress=on_progress)
+    except TxlogError as error:
+        message = f"the keys could not be checked: {error.message}"
+        return None, (Finding("keys-not-checked", message, error.version, error.path),)
+    return check, tuple(_findings(check))
+
+
+def check_keys(
+    store: TableStore,
+    names: Sequence[str],
+    *,
+    examples_max: int = EXAMPLES_MAX,
+    on_progress: OnRows = lambda done, total: None,
+) -> KeyCheck:
+    """Read the keys of all live rows of the newest version.
+
+    Args:
+        store: The table's stores.
+        names: The key columns; paths with dots lead into structs.
+        examples_max: How many repeated keys to tell one by one.
+        on_progress: Called with the rows read so far and in all.
+
+    Raises:
+        InvalidInputError: A column does not exist, or is of a type that no key has.
+        NotFoundError, CorruptLogError: A file is gone or damaged.
+        StorageError: The store failed, or there is no room for temporary files.
+        UnsupportedFeatureError: The table needs a reader feature that this release lacks.
+    """
+    log = DeltaLog(store)
+    state = log.newest_state()
+    with TxlogError.located(store.uri, state.version):
+        keys = key_columns(names, state.schema)
+    scan = _KeyScan(store, state, log.files(state), keys, on_progress)
+    repeated_keys = repeated_rows = 0
+    found: list[_Group] = []
+    try:
+        for part in scan.parts():
+            groups = part.repeated()
+            repeated_keys += len(groups.starts)
+            repeated_rows += int(groups.rows.sum())
+            found += groups.largest(examples_max)
+            found = sorted(found, key=lambda group: (-group.rows, min(group.by_file)))[:examples_max]
+    except OSError as error:
+        raise StorageError(
+            f"keys that outgrew the memory could not be put into a temporary file: {error}. Make room in the temporary"
+            " folder (TMPDIR)",
+            table=store.uri,
+        ) from error
+    return KeyCheck(
+        tuple(key.name for key in keys),
+        state.version,
+        scan.num_rows,
+        repeated_keys,
+        repeated_rows,
+        scan.examples(found),
+        scan.by_file(scan.nulls),
+    )
+
+
+# --- reading keys -----------------------------------------------------------------------------------------------------
+
+
+class _KeyScan:
+    """The keys of a version's live rows. ``num_rows`` and ``nulls``, by the file's number, are those read so far."""
+
+    def __init__(
+        self, store: TableStore, state: TableState, files: pa.Table, keys: Sequence[KeyColumn], on_progress: OnRows
+    ) -> None:
+        self._store = store
+        self._keys = tuple(keys)
+        self._on_progress = on_progress
+        secret = f"{ambient.uuid4()}{ambient.uuid4()}".encode()
+        self._numbers = KeyNumbers([type_to_arrow(key.type) for key in keys], secret)
+        self._file_column = "file"
+        while state.schema.find(self._file_column) is not None:
+            self._file_column = f"_{self._file_column}"
+        columns = list(dict.fromkeys(key.path[0] for key in keys))
+        self._plan = ScanPlan(select(store.uri, state, columns, file_column=self._file_column), files)
+        self._paths = files.column("path").to_pylist()
+        self._number_of = {path: number for number, path in enumerate(self._paths)}
+        self._expected_rows = count_rows(store, select(store.uri, state, []), files)
+        self.num_rows = 0
+        self.nulls: Counter[int] = Counter()
+
+    def parts(self) -> Iterator[_Keys]:
+        """All keys in parts, no key in two of them, each in the order of the keys."""
+        num_parts = -(-self._expected_rows // _PART_ROWS)
+        if num_parts <= 1:
+            yield _joined(list(self._chunks()))
+            return
+        for first in range(0, num_parts, _PARTS_AT_ONCE):
+            buckets = Buckets(min(_PARTS_AT_ONCE, num_parts - first))
+            try:
+                for chunk in self._chunks():
+                    part = chunk.part(num_parts) - first
+                    here = (part >= 0) & (part < buckets.num_buckets)
+                    buckets.add(chunk.at(here).to_arrow(), part[here])
+                for rows in buckets.drain():
+                    yield _joined([_Keys.of(rows)])
+            finally:
+                buckets.close()
+
+    def _chunks(self) -> Iterator[_Keys]:
+        """All keys, many at a time, in the order of the files."""
+        self.num_rows = 0
+        self.nulls.clear()
+        waiting: list[_Keys] = []
+        for number, columns in self._batches(self._plan):
+            values, rows = self._numbers.of(columns)
+            if rows is not None:
+                self.nulls[number] += len(columns[0]) - len(rows)
+            waiting.append(_Keys.in_file(values, number))
+            self.num_rows += len(columns[0])
+            self._on_progress(self.num_rows, max(self.num_rows, self._expected_rows))
+            if sum(map(len, waiting)) >= _CHUNK_ROWS:
+                yield _joined(waiting)
+                waiting = []
+        yield _joined(waiting)
+
+    def _batches(self, plan: ScanPlan) -> Iterator[tuple[int, list[pa.Array]]]:
+        """The number of a file, and key columns of some of its rows."""
+        for batch in plan.batches(self._store):
+            path = batch.column(self._file_column).dictionary[0].as_py()
+            yield self._number_of[path], [key.of(batch) for key in self._keys]
+
+    def examples(self, groups: Sequence[_Group]) -> tuple[RepeatedKey, ...]:
+        """The values of these keys, each read from the first file that has it."""
+        import numpy as np
+
+        wanted: dict[int, list[_Group]] = {}
+        for group in groups:
+            wanted.setdefault(min(group.by_file), []).append(group)
+        paths = pa.array([self._paths[number] for number in wanted], pa.string())
+        files = self._plan.files.filter(pc.is_in(self._plan.files.column("path"), value_set=paths))
+        values_of: dict[int, Mapping[str, Any]] = {}
+        for number, columns in self._batches(ScanPlan(self._plan.selection, files)):
+            values, rows = self._numbers.of(columns)
+            for group in wanted[number]:
+                at = np.flatnonzero(group.equals(values))[:1]
+                if len(at) and id(group) not in values_of:
+                    row = int(at[0] if rows is None else rows[at[0]])
+                    names = zip(self._keys, columns, strict=True)
+                    values_of[id(group)] = {key.name: column[row].as_py() for key, column in names}
+        return tuple(RepeatedKey(values_of[id(group)], self.by_file(group.by_file)) for group in groups)
+
+    def by_file(self, rows: Mapping[int, int]) -> RowsByFile:
+        """Rows by the number of their file, as they are told."""
+        shown = {self._paths[number]: rows[number] for number in sorted(rows)[:FILES_MAX]}
+        return RowsByFile(sum(rows.values()), len(rows), shown)
+
+
+# --- keys as numbers --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Keys:
+    """Keys, the numbers of the files that have them, and how many rows of the file do."""
+
+    values: KeyValues
+    files: NDArray[np.int32]
+    rows: NDArray[np.int64]
+
+    @classmethod
+    def in_file(cls, values: KeyValues, number: int) -> _Keys:
+        import numpy as np
+
+        return cls(values, np.full(len(values), number, np.int32), np.ones(len(values), np.int64))
+
+    @classmethod
+    def of(cls, table: pa.Table) -> _Keys:
+        numbers, *second, files, rows = (column.to_numpy() for column in table.columns)
+        return cls(KeyValues(numbers, second[0] if second else None), files, rows)
+
+    def to_arrow(self) -> pa.Table:
+        second = [] if self.values.second is None else [self.values.second]
+        columns = [self.values.numbers, *second, self.files, self.rows]
+        return pa.table({str(number): column for number, column in enumerate(columns)})
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def at(self, places: Any) -> _Keys:
+        return _Keys(self.values.at(places), self.files[places], self.rows[places])
+
+    def part(self, num_parts: int) -> NDArray[np.int64]:
+        """Which of so many parts each key belongs to."""
+        import numpy as np
+
+        mixed = (self.values.numbers.view(np.uint64) * np.uint64(_MULTIPLIER)) >> np.uint64(32)
+        found: NDArray[np.int64] = ((mixed * np.uint64(num_parts)) >> np.uint64(32)).astype(np.int64)
+        return found
+
+    def repeated(self) -> _Groups:
+        """The keys of several rows, of keys in order."""
+        import numpy as np
+
+        starts = np.flatnonzero(_is_new(self.values))
+        rows = np.add.reduceat(self.rows, starts) if len(starts) else np.empty(0, np.int64)
+        again = rows > 1
+        return _Groups(self, starts[again], np.append(starts, len(self))[1:][again], rows[again])
+
+
+@dataclass(frozen=True, slots=True)
+class _Groups:
+    """Keys of several rows: where each begins and ends among ``keys``, and how many rows it has."""
+
+    keys: _Keys
+    starts: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+    def largest(self, count: int) -> list[_Group]:
+        """Those with most rows; of several with as many those that come first."""
+        import numpy as np
+
+        found = []
+        for at in np.argsort(-self.rows, kind="stable")[:count].tolist():
+            keys = self.keys.at(slice(self.starts[at], self.ends[at]))
+            by_file = dict(zip(keys.files.tolist(), keys.rows.tolist(), strict=True))
+            found.append(_Group(keys.values.at(slice(0, 1)), int(self.rows[at]), by_file))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """One key of several rows, and how many of them each file has, by its number."""
+
+    value: KeyValues
+    rows: int
+    by_file: Mapping[int, int]
+
+    def equals(self, values: KeyValues) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = values.numbers == self.value.numbers
+        if values.second is not None and self.value.second is not None:
+            found &= values.second == self.value.second
+        return found
+
+
+def _is_new(values: KeyValues) -> NDArray[np.bool_]:
+    """Where each key differs from the one before it."""
+    import numpy as np
+
+    found = np.ones(len(values), dtype=bool)
+    found[1:] = values.numbers[1:] != values.numbers[:-1]
+    if values.second is not None:
+        found[1:] |= values.second[1:] != values.second[:-1]
+    return found
+
+
+def _joined(parts: Sequence[_Keys]) -> _Keys:
+    """Keys of files in ascending order, as one entry for each key and file, in the order of the keys."""
+    import numpy as np
+
+    if not parts:
+        return _Keys(KeyValues(np.empty(0, np.int64), None), np.empty(0, np.int32), np.empty(0, np.int64))
+    second = [part.values.second for part in parts if part.values.second is not None]
+    numbers = np.concatenate([part.values.numbers for part in parts])
+    values = KeyValues(numbers, np.concatenate(second) if second else None)
+    keys = _Keys(values, np.concatenate([part.files for part in parts]), np.concatenate([part.rows for part in parts]))
+    # Both sorts are stable, so that the files of a key stay in their order.
+    keys = keys.at(
+        np.argsort(numbers, kind="stable") if values.second is None else np.lexsort((values.second, numbers))
+    )
+    is_new = _is_new(keys.values)
+    is_new[1:] |= keys.files[1:] != keys.files[:-1]
+    starts = np.flatnonzero(is_new)
+    if len(starts) == len(keys):
+        return keys
+    kept = keys.at(starts)
+    return _Keys(kept.values, kept.files, np.add.reduceat(keys.rows, starts))
+
+
+# --- findings ---------------------------------------------------------------------------------------------------------
+
+
+def _findings(check: KeyCheck) -> Iterator[Finding]:
+    for example in check.examples:
+        values = ", ".join(f"{name}={str(value)[:60]}" for name, value in example.values.items())
+        message = f"{values} is the key of {counted(example.found.rows, 'row')}: {_where(example.found)}"
+        yield Finding("repeated-key", message, check.version, next(iter(example.found.files)))
+    more = check.repeated_keys - len(check.examples)
+    if more:
+        message = f"and {counted(more, 'key')} more of several rows; {check.repeated_rows:,} rows have such a key"
+        yield Finding("repeated-key", message, check.version)
+    if check.nulls.rows:
+        message = (
+            f"{counted(check.nulls.rows, 'row')} with a null in the key ({', '.join(check.columns)}), which no upsert"
+            f" finds: {_where(check.nulls)}"
+        )
+        yield Finding("null-key", message, check.version, next(iter(check.nulls.files)), severity="warning")
+
+
+def _where(found: RowsByFile) -> str:
+    shown = [f"{rows:,} in {path}" for path, rows in list(found.files.items())[:_FILES_SHOWN]]
+    more = found.num_files - len(shown)
+    return ", ".join([*shown, *([f"and {counted(more, 'more file')}"] if more else [])])
