@@ -159,3 +159,29 @@ def test_both_cluster_one_table_in_turns(delta: SparkSession, tmp_path: Path) ->
     (again,) = actions_of(path)["add"]
     assert again["clusteringProvider"] == "liquid", "Spark clusters our file with its own"
     assert sorted(table.to_arrow()["id"].to_pylist()) == ids(delta, path) == list(range(200))
+
+
+@pytest.mark.parametrize("mapping", ["none", "name"])
+def test_spark_clusters_tables_that_we_define(delta: SparkSession, tmp_path: Path, mapping: str) -> None:
+    path = tmp_path / "clustered"
+    columns = "id bigint, s struct<`x.y`: int, name: string>, day date"
+    properties = {"delta.columnMapping.mode": mapping}
+    table = txlog.Table.create(path, columns, properties=properties, cluster_by=["id", "s.`x.y`"])
+    members = "named_struct('x.y', int(id % 7), 'name', 'a')"
+    insert = f"insert into delta.`{path}` select id, {members}, null from range({{}}, {{}})"
+    delta.sql(insert.format(0, 100))
+    table.append(pa.table({"id": range(100, 150), "s": [{"x.y": 1}] * 50}))
+    (detail,) = delta.sql(f"describe detail delta.`{path}`").collect()
+    assert [name.replace("`", "") for name in detail["clusteringColumns"]] == ["id", "s.x.y"]
+    delta.sql(f"optimize delta.`{path}`")
+    (theirs,) = actions_of(path)["add"]
+    assert theirs["clusteringProvider"] == "liquid"
+    assert table.optimize().versions == (), "what Spark clustered by our definition is clustered"
+    table.cluster_by(["day"])
+    (detail,) = delta.sql(f"describe detail delta.`{path}`").collect()
+    assert detail["clusteringColumns"] == ["day"]
+    delta.sql(insert.format(150, 200))
+    assert table.optimize().files_removed >= 2
+    delta.sql(f"alter table delta.`{path}` cluster by none")
+    assert table.snapshot().clustering_columns == ()
+    assert sorted(table.to_arrow()["id"].to_pylist()) == ids(delta, path) == list(range(200))

@@ -86,6 +86,15 @@ class Snapshot:
         return self._state.partition_columns
 
     @property
+    def clustering_columns(self) -> tuple[str, ...]:
+        """The columns that a clustered table (``CLUSTER BY``) is clustered by, a member of a struct as ``a.b``."""
+        from txlog.expressions.tree import path_text
+        from txlog.protocol.clustering import clustering_columns
+
+        with TxlogError.located(self._log.uri, self.version):
+            return tuple(path_text(path) for path in clustering_columns(self._state.domains, self._state.schema))
+
+    @property
     def properties(self) -> Mapping[str, str]:
         """A copy of the table properties, such as ``delta.appendOnly``."""
         return dict(self._state.metadata.configuration)

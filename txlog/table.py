@@ -78,6 +78,7 @@ def write(
     where: str | Predicate | None = None,
     storage_options: Mapping[str, str] | None = None,
     schema_mode: SchemaMode = "strict",
+    cluster_by: str | Iterable[str] | None = None,
     properties: Mapping[str, str] | None = None,
     app_id: str | None = None,
     checkpoint_id: int | None = None,
@@ -97,10 +98,10 @@ def write(
     ``mode``: "append"; "overwrite" replaces every row, or the rows that satisfy ``where`` (see `Table.overwrite`);
     "overwrite_partitions" replaces the partitions in ``data``; "error" (in Spark "errorifexists", which works too)
     refuses an existing table; "ignore" leaves an existing table unchanged (``outcome`` is then "ignored").
-    ``partition_by`` (``["day", "region"]`` or ``"day,region"``) and ``properties`` define a new table; on an existing
-    one ``partition_by`` must agree, except with ``schema_mode="overwrite"``. ``row_mode`` (``mode`` there),
-    ``on_conflict`` and ``read_version`` are those of `Table.overwrite`, the other arguments those of `Table.append` and
-    `Table.open`.
+    ``partition_by`` (``["day", "region"]`` or ``"day,region"``), ``cluster_by`` (see `Table.create`) and ``properties``
+    define a new table; on an existing one the first two must agree, ``partition_by`` except with
+    ``schema_mode="overwrite"``. ``row_mode`` (``mode`` there), ``on_conflict`` and ``read_version`` are those of
+    `Table.overwrite`, the other arguments those of `Table.append` and `Table.open`.
 
     Raises ``TableExistsError`` (mode "error") and what `Table.append` raises.
     """
@@ -120,6 +121,7 @@ def write(
         create=True,
         must_create=mode in ("error", "errorifexists", "ignore"),
         partition_by=None if partition_by is None else names_in("partition_by", partition_by),
+        cluster_by=cluster_by,
         properties=properties or {},
         target_file_size_bytes=target_file_size,
         row_mode=row_mode,
@@ -209,6 +211,7 @@ class Table(metaclass=Hinted):
         partition_by: str | Iterable[str] | None = None,
         properties: Mapping[str, str] | None = None,
         *,
+        cluster_by: str | Iterable[str] | None = None,
         exist_ok: bool = False,
         storage_options: Mapping[str, str] | None = None,
         retry: RetryPolicy | None = None,
@@ -220,14 +223,17 @@ class Table(metaclass=Hinted):
         """Create an empty table as version 0.
 
         ``schema`` is a pyarrow, Spark or Delta schema, Arrow types by name, or DDL: ``"id bigint not null, day date"``.
-        ``partition_by`` is ``["day", "region"]`` or ``"day,region"``. With ``exist_ok`` an existing table is opened if
-        it has these columns, partition columns and property values. It may have more properties, and nullable columns
-        that were added later. Raises ``TableExistsError``; ``SchemaMismatchError`` listing how an existing table
-        differs; ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError`` (also for a store that ignores the
-        condition of a conditional put).
+        ``partition_by`` is ``["day", "region"]`` or ``"day,region"``. ``cluster_by``, up to four columns, makes a
+        clustered table, as Spark's ``CLUSTER BY``: `optimize` then puts rows together that are near each other in these
+        columns. With ``exist_ok`` an existing table is opened if it has these columns, partition columns, clustering
+        columns (if given) and property values. It may have more properties, and nullable columns that were added later.
+        Raises ``TableExistsError``; ``SchemaMismatchError`` listing how an existing table differs;
+        ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError`` (also for a store that ignores the condition
+        of a conditional put).
         """
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
-        create_table(open_table, schema, partition_by, properties, exist_ok=exist_ok, user_metadata=user_metadata)
+        given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
+        create_table(open_table, schema, partition_by, properties, **given)
         return cls(open_table)
 
     @classmethod
@@ -811,6 +817,17 @@ class Table(metaclass=Hinted):
             definition = with_columns(state, new)
         return commit_definition(self._open_table, state, definition, "ADD COLUMNS", parameters, user_metadata)
 
+    def cluster_by(self, columns: str | Iterable[str] | None, *, user_metadata: str | None = None) -> WriteResult:
+        """Cluster the table by other columns from now on, or by none; as Spark's ``ALTER TABLE ... CLUSTER BY``.
+
+        No file is rewritten by this: the next `optimize`, or Spark's, clusters by these columns, each of which needs
+        statistics. Upgrades the protocol of a table that was not clustered. Raises ``InvalidInputError`` for columns
+        that cannot be clustered by, and for a partitioned table; ``ConflictError`` if another commit changed them.
+        """
+        from txlog.commands.cluster_by import cluster_by
+
+        return cluster_by(self._open_table, columns, user_metadata)
+
     # --- data files -----------------------------------------------------------------------------------------------
 
     def optimize(
@@ -1036,12 +1053,8 @@ class Table(metaclass=Hinted):
         Returns:
             What the round did.
 
-        Raises:
-            InvalidInputError: An argument is out of range.
-            TableNotFoundError: The table is gone.
-            UnsupportedFeatureError: The table needs a feature that this release cannot maintain.
-            CorruptLogError: The log cannot be parsed.
-            StorageError: In a single round, the store failed before anything was begun.
+        Raises ``InvalidInputError``, ``TableNotFoundError``, ``UnsupportedFeatureError`` for a table that this release
+        cannot maintain, ``CorruptLogError``, and ``StorageError`` before anything was begun, in a single round.
         """
         from txlog.maintenance.maintainer import Maintainer, MaintenanceOptions, watch
 

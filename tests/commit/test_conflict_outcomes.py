@@ -238,7 +238,7 @@ def proposal_on(open_table: OpenTable, state: TableState, actions: tuple[Action,
 
 
 def creates(open_table: OpenTable, n: int) -> None:
-    metadata, _ = new_table(rows_of().schema, ["day"], {})
+    metadata, *_ = new_table(rows_of().schema, ["day"], {})
     definition = Definition(metadata, PROTOCOL)
     commit_definition(open_table, None, definition, "CREATE TABLE", {})
 
@@ -423,7 +423,7 @@ def base_table(level: str, exists: bool) -> Stored:
     store = memory_table_store()
     if exists:
         open_table = OpenTable(store)
-        metadata, _ = new_table(rows_of().schema, ["day"], {"delta.isolationLevel": level})
+        metadata, *_ = new_table(rows_of().schema, ["day"], {"delta.isolationLevel": level})
         commit_definition(open_table, None, Definition(metadata, PROTOCOL), "CREATE TABLE", {})
         write_batch(open_table, rows_of(*BASE), WriteOptions())
     return Stored.of(store)

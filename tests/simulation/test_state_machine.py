@@ -154,7 +154,7 @@ class TableMachine(RuleBasedStateMachine):
             "delta.logRetentionDuration": f"interval {RETENTION_DAYS} days",
             "delta.checkpointInterval": "1000000",
         }
-        metadata, protocol = new_table(SCHEMA, ["day"], properties)
+        metadata, protocol, _ = new_table(SCHEMA, ["day"], properties)
         open_table = OpenTable(self.store)
         result = commit_definition(open_table, None, Definition(metadata, protocol), "CREATE TABLE", {})
         assert result.version == 0

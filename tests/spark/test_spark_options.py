@@ -29,6 +29,7 @@ def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
         "txnVersion": "17",
         "mergeSchema": "TRUE",
         "partitionBy": "day, hour",
+        "clusterBy": "id, place.city",
         "partitionOverwriteMode": "STATIC",
         "userMetadata": "by me",
         "maxRecordsPerFile": "1000",
@@ -54,6 +55,7 @@ def test_every_option_arrives_in_lower_case_and_is_understood() -> None:
         transaction=("orders", 17),
         merge_schema=True,
         partition_by=("day", "hour"),
+        cluster_by=("id", "place.city"),
         partition_overwrite_mode="static",
         row_mode="copy-on-write",
         on_conflict="rerun",
@@ -99,7 +101,6 @@ def test_an_unknown_table_property_is_refused_with_the_nearest_known_one() -> No
         ("dataChange", "false"),
         ("checkpointLocation", "/c"),
         ("optimizeWrite", "true"),
-        ("clusterBy", "a"),
     ],
 )
 def test_options_that_this_release_lacks_are_refused_by_name(name: str, value: str) -> None:

@@ -274,3 +274,14 @@ def test_rows_of_an_overwrite_go_as_the_option_says(options: WriteOptions) -> No
 def test_an_append_refuses_options_of_overwrites(options: WriteOptions, given: dict[str, str]) -> None:
     with pytest.raises(txlog.InvalidInputError, match=r"is for overwrites: use \.mode\('overwrite'\)"):
         plan(parse_write_options({"path": options.path, **given}), SCHEMA, overwrite=False)
+
+
+def test_a_first_write_makes_a_clustered_table_if_the_option_says_so(tmp_path: Path) -> None:
+    given = parse_write_options({"path": str(tmp_path / "t"), "clusterBy": "id"})
+    for _ in range(2):
+        write(given, plan(given, SCHEMA, overwrite=False)[0])
+    snapshot = txlog.Table.open(tmp_path / "t").snapshot()
+    assert (snapshot.clustering_columns, snapshot.count()) == (("id",), 4)
+    other = replace(given, cluster_by=("x",))
+    with pytest.raises(txlog.InvalidInputError, match="clustered by id"):
+        plan(other, SCHEMA, overwrite=False)

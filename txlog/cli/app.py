@@ -26,7 +26,7 @@ from txlog.cli import (
 )
 from txlog.cli.console import FAILED, Output
 from txlog.cli.data_files import open_data_files
-from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs, read_schema, schema_file
+from txlog.cli.options import ClusterBy, Json, PartitionBy, Storage, Uri, names, pairs, read_schema, schema_file
 from txlog.cli.usage import CommandGroup
 
 __all__ = ["app"]
@@ -83,6 +83,7 @@ def create(
         str | None, typer.Option(metavar="FILE", help="a file with a Delta (or Spark) schema in JSON")
     ] = None,
     partition_by: PartitionBy = None,
+    cluster_by: ClusterBy = None,
     properties: Properties = None,
     exist_ok: Annotated[bool, typer.Option("--exist-ok", help="do nothing if the table exists already")] = False,
     storage_options: Storage = None,
@@ -100,6 +101,7 @@ def create(
             _schema(columns, like, schema_path),
             names(partition_by),
             table_properties,
+            cluster_by=cluster_by,
             exist_ok=exist_ok,
             storage_options=options,
         )

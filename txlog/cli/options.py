@@ -14,7 +14,7 @@ from txlog.errors import InvalidInputError
 from txlog.protocol.schema import Struct, schema_from_json
 from txlog.protocol.schema_input import SCHEMA_EXAMPLE
 
-__all__ = ["Json", "PartitionBy", "Storage", "Uri", "names", "pairs", "read_schema", "schema_file"]
+__all__ = ["ClusterBy", "Json", "PartitionBy", "Storage", "Uri", "names", "pairs", "read_schema", "schema_file"]
 
 _COLUMNS = re.compile(r"\s*[\w`]+\s+[a-zA-Z]")
 """What DDL begins with: a name and a type."""
@@ -31,6 +31,10 @@ Storage = Annotated[
 PartitionBy = Annotated[
     list[str] | None,
     typer.Option("--partition-by", "-p", metavar="COLUMNS", help="partition columns: 'day,region', or one at a time"),
+]
+ClusterBy = Annotated[
+    list[str] | None,
+    typer.Option("--cluster-by", metavar="COLUMNS", help="clustering columns, up to four: 'day,place.city'"),
 ]
 
 

@@ -130,6 +130,7 @@ def snapshot_facts(uri: str, snapshot: Snapshot) -> Facts:
         "size_bytes": snapshot.size_bytes,
         "rows": _total(_rows_of(snapshot.files())),
         "partition_columns": list(snapshot.partition_columns),
+        "clustering_columns": list(snapshot.clustering_columns),
         "columns": [
             {"name": column.name, "type": type_name(column.type), "nullable": column.nullable}
             for column in snapshot.delta_schema.fields
@@ -147,6 +148,7 @@ def snapshot_shown(facts: Facts) -> list[RenderableType]:
         "version": f"{facts['version']}, of {utc_text(facts['timestamp_ms'])} UTC",
         "holds": f"{rows}, {counted(facts['files'], 'file')}, {human_size(facts['size_bytes'])}",
         "partitioned by": ", ".join(facts["partition_columns"]) or "nothing",
+        **({"clustered by": ", ".join(facts["clustering_columns"])} if facts["clustering_columns"] else {}),
         "protocol": _protocol(facts["protocol"]),
         **({"Iceberg readers see": iceberg_shown(facts["iceberg"])} if facts.get("iceberg") else {}),
         **{f"app {app_id}": f"committed up to {version}" for app_id, version in facts["app_versions"].items()},

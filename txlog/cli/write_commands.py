@@ -11,7 +11,7 @@ import txlog
 from txlog.cli import show
 from txlog.cli.console import Output
 from txlog.cli.data_files import DataFiles, TextFormat, open_data_files
-from txlog.cli.options import Json, PartitionBy, Storage, Uri, names, pairs
+from txlog.cli.options import ClusterBy, Json, PartitionBy, Storage, Uri, names, pairs
 
 __all__ = ["append", "check_usage", "overwrite", "text_format_of"]
 
@@ -52,6 +52,7 @@ def append(
     no_header: NoHeader = False,
     create_table: Annotated[bool, typer.Option("--create", help="create the table from the files if absent")] = False,
     partition_by: PartitionBy = None,
+    cluster_by: ClusterBy = None,
     merge_schema: MergeSchema = False,
     app_id: AppId = None,
     checkpoint_id: CheckpointId = None,
@@ -64,8 +65,8 @@ def append(
     JSON files have one object per line.
     """
     check_usage(file_format, app_id, checkpoint_id)
-    if partition_by and not create_table:
-        raise typer.BadParameter("--partition-by needs --create")
+    if (partition_by or cluster_by) and not create_table:
+        raise typer.BadParameter(f"{'--partition-by' if partition_by else '--cluster-by'} needs --create")
     options = pairs(storage_options, "--storage-option")
     out = Output(as_json)
     with out.reporting():
@@ -83,7 +84,8 @@ def append(
             "checkpoint_id": checkpoint_id,
             "user_metadata": user_metadata,
         }
-        result = _append(out, uri, table, data, partition_by, options, arguments)
+        layout = {"partition_by": names(partition_by) or None, "cluster_by": cluster_by}
+        result = _append(out, uri, table, data, layout, options, arguments)
         located = open_store(uri, options).uri if table is None else table.uri
         out.result({"table": located, **result.to_dict()}, show.append_shown(located, result))
 
@@ -180,14 +182,12 @@ def _append(
     uri: str,
     table: txlog.Table | None,
     data: DataFiles,
-    partition_by: list[str] | None,
+    layout: dict[str, Any],
     storage_options: dict[str, str],
     arguments: dict[str, Any],
 ) -> txlog.WriteResult:
     with out.progress("reading", data.size_bytes, in_bytes=True) as advance:
         reader = data.reader(advance)
-        if table is not None and not partition_by:
+        if table is not None and not any(layout.values()):
             return table.append(reader, **arguments)
-        return txlog.write(
-            uri, reader, partition_by=names(partition_by) or None, storage_options=storage_options, **arguments
-        )
+        return txlog.write(uri, reader, storage_options=storage_options, **layout, **arguments)

@@ -11,6 +11,7 @@ from typing import Any
 from txlog.commands.table_definition import Definition, check_agrees, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import MetadataChangedError, ProtocolChangedError, TableExistsError, TxlogError
+from txlog.expressions.tree import path_text
 from txlog.log.proposal import operation_parameters
 from txlog.store.probe import probe_store
 
@@ -23,12 +24,13 @@ def create_table(
     partition_by: str | Iterable[str] | None,
     properties: Mapping[str, str] | None,
     *,
+    cluster_by: str | Iterable[str] | None = None,
     exist_ok: bool = False,
     user_metadata: str | None = None,
 ) -> None:
     """Create an empty table. Raises as `Table.create`."""
     with TxlogError.located(open_table.uri):
-        definition = Definition(*new_table(schema, partition_by or (), properties))
+        definition = Definition(*new_table(schema, partition_by or (), properties, cluster_by))
     if not open_table.log.exists():
         probe_new_location(open_table)
         try:
@@ -52,5 +54,9 @@ def probe_new_location(open_table: OpenTable) -> None:
 
 def _parameters(definition: Definition) -> dict[str, str]:
     metadata = definition.metadata
-    partition_by = list(metadata.partition_columns)
-    return operation_parameters(isManaged=False, partitionBy=partition_by, properties=metadata.configuration)
+    return operation_parameters(
+        isManaged=False,
+        partitionBy=list(metadata.partition_columns),
+        clusterBy=[path_text(path) for path in definition.clustering_columns] or None,
+        properties=metadata.configuration,
+    )

@@ -20,7 +20,13 @@ from txlog.log.proposal_builder import ProposalBuilder
 from txlog.log.state import TableState
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.protocol.change_data import reserved_columns
-from txlog.protocol.clustering import check_clustering
+from txlog.protocol.clustering import (
+    CLUSTERING_FEATURE,
+    check_clustering,
+    clustering_columns,
+    clustering_domain,
+    clustering_text,
+)
 from txlog.protocol.column_mapping import (
     MAPPING_PREFIX,
     MAX_COLUMN_ID_KEY,
@@ -59,19 +65,29 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A table's new metadata, with the protocol it needs if that changes too."""
+    """A table's new metadata, with the protocol it needs if that changes too, and the domains of a new table."""
 
     metadata: Metadata
     protocol: Protocol | None = None
+    domains: tuple[DomainMetadata, ...] = ()
+
+    @property
+    def clustering_columns(self) -> tuple[tuple[str, ...], ...]:
+        """The columns by which a new table is clustered."""
+        domains = {domain.domain: domain for domain in self.domains}
+        return clustering_columns(domains, parse_schema(self.metadata.schema_string))
 
 
 def new_table(
-    schema: Any, partition_by: str | Iterable[str] = (), properties: Mapping[str, str] | None = None
-) -> tuple[Metadata, Protocol]:
-    """The first metadata and protocol of a table.
+    schema: Any,
+    partition_by: str | Iterable[str] = (),
+    properties: Mapping[str, str] | None = None,
+    cluster_by: str | Iterable[str] | None = None,
+) -> tuple[Metadata, Protocol, tuple[DomainMetadata, ...]]:
+    """The first metadata and protocol of a table, and the domain that says by what it is clustered, if it is.
 
-    ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition columns,
-    property values) and ``UnsupportedFeatureError`` for what this release could not write.
+    ``schema`` is a pyarrow, Spark or Delta schema. Raises ``InvalidInputError`` (schema, partition or clustering
+    columns, property values) and ``UnsupportedFeatureError`` for what this release could not write.
     """
     # Ids, physical names and past types belong to the table that the schema comes from.
     struct = without_metadata(from_any(schema), MAPPING_PREFIX, TYPE_CHANGES_KEY)
@@ -90,9 +106,15 @@ def new_table(
         format={"provider": "parquet", "options": {}},
         created_time=ambient.now_ms(),
     )
+    domains: tuple[DomainMetadata, ...] = ()
+    if cluster_by:
+        if columns:
+            raise InvalidInputError("a table is either partitioned or clustered: give partition_by or cluster_by")
+        domains = (clustering_domain(cluster_by, struct, TableProperties.of(configuration)),)
+        configuration = {**configuration, CLUSTERING_FEATURE: "supported"}
     protocol = protocol_for(struct, configuration)
-    _check(protocol, metadata, struct, {})
-    return metadata, protocol
+    _check(protocol, metadata, struct, {domain.domain: domain for domain in domains})
+    return metadata, protocol, domains
 
 
 def with_properties(state: TableState, properties: Mapping[str, str]) -> Definition | None:
@@ -209,6 +231,9 @@ def check_agrees(state: TableState, asked: Definition, properties: Mapping[str, 
     if there != wanted:
         wants = partitioning_text(asked.metadata.partition_columns)
         found.append(f"it is {partitioning_text(state.partition_columns)}, and you asked for one that is {wants}")
+    if asked.domains and (by := clustering_columns(state.domains, state.schema)) != asked.clustering_columns:
+        wants = clustering_text(asked.clustering_columns)
+        found.append(f"it is {clustering_text(by)}, and you asked for one that is {wants}  -> table.cluster_by")
     for key, value in stored(validate(properties)).items():
         has = state.metadata.configuration.get(key)
         if has != value:
@@ -231,6 +256,8 @@ def commit_definition(
         return WriteResult(state.version, "committed", 0, "")
     builder = ProposalBuilder(state)
     builder.define(definition.metadata, definition.protocol)
+    for domain in definition.domains:
+        builder.set_domain(domain)
     proposal = builder.build(
         txn_id=ambient.uuid4(),
         now_ms=ambient.now_ms(),

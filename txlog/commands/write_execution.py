@@ -69,6 +69,8 @@ class WriteExecution:
         if state is not None and job.is_reexecuted and job.new_metadata is not None and job.base_metadata is not None:
             require_definition(self._open_table, state, job.base_metadata)
         builder.define(job.new_metadata, job.new_protocol)
+        for domain in job.new_domains:
+            builder.set_domain(domain)
         if job.app_id is not None and job.checkpoint_id is not None:
             builder.set_transaction(job.app_id, job.checkpoint_id)
         if self._change_files is not None:

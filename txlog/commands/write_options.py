@@ -44,12 +44,12 @@ class WriteOptions:
 
     ``mode`` is "append", "overwrite" (every row, or those that satisfy ``where``) or "overwrite_partitions" (the
     partitions of the data's rows). ``app_id`` with ``checkpoint_id`` makes the write exactly once; ``fingerprint``
-    detects different work under the same id. ``partition_by`` and ``properties`` define a table that does not exist
-    yet, if ``create`` allows it. For an existing table, ``partition_by`` must agree with it, and ``must_create``
-    refuses it. ``read_version`` is the version from which the rows of an overwrite were made; None means, for a part of
-    the table, the version that the handle last read. ``row_mode`` decides how rows are removed from files whose other
-    rows stay, and ``on_conflict`` what an overwrite does after a lost race. ``keys`` are the key columns of the mode
-    "upsert", which only sinks have.
+    detects different work under the same id. ``partition_by``, ``cluster_by`` and ``properties`` define a table that
+    does not exist yet, if ``create`` allows it. For an existing table, the first two must agree with it, and
+    ``must_create`` refuses it. ``read_version`` is the version from which the rows of an overwrite were made; None
+    means, for a part of the table, the version that the handle last read. ``row_mode`` decides how rows are removed
+    from files whose other rows stay, and ``on_conflict`` what an overwrite does after a lost race. ``keys`` are the key
+    columns of the mode "upsert", which only sinks have.
     """
 
     mode: str = "append"
@@ -63,6 +63,7 @@ class WriteOptions:
     create: bool = False
     must_create: bool = False
     partition_by: Iterable[str] | None = None
+    cluster_by: str | Iterable[str] | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
     target_file_size_bytes: int | None = None
     max_records_per_file: int | None = None

@@ -6,6 +6,7 @@ is read. Nothing is written here.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
@@ -24,6 +25,7 @@ from txlog.errors import (
 from txlog.expressions.predicates import bind_predicate
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
+from txlog.protocol.clustering import clustering_columns, clustering_text, named_columns
 from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
@@ -48,8 +50,8 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
         if not options.create:
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)
         with TxlogError.located(open_table.uri):
-            metadata, protocol = new_table(data_schema, options.partition_by or (), options.properties)
-            return _job(open_table, options, None, Definition(metadata, protocol))
+            defined = new_table(data_schema, options.partition_by or (), options.properties, options.cluster_by)
+            return _job(open_table, options, None, Definition(*defined))
     if options.must_create:
         raise TableExistsError("there is a table here already", table=open_table.uri, version=state.version)
     open_table.check_writable(state)
@@ -132,6 +134,7 @@ def _job(
         base_protocol=state.protocol if state else None,
         new_metadata=definition.metadata if definition else None,
         new_protocol=definition.protocol if definition else None,
+        new_domains=definition.domains if definition else (),
         app_id=options.app_id,
         checkpoint_id=options.checkpoint_id,
         fingerprint=options.fingerprint,
@@ -190,6 +193,8 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
             table=open_table.uri,
             version=state.version,
         )
+    if options.cluster_by:
+        _check_same_clustering(state, options.cluster_by)
     if options.partition_by is None or options.schema_mode == "overwrite":
         return
     asked = [fold_name(name) for name in options.partition_by]
@@ -200,6 +205,20 @@ def _check_partitioning(open_table: OpenTable, state: TableState, options: Write
             table=open_table.uri,
             version=state.version,
         )
+
+
+def _check_same_clustering(state: TableState, cluster_by: str | Iterable[str]) -> None:
+    found = clustering_columns(state.domains, state.schema)
+    asked = named_columns(cluster_by, state.schema)
+    if [*map(_folded, asked)] != [*map(_folded, found)]:
+        raise InvalidInputError(
+            f"the table is {clustering_text(found)}, and cluster_by asks for one that is {clustering_text(asked)}:"
+            " leave cluster_by out, or change it by table.cluster_by(columns)"
+        )
+
+
+def _folded(path: tuple[str, ...]) -> list[str]:
+    return [fold_name(name) for name in path]
 
 
 def _check_removable(state: TableState, options: WriteOptions) -> None:
@@ -232,6 +251,8 @@ def with_existing_table(job: WriteJob, state: TableState) -> WriteJob | None:
     assert ours is not None
     theirs = state.metadata
     same = state.schema == job.plan.schema and theirs.partition_columns == ours.partition_columns
+    mine = clustering_columns({domain.domain: domain for domain in job.new_domains}, state.schema) if same else ()
+    same = same and clustering_columns(state.domains, state.schema) == mine
     if not same or any(theirs.configuration.get(key) != value for key, value in ours.configuration.items()):
         return None
     return replace(
@@ -241,4 +262,5 @@ def with_existing_table(job: WriteJob, state: TableState) -> WriteJob | None:
         base_protocol=state.protocol,
         new_metadata=None,
         new_protocol=None,
+        new_domains=(),
     )

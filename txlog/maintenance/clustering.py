@@ -26,9 +26,8 @@ from txlog.expressions.predicates import resolve
 from txlog.expressions.tree import path_text
 from txlog.maintenance.bins import Bin
 from txlog.maintenance.hilbert import Ranks, bits_for, can_rank, hilbert_distance
-from txlog.protocol.properties import column_paths
+from txlog.protocol.clustering import named_columns
 from txlog.protocol.schema import Struct, type_to_arrow
-from txlog.util.arguments import described, names_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +49,7 @@ class ClusterColumns:
     @classmethod
     def of(cls, given: Any, schema: Struct, partition_columns: tuple[str, ...]) -> ClusterColumns:
         """Raises ``InvalidInputError`` for a column that is absent, is a partition column or has no order."""
-        asked = _paths(given, schema)
+        asked = named_columns(given, schema)
         if not 0 < len(asked) <= _COLUMNS_MAX:
             raise InvalidInputError(f"cluster_by takes 1 to {_COLUMNS_MAX} columns, not {len(asked)}")
         paths = []
@@ -82,25 +81,6 @@ class ClusterColumns:
                 array = pa.compute.struct_field(array, name)
             found.append(array)
         return found
-
-
-def _paths(given: Any, schema: Struct) -> list[tuple[str, ...]]:
-    """The named columns, a member of a struct as ``a.b``. A column whose own name has the dot takes precedence."""
-    names = [given] if isinstance(given, str) else names_in("cluster_by", given)
-    found: list[tuple[str, ...]] = []
-    for name in names:
-        if schema.find(name) is not None:
-            found.append((name,))
-            continue
-        try:
-            parsed = column_paths(name)
-        except ValueError:
-            raise InvalidInputError(
-                f"cluster_by takes column names, such as 'a, b.c', with backticks around a name with characters"
-                f" other than letters, digits and '_', not {described(given)}"
-            ) from None
-        found += [(joined,) if schema.find(joined := ".".join(path)) is not None else path for path in parsed]
-    return found
 
 
 @dataclass(slots=True)

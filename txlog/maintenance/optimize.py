@@ -149,7 +149,7 @@ def _clustered_by(state: TableState, cluster_by: str | Sequence[str] | None) -> 
     if names and cluster_by is not None:
         raise InvalidInputError(
             f"the table is clustered by {', '.join(names)} (CLUSTER BY in Spark) and cannot be clustered by"
-            " other columns: leave cluster_by out"
+            " other columns here: leave cluster_by out, or change the columns by table.cluster_by(columns)"
         )
     return names or None
 

@@ -1,36 +1,106 @@
 """Clustered tables: by which columns a table's rows are to lie together, and what a clustered file says of it.
 
 In: the domains of one version. Out: the columns as paths of the table's names, and the tags of files whose rows were
-clustered by them. PROTOCOL.md, "Clustered Table".
+clustered by them. The other way, the domain of columns that a caller names. PROTOCOL.md, "Clustered Table".
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import orjson
 
 from txlog.errors import CorruptLogError, InvalidInputError
 from txlog.protocol.actions import AddFile, DomainMetadata
 from txlog.protocol.column_mapping import physical_name
-from txlog.protocol.properties import TableProperties
-from txlog.protocol.schema import Struct
+from txlog.protocol.properties import TableProperties, column_paths
+from txlog.protocol.schema import DataType, Decimal, Primitive, Struct, type_name
 from txlog.protocol.statistics import ColumnPath, StatisticsPolicy
+from txlog.util.arguments import described, names_in
 
 __all__ = [
     "CLUSTERING_DOMAIN",
+    "CLUSTERING_FEATURE",
     "CLUSTERING_PROVIDER",
     "check_clustering",
     "clustering_columns",
+    "clustering_domain",
+    "clustering_text",
     "cube_tags",
     "in_a_cube",
+    "named_columns",
 ]
 
 CLUSTERING_DOMAIN = "delta.clustering"
+CLUSTERING_FEATURE = "delta.feature.clustering"
+"""The property that asks for the table feature; with it comes ``domainMetadata``."""
 CLUSTERING_PROVIDER = "liquid"
 """What ``add.clusteringProvider`` says of files that Spark's Delta may cluster again."""
 
+_REPAIR = "set it again by table.cluster_by(columns), or in Spark by ALTER TABLE ... CLUSTER BY"
 _CUBE, _COLUMNS = "ZCUBE_ID", "ZCUBE_ZORDER_BY"
+_COLUMNS_MAX = 4
+"""Spark's Delta takes no more, unless a setting of its session says so."""
+_ORDERED = frozenset(
+    ("byte", "short", "integer", "long", "float", "double", "string", "date", "timestamp", "timestamp_ntz")
+)
+"""The types of which every writer keeps bounds. Decimals are the others; Spark's Delta refuses the rest."""
+
+
+def named_columns(given: Any, schema: Struct) -> list[ColumnPath]:
+    """The named columns, a member of a struct as ``a.b``. A column whose own name has the dot takes precedence.
+
+    Raises ``InvalidInputError`` for what is no list of names.
+    """
+    names = [given] if isinstance(given, str) else names_in("cluster_by", given)
+    found: list[ColumnPath] = []
+    for name in names:
+        if schema.find(name) is not None:
+            found.append((name,))
+            continue
+        try:
+            parsed = column_paths(name)
+        except ValueError:
+            raise InvalidInputError(
+                f"cluster_by takes column names, such as 'a, b.c', with backticks around a name with characters"
+                f" other than letters, digits and '_', not {described(given)}"
+            ) from None
+        found += [(joined,) if schema.find(joined := ".".join(path)) is not None else path for path in parsed]
+    return found
+
+
+def clustering_domain(given: Any, schema: Struct, properties: TableProperties) -> DomainMetadata:
+    """The domain of a table that is to be clustered by the columns that ``given`` names; of none by an empty list.
+
+    Raises ``InvalidInputError`` for more columns than Spark's Delta takes, and for one that the table lacks, or of
+    which its files keep no bounds.
+    """
+    asked = named_columns(given, schema)
+    if len(asked) > _COLUMNS_MAX:
+        raise InvalidInputError(f"a table is clustered by at most {_COLUMNS_MAX} columns, not {len(asked)}")
+    covered = {path for path, _ in StatisticsPolicy.of(schema, properties, ()).leaves}
+    columns: list[ColumnPath] = []
+    for path in asked:
+        name = ".".join(path)
+        stored, data_type = _stored(path, schema)
+        if not isinstance(data_type, Decimal) and not (isinstance(data_type, Primitive) and data_type.name in _ORDERED):
+            raise InvalidInputError(
+                f"cluster_by names {name}, a {type_name(data_type)}: use number, string, date or timestamp columns"
+            )
+        if stored not in covered:
+            raise InvalidInputError(
+                f"cluster_by names {name}, of which files have no statistics, since only the first"
+                f" {properties.data_skipping_num_indexed_cols} columns do: put it further in front, or name it in the"
+                " property delta.dataSkippingStatsColumns"
+                if properties.data_skipping_stats_columns is None
+                else f"cluster_by names {name}, which delta.dataSkippingStatsColumns leaves out: name it there too"
+            )
+        if stored in columns:
+            raise InvalidInputError(f"cluster_by names a column twice: {', '.join('.'.join(each) for each in asked)}")
+        columns.append(stored)
+    configuration = {"clusteringColumns": columns, "domainName": CLUSTERING_DOMAIN}
+    return DomainMetadata(CLUSTERING_DOMAIN, orjson.dumps(configuration).decode(), False)
 
 
 def clustering_columns(domains: Mapping[str, DomainMetadata], schema: Struct) -> tuple[ColumnPath, ...]:
@@ -39,6 +109,11 @@ def clustering_columns(domains: Mapping[str, DomainMetadata], schema: Struct) ->
     Raises ``CorruptLogError`` where the domain cannot be read, or names a column that the table lacks.
     """
     return tuple(_named(path, schema) for path in _physical_columns(domains))
+
+
+def clustering_text(columns: Sequence[ColumnPath]) -> str:
+    """``clustered by id, place.city``, or ``not clustered``."""
+    return f"clustered by {', '.join('.'.join(path) for path in columns)}" if columns else "not clustered"
 
 
 def check_clustering(
@@ -62,8 +137,8 @@ def check_clustering(
         if path not in covered:
             raise InvalidInputError(
                 f"{words} by {'.'.join(path)}, a column that would be gone or without statistics: keep it, and let"
-                " delta.dataSkippingStatsColumns or delta.dataSkippingNumIndexedCols include it; or let Spark cluster"
-                " the table by other columns first, ALTER TABLE ... CLUSTER BY"
+                " delta.dataSkippingStatsColumns or delta.dataSkippingNumIndexedCols include it; or cluster the table"
+                " by other columns first: table.cluster_by(columns)"
             )
 
 
@@ -88,9 +163,22 @@ def _physical_columns(domains: Mapping[str, DomainMetadata]) -> tuple[ColumnPath
             raise TypeError("a column is a list of names")
         return tuple(map(tuple, found))
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptLogError(
-            f"domain {CLUSTERING_DOMAIN} cannot be read ({error}): set it again in Spark, ALTER TABLE ... CLUSTER BY"
-        ) from error
+        raise CorruptLogError(f"domain {CLUSTERING_DOMAIN} cannot be read ({error}): {_REPAIR}") from error
+
+
+def _stored(path: ColumnPath, schema: Struct) -> tuple[ColumnPath, DataType]:
+    """The path of a column in the files, and its type."""
+    here: DataType = schema
+    stored: list[str] = []
+    for name in path:
+        field = here.find(name) if isinstance(here, Struct) else None
+        if field is None:
+            raise InvalidInputError(
+                f"cluster_by names {'.'.join(path)}, and the table has no such column; it has {', '.join(schema.names)}"
+            )
+        stored.append(physical_name(field))
+        here = field.type
+    return tuple(stored), here
 
 
 def _named(path: ColumnPath, schema: Struct) -> ColumnPath:
@@ -101,6 +189,5 @@ def _named(path: ColumnPath, schema: Struct) -> ColumnPath:
             if isinstance(field.type, Struct):
                 return (field.name, *_named(path[1:], field.type))
     raise CorruptLogError(
-        f"domain {CLUSTERING_DOMAIN} names {'.'.join(path)}, a column that the table lacks: set it again in Spark,"
-        " ALTER TABLE ... CLUSTER BY"
+        f"domain {CLUSTERING_DOMAIN} names {'.'.join(path)}, a column that the table lacks: {_REPAIR}"
     )

@@ -55,6 +55,7 @@ KNOWN = (
     "overwriteSchema",
     "dataChange",
     "partitionBy",
+    "clusterBy",
     "partitionOverwriteMode",
     "replaceWhere",
     "rowMode",
@@ -114,6 +115,7 @@ class WriteOptions:
     fingerprint: str | None = None
     merge_schema: bool = False
     partition_by: tuple[str, ...] | None = None
+    cluster_by: tuple[str, ...] | None = None
     replace_where: str | None = None
     partition_overwrite_mode: str | None = None
     overwrite_schema: bool = False
@@ -157,6 +159,7 @@ def parse_write_options(options: Mapping[str, str], known: Sequence[str] = KNOWN
         fingerprint=given.take("txnFingerprint", text_value),
         merge_schema=bool(given.take("mergeSchema", flag)),
         partition_by=given.take("partitionBy", column_list),
+        cluster_by=given.take("clusterBy", column_list),
         replace_where=given.take("replaceWhere", text_value),
         partition_overwrite_mode=given.take("partitionOverwriteMode", choice("static", "dynamic")),
         overwrite_schema=bool(given.take("overwriteSchema", flag)),
@@ -309,7 +312,6 @@ UNBUILT: dict[str, tuple[Callable[[str], bool], str]] = {
     "versionAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "timestampAsOf": (lambda value: True, "it is an option of reads: write to the newest version"),
     "optimizeWrite": (lambda value: flag(value), "repartition the DataFrame before the write"),
-    "clusterBy": (lambda value: True, "leave it out"),
     "replaceOn": (lambda value: True, _REPLACE),
     "replaceUsing": (lambda value: True, _REPLACE),
     "checkpointLocation": (lambda value: True, "it is an option of streams: df.writeStream.format('txlog')"),

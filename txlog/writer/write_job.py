@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from txlog.protocol.actions import Metadata, Protocol
+from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
 from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
@@ -24,11 +24,11 @@ class WriteJob:
     ``intent`` says what happens to existing rows. ``read_version`` is the version on which it was planned, -1 if it
     creates the table; ``base_metadata`` and ``base_protocol`` are those of that version. ``new_metadata`` and
     ``new_protocol`` are committed too if the write creates the table or changes its schema, as ``schema_mode``
-    ("strict", "merge", "overwrite") allows. With ``must_create``, a table that exists by then is an error.
-    ``rows_of_version`` is the version from which the caller made the rows of an overwrite, if known, and
-    ``unseen_versions`` are the versions of others after it, up to ``read_version``. ``row_mode`` decides how rows are
-    removed from files that keep other rows; None leaves it to the table. An overwrite that ``is_reexecuted`` replaces,
-    after a lost race, what the newest version has.
+    ("strict", "merge", "overwrite") allows; ``new_domains`` are those of a table that is created. With ``must_create``,
+    a table that exists by then is an error. ``rows_of_version`` is the version from which the caller made the rows of
+    an overwrite, if known, and ``unseen_versions`` are the versions of others after it, up to ``read_version``.
+    ``row_mode`` decides how rows are removed from files that keep other rows; None leaves it to the table. An overwrite
+    that ``is_reexecuted`` replaces, after a lost race, what the newest version has.
     """
 
     job_id: str
@@ -39,6 +39,7 @@ class WriteJob:
     base_protocol: Protocol | None
     new_metadata: Metadata | None = None
     new_protocol: Protocol | None = None
+    new_domains: tuple[DomainMetadata, ...] = ()
     app_id: str | None = None
     checkpoint_id: int | None = None
     fingerprint: str | None = None
