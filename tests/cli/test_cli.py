@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 from txlog.cli.app import app
 
 TENDING = ["checkpoint", "compact-log", "clean-up-log", "iceberg", "restore", "tag", "tags", "untag", "vacuum"]
-SINKS = ["sinks", "staging"]
+SINKS = ["sinks", "staging", "abandon"]
 COMMANDS = [
     "create",
     "append",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import pickle
@@ -592,6 +593,64 @@ def test_a_concurrently_discarded_checkpoint_is_committed_whole_or_not_at_all() 
         assert found == ([1, 3] if outcome == "committed" else []), f"before call {at}"
         at += 1
     assert landed == {"committed", "refused"}
+
+
+@pytest.mark.parametrize("ours", OURS)
+def test_a_concurrently_abandoned_checkpoint_is_in_the_table_whole_or_given_up_whole(ours: str) -> None:
+    one_sealed = new_store()
+    sealed(sink_of(one_sealed), 1, 1, 3)
+    seen = set()
+    at = 0
+    while True:
+        store = copy_of(one_sealed)
+        given_up: list[str] = []
+        moments = Moments(
+            at, lambda store=store, found=given_up: found.append(sink_of(store).abandon(1).result.outcome)
+        )  # type: ignore[misc]
+        meddled = TableStore(store.uri, Meddled(store.log, moments), store.files, Meddled(store.staging, moments))
+        try:
+            outcome = OURS[ours](sink_of(meddled))
+        except KeyError:  # nothing is left to recover
+            outcome = "already_committed"
+        if moments.passed <= at:
+            break
+        seen.add((outcome, *given_up))
+        assert sink_of(store).recover().partial == {}
+        snapshot = txlog.Table(OpenTable(store)).snapshot()
+        assert (snapshot.version, snapshot.transaction_version("app")) == (1, 1), f"before call {at}"
+        found = sorted(snapshot.to_arrow()["id"].to_pylist())
+        assert found == ([] if given_up == ["committed"] else [1, 3]), f"before call {at}"
+        assert store.staging is not None
+        assert store.staging.list_from("") == [], f"before call {at}"
+        at += 1
+    assert seen == {("already_committed", "committed"), ("committed", "already_committed")}
+
+
+def test_an_abandonment_that_dies_at_any_moment_is_finished_by_a_recovery() -> None:
+    one_sealed = new_store()
+    sealed(sink_of(one_sealed), 1, 1, 3)
+    ends = set()
+    at = 0
+    while True:
+        store = copy_of(one_sealed)
+
+        def die() -> None:
+            raise KeyboardInterrupt
+
+        moments = Moments(at, die)
+        meddled = TableStore(store.uri, Meddled(store.log, moments), store.files, Meddled(store.staging, moments))
+        with contextlib.suppress(KeyboardInterrupt):
+            sink_of(meddled).abandon(1)
+        if moments.passed <= at:
+            break
+        (result,) = sink_of(store).recover().results.values() or [None]
+        found = sorted(txlog.Table(OpenTable(store)).snapshot().to_arrow()["id"].to_pylist())
+        ends.add(tuple(found))
+        assert result is None or result.outcome == ("committed" if found else "already_committed")
+        assert store.staging is not None
+        assert store.staging.list_from("") == [], f"before call {at}"
+        at += 1
+    assert ends == {(), (1, 3)}
 
 
 def test_a_zombie_coordinator_cannot_seal_or_commit_past_checkpoints(table: txlog.Table, sink: txlog.Sink) -> None:

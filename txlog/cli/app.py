@@ -275,6 +275,7 @@ app.command("untag")(tag_commands.untag)
 app.command("vacuum")(vacuum_commands.vacuum)
 app.command("sinks")(sink_commands.sinks)
 app.command("staging")(sink_commands.staging)
+app.command("abandon")(sink_commands.abandon)
 
 
 # --- from arguments to values ---------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
@@ -11,14 +12,16 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+import txlog
 from txlog.cli.console import Output
+from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri, pairs
 from txlog.commit.open_table import OpenTable
 from txlog.result import counted, human_size
 from txlog.sink.inspection import Application, StagedState, applications, clean_staging, staged_states
 from txlog.store.open import open_store
 
-__all__ = ["sinks", "staging"]
+__all__ = ["abandon", "sinks", "staging"]
 
 HOUR_MS = 60 * 60 * 1000
 
@@ -60,6 +63,27 @@ def staging(
         found = clean_staging(open_table, age_ms, dry_run=dry_run) if clean else staged_states(open_table)
         verb = f"{'would remove' if dry_run else 'removed'} " if clean else ""
         out.result([_state_facts(each) for each in found], *_states_shown(found, verb))
+
+
+def abandon(
+    uri: Uri,
+    app_id: Annotated[str, typer.Option(metavar="TEXT", help="the application")],
+    checkpoint_id: Annotated[int, typer.Option(metavar="NUMBER", min=0, help="its checkpoint")],
+    user_metadata: Annotated[str | None, typer.Option(metavar="TEXT", help="kept in the commit")] = None,
+    storage_options: Storage = None,
+    as_json: Json = False,
+) -> None:
+    """Give up a checkpoint that cannot be committed, so that its stream goes on.
+
+    Its rows never reach the table. `txlog staging` shows what waits for a commit.
+    """
+    with opened(uri, storage_options, as_json) as (table, out):
+        found = txlog.Sink(table, app_id, user_metadata=user_metadata).abandon(checkpoint_id)
+        given_up = {name: value for name, value in asdict(found).items() if name != "result"}
+        done = {"outcome": found.result.outcome, "version": found.result.version}
+        facts = {"table": table.uri, "app_id": app_id, **done, **given_up}
+        files = [f"its files stay until a vacuum: {', '.join(found.files)}"] if found.files else []
+        out.result(facts, Text(str(found)), *map(Text, files))
 
 
 def _application_facts(application: Application) -> dict[str, Any]:

@@ -77,7 +77,7 @@ class CheckpointCommits:
     ) -> WriteResult:
         """Commit the sealed checkpoint, or else ``committables``; then remove its staging and stale staging."""
         staged = self.staging.checkpoints(self._app_id)
-        self._require_earlier_committed(staged, checkpoint_id)
+        self.require_earlier_committed(staged, checkpoint_id)
         mine = [each for each in staged if each.checkpoint_id == checkpoint_id]
         if mine and mine[0].is_sealed:
             self._require_as_sealed(mine[0], committables, fingerprint)
@@ -117,7 +117,7 @@ class CheckpointCommits:
 
     # --- the steps of a commit ----------------------------------------------------------------------------------
 
-    def _require_earlier_committed(self, staged: Sequence[StagedCheckpoint], checkpoint_id: int) -> None:
+    def require_earlier_committed(self, staged: Sequence[StagedCheckpoint], checkpoint_id: int) -> None:
         """Raise if an earlier checkpoint is sealed: after a later one is committed it could no longer be committed."""
         for earlier in sealed_before(staged, checkpoint_id):
             try:
@@ -132,7 +132,8 @@ class CheckpointCommits:
             if found is None:
                 raise InvalidInputError(
                     f"checkpoint {earlier.checkpoint_id} of {self._app_id!r} is sealed and not committed yet, so"
-                    f" {checkpoint_id} has to wait: sink.commit({earlier.checkpoint_id}) first, or sink.recover()",
+                    f" {checkpoint_id} has to wait: sink.commit({earlier.checkpoint_id}) first, or sink.recover(), or"
+                    f" sink.abandon({earlier.checkpoint_id}) to give up its rows",
                     table=self._open_table.uri,
                 )
             self.staging.remove_quietly(earlier.names)

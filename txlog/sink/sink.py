@@ -15,6 +15,7 @@ from txlog.commands.upsert.merged_rows import require_merge_engine
 from txlog.commands.write_options import check_app_id, check_identity, check_mode
 from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError, TxlogError
 from txlog.result import WriteResult
+from txlog.sink.abandonment import Abandoned, abandon
 from txlog.sink.checkpoint_commits import CheckpointCommits
 from txlog.sink.recovery import Recovery, attempts_to_seal, seal_difference, stale
 from txlog.sink.sink_task import SinkTask
@@ -23,8 +24,9 @@ from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import described, whole_number
 from txlog.util.logs import logger
 from txlog.writer.changelog.key_hash import task_of_rows
-from txlog.writer.changelog.spec import ChangelogMode, ChangelogSpec
+from txlog.writer.changelog.spec import ChangelogMode, changelog_of
 from txlog.writer.committable import Committable
+from txlog.writer.committable_checks import require_committables
 from txlog.writer.keys import key_columns
 from txlog.writer.write_intent import RowMode
 
@@ -109,7 +111,7 @@ class Sink:
             )
         check_app_id(app_id)
         check_mode(mode, (*_MODES, *_CHANGELOG_MODES))
-        self._changelog = _changelog(mode, keys, row_kind, row_kinds, sequence_by)
+        self._changelog = changelog_of(mode, keys, row_kind, row_kinds, sequence_by)
         if row_mode not in (None, *get_args(RowMode)):
             raise InvalidInputError(f"row_mode must be one of {', '.join(get_args(RowMode))}, is {described(row_mode)}")
         self._table = table
@@ -192,7 +194,7 @@ class Sink:
                 another application.
             StorageError: The store failed; stage again.
         """
-        for each in self._require_committables(committables):
+        for each in require_committables(committables, self._open_table.uri):
             if each.app_id != self._app_id or each.checkpoint_id is None:
                 raise InvalidInputError(
                     f"this committable belongs to application {each.app_id!r}, the sink to {self._app_id!r}",
@@ -291,7 +293,7 @@ class Sink:
         """
         checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
         if committables is not None:
-            committables = self._require_committables(committables)
+            committables = require_committables(committables, self._open_table.uri)
         return self._commits.commit(checkpoint_id, committables, fingerprint)
 
     # --- after a crash ------------------------------------------------------------------------------------------
@@ -327,7 +329,8 @@ class Sink:
             if isinstance(error, (InvalidInputError, MetadataChangedError, NotFoundError)):
                 error.message = error.message.rstrip(".") + (
                     f". Checkpoint {each.checkpoint_id} of {self._app_id!r} stays sealed: fix this and recover"
-                    f" again, or sink.discard({each.checkpoint_id}) and write it again"
+                    f" again, or sink.discard({each.checkpoint_id}) and write it again;"
+                    f" sink.abandon({each.checkpoint_id}) goes on without its rows"
                 )
             raise
         try:
@@ -369,6 +372,28 @@ class Sink:
         logger.warning("%s: checkpoint %d of %r discarded, %s", self._open_table.uri, checkpoint_id, self._app_id, what)
         return True
 
+    def abandon(self, checkpoint_id: int) -> Abandoned:
+        """Give up a checkpoint for good, so that the stream goes on after it: its rows never reach the table.
+
+        Commits the application's record of the checkpoint and nothing else, as a version of its own (``ABANDON
+        CHECKPOINT`` in history), and removes its staging. The application continues after it: a replay of the
+        checkpoint is dropped, and a recovery finds it in the table. For a checkpoint whose commit fails again and
+        again because of the table or its rows; one that can be written again is better discarded (`discard`).
+
+        Args:
+            checkpoint_id: The checkpoint, sealed, partly staged or not staged at all; earlier sealed ones come first.
+
+        Returns:
+            What was given up: rows and files, which stay readable until a vacuum. If another process has committed the
+            checkpoint, nothing is, and the ``outcome`` of its ``result`` is "already_committed".
+
+        Raises:
+            InvalidInputError: An earlier checkpoint is sealed and not committed, or the application is past this one.
+            StorageError: The store failed; call again.
+        """
+        checkpoint_id = whole_number("checkpoint_id", checkpoint_id)
+        return abandon(self._open_table, self._commits, self._app_id, checkpoint_id, self._user_metadata)
+
     def last_checkpoint_id(self) -> int | None:
         """The last checkpoint of this application in the table; None before the first."""
         return self._open_table.log.newest_state().transaction_version(self._app_id)
@@ -387,23 +412,12 @@ class Sink:
             ) from None
         if not any(isinstance(each, Committable) for each in wanted):
             return wanted
-        committables = self._require_committables(wanted)
+        committables = require_committables(wanted, self._open_table.uri)
         attempts = {each.task_id: each.attempt for each in committables}
         if len(attempts) < len(wanted):
             raise InvalidInputError("prepare takes one committable per task", table=self._open_table.uri)
         self.stage(*committables)
         return attempts
-
-    def _require_committables(self, given: Any) -> list[Committable]:
-        found = list(given) if isinstance(given, Iterable) else [given]  # a list, since it is read twice
-        for each in found:
-            if not isinstance(each, Committable):
-                raise InvalidInputError(
-                    f"{described(each)} is not a committable: pass task.committable,"
-                    " or Committable.from_bytes(data) of the bytes that a task sent",
-                    table=self._open_table.uri,
-                )
-        return found
 
     def _staged(self, checkpoint_id: int) -> StagedCheckpoint | None:
         found = self._staging.checkpoints(self._app_id)
@@ -431,13 +445,3 @@ class Sink:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-
-def _changelog(mode: str, keys: Sequence[str] | None, row_kind: str | None, *others: Any) -> ChangelogSpec | None:
-    """What the rows are, where they are changes."""
-    if mode in _CHANGELOG_MODES:
-        return ChangelogSpec.of(keys, mode, row_kind, *others)
-    for name, value in zip(("keys", "row_kind", "row_kinds", "sequence_by"), (keys, row_kind, *others), strict=True):
-        if value is not None:
-            raise InvalidInputError(f'{name} is about changes of rows: give mode="upsert" or "retract", not "{mode}"')
-    return None

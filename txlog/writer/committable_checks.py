@@ -17,13 +17,27 @@ from txlog.protocol.paths import canonical_path, encode_path, resolve_data_path
 from txlog.protocol.schema import Field
 from txlog.protocol.statistics_read import statistics_problem
 from txlog.store.base import FileStore
+from txlog.util.arguments import described
 from txlog.writer.committable import ChangeFile, Committable, KeyFile, PendingFile, ReplacedFile
 from txlog.writer.write_intent import APPEND, WriteIntent
 
-__all__ = ["validate_committables"]
+__all__ = ["require_committables", "validate_committables"]
 
 _LOOKUPS_AT_ONCE = 16
 _CHANGE_DATA = "_change_data/"
+
+
+def require_committables(given: Any, table: str) -> list[Committable]:
+    """What a caller gave, one or several. Raises ``InvalidInputError`` for what is no committable."""
+    found = list(given) if isinstance(given, Iterable) else [given]  # a list, since it is read twice
+    for each in found:
+        if not isinstance(each, Committable):
+            raise InvalidInputError(
+                f"{described(each)} is not a committable: pass task.committable,"
+                " or Committable.from_bytes(data) of the bytes that a task sent",
+                table=table,
+            )
+    return found
 
 
 def validate_committables(

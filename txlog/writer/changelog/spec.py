@@ -5,7 +5,7 @@ In: the caller's arguments. Out: values checked against each other; `bind` resol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -14,7 +14,7 @@ from txlog.util.arguments import described
 from txlog.writer.changelog.collapse import MergeFunction
 from txlog.writer.changelog.row_kinds import RowKinds
 
-__all__ = ["ChangelogMode", "ChangelogSpec"]
+__all__ = ["ChangelogMode", "ChangelogSpec", "changelog_of"]
 
 ChangelogMode: TypeAlias = Literal["upsert", "retract"]
 """For a changed row, an upsert stream needs only the new version (``-U`` is ignored); a retract stream deletes the
@@ -81,3 +81,19 @@ class ChangelogSpec:
             "row_kinds": self.row_kinds,
             "sequence_by": self.sequence_by,
         }
+
+
+def changelog_of(
+    mode: str, keys: Sequence[str] | None, row_kind: str | None, row_kinds: Mapping[Any, str] | None, *others: Any
+) -> ChangelogSpec | None:
+    """What the rows of a sink of this mode are, where they are changes; None where they are rows.
+
+    Raises ``InvalidInputError`` as `ChangelogSpec.of`, and where arguments about changes are given for rows.
+    """
+    if mode in get_args(ChangelogMode):
+        return ChangelogSpec.of(keys, mode, row_kind, row_kinds, *others)
+    given = (keys, row_kind, row_kinds, *others)
+    for name, value in zip(("keys", "row_kind", "row_kinds", "sequence_by"), given, strict=True):
+        if value is not None:
+            raise InvalidInputError(f'{name} is about changes of rows: give mode="upsert" or "retract", not "{mode}"')
+    return None

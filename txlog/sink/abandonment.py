@@ -1,0 +1,141 @@
+"""Giving up a checkpoint that cannot be committed, so that the stream behind it can go on.
+
+In: the checkpoints of one application, and the id of one of them. Out: `Abandoned`. The commit has the ``txn`` action
+alone, so that the checkpoint counts as done: a replay of it is dropped, a recovery finds it in the table, and a commit
+of it that another process has under way loses. No file is deleted, since such a commit may still have won.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from txlog.commit.open_table import OpenTable
+from txlog.errors import InvalidInputError, NotFoundError, UnsupportedFeatureError
+from txlog.log.proposal import operation_parameters
+from txlog.log.proposal_builder import ProposalBuilder
+from txlog.result import WriteResult, counted
+from txlog.sink.checkpoint_commits import CheckpointCommits
+from txlog.sink.recovery import stale
+from txlog.util import ambient
+from txlog.util.logs import logger
+
+if TYPE_CHECKING:
+    from txlog.sink.staging import Manifest, SealedTask, StagedCheckpoint
+    from txlog.writer.committable import Committable
+
+__all__ = ["Abandoned", "abandon"]
+
+_UNREADABLE = (NotFoundError, InvalidInputError, UnsupportedFeatureError)
+
+
+@dataclass(frozen=True, slots=True)
+class Abandoned:
+    """What `Sink.abandon` gave up.
+
+    Attributes:
+        checkpoint_id: The checkpoint.
+        result: "committed"; or "already_committed" where the checkpoint is in the table, and nothing was given up.
+        was_sealed: Whether it was sealed.
+        tasks: How many of its tasks had staged.
+        rows: The rows in their data files.
+        keys: The changes in their files of keys: rows that go, and rows that are replaced or merged.
+        size_bytes: The size of the data files.
+        files: Data files and files of keys, by their paths in the table's folder. They stay until a vacuum finds them
+            older than the table's ``delta.deletedFileRetentionDuration``. Empty where the staged work cannot be read.
+    """
+
+    checkpoint_id: int
+    result: WriteResult
+    was_sealed: bool = False
+    tasks: int = 0
+    rows: int = 0
+    keys: int = 0
+    size_bytes: int = 0
+    files: tuple[str, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        if self.result.outcome != "committed":
+            return f"checkpoint {self.checkpoint_id} is in the table already: nothing was given up"
+        counts = [counted(self.rows, "row"), *([counted(self.keys, "change")] if self.keys else [])]
+        return f"checkpoint {self.checkpoint_id} given up: {' and '.join(counts)} of {counted(self.tasks, 'task')}"
+
+
+def abandon(
+    open_table: OpenTable, commits: CheckpointCommits, app_id: str, checkpoint_id: int, user_metadata: str | None
+) -> Abandoned:
+    """As ``Sink.abandon``."""
+    staged = commits.staging.checkpoints(app_id)
+    commits.require_earlier_committed(staged, checkpoint_id)
+    mine = next((each for each in staged if each.checkpoint_id == checkpoint_id), None)
+    manifest = _manifest(commits, mine)
+    work = {} if mine is None else _staged_work(commits, mine, manifest)
+    result = _commit(open_table, app_id, checkpoint_id, manifest, work, user_metadata)
+    found = Abandoned(checkpoint_id, result, **(work if result.outcome == "committed" else {}))
+    past = stale(staged, checkpoint_id)
+    commits.staging.remove_quietly(name for each in staged if each is mine or each in past for name in each.names)
+    logger.warning("%s: %r: %s", open_table.uri, app_id, found)
+    return found
+
+
+def _manifest(commits: CheckpointCommits, mine: StagedCheckpoint | None) -> Manifest | None:
+    """The seal; None where there is none, or none that can be read, which is no reason to let the stream wait."""
+    if mine is None or not mine.is_sealed:
+        return None
+    try:
+        return commits.staging.manifest(mine)
+    except _UNREADABLE as error:
+        logger.warning("the seal of checkpoint %d cannot be read: %s", mine.checkpoint_id, error)
+        return None
+
+
+def _staged_work(commits: CheckpointCommits, mine: StagedCheckpoint, manifest: Manifest | None) -> dict[str, Any]:
+    """What is staged, of each task the attempt that was sealed, or else the last one."""
+    attempts = manifest.attempts if manifest else {task: each[-1] for task, each in mine.attempts.items()}
+    found: list[Committable] = []
+    for task, attempt in attempts.items():
+        try:
+            found += [each for _, each in commits.staging.tasks(mine, {task: attempt})]
+        except _UNREADABLE as error:
+            logger.warning("task %d of checkpoint %d cannot be read: %s", task, mine.checkpoint_id, error)
+    counted_by: Sequence[SealedTask | Committable] = manifest.tasks if manifest else found
+    return {
+        "was_sealed": manifest is not None,
+        "tasks": len(attempts),
+        "rows": sum(each.num_rows for each in counted_by),
+        "keys": sum(each.num_keys for each in counted_by),
+        "size_bytes": sum(each.size_bytes for each in counted_by),
+        "files": tuple(sorted({path for each in found for path in each.named_paths()})),
+    }
+
+
+def _commit(
+    open_table: OpenTable,
+    app_id: str,
+    checkpoint_id: int,
+    manifest: Manifest | None,
+    work: Mapping[str, Any],
+    user_metadata: str | None,
+) -> WriteResult:
+    """The ``txn`` action alone, unless the checkpoint is in the table."""
+    fingerprint = None if manifest is None else manifest.fingerprint
+    state = open_table.log.newest_state()
+    open_table.check_maintainable(state)
+    found = open_table.replay_of(state, app_id, checkpoint_id, fingerprint)
+    if found is not None:
+        return WriteResult(found.version, "already_committed", 0, "")
+    builder = ProposalBuilder(state)
+    builder.set_transaction(app_id, checkpoint_id)
+    proposal = builder.build(
+        txn_id=ambient.uuid4(),
+        now_ms=ambient.now_ms(),
+        isolation=open_table.isolation(state),
+        operation="ABANDON CHECKPOINT",
+        parameters=operation_parameters(
+            appId=app_id, checkpointId=checkpoint_id, rows=work.get("rows", 0), keys=work.get("keys", 0)
+        ),
+        user_metadata=user_metadata,
+        fingerprint=fingerprint,
+    )
+    return open_table.commit(proposal, state)
