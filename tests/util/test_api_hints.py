@@ -11,11 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from typer.testing import CliRunner
 
 import txlog
 import txlog.spark
-from txlog.cli.app import app
 from txlog.util.api_hints import ELSEWHERE, MADE_BY
 
 ROWS = pa.table({"id": [1, 2], "day": ["a", "b"]})
@@ -257,8 +255,3 @@ def test_a_task_says_what_it_is_and_runs_once(table: txlog.Table) -> None:
     with pytest.raises(txlog.SchemaMismatchError), failed:
         failed.write(EXTRA)
     assert repr(failed).endswith("attempt=0, aborted)")
-
-
-def test_the_hint_for_verify_names_a_command_that_works(table: txlog.Table) -> None:
-    assert "`txlog verify URI`" in ELSEWHERE["Table"]["verify"]
-    assert CliRunner().invoke(app, ["verify", table.uri]).exit_code == 0

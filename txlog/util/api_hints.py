@@ -58,7 +58,6 @@ ELSEWHERE = {
         "cleanup_metadata": "table.clean_up_log()",
         "close": "it without closing: it holds nothing open",
         "columns": "table.schema.names",
-        "cluster_by": "table.optimize(cluster_by=columns)",
         "compact": "table.optimize()",
         "convert_to_deltalake": "Table.create(uri, schema) and table.add_files(paths)",
         "create_if_not_exists": "Table.create(uri, schema, exist_ok=True)",
