@@ -228,8 +228,8 @@ class Table(metaclass=Hinted):
         columns. With ``exist_ok`` an existing table is opened if it has these columns, partition columns, clustering
         columns (if given) and property values. It may have more properties, and nullable columns that were added later.
         Raises ``TableExistsError``; ``SchemaMismatchError`` listing how an existing table differs;
-        ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError`` (also for a store that ignores the condition
-        of a conditional put).
+        ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError`` (also for a store that ignores the
+        condition of a conditional put).
         """
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
