@@ -360,8 +360,9 @@ def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file_of_the_table_no
                 task.write(rows(*(each for each in ids if each % 2 == task_id), v=number))
                 task.delete(rows(*(each for each in gone if each % 2 == task_id)))
             tasks.append(task.committable)
+        staged = {file.path for each in tasks for file in each.files}  # whose keys the commit looks up
         read = watched.read_by(lambda: sink.commit(number, tasks))
-        return {path for path in read if path.startswith("part-")}
+        return {path for path in read - staged if path.startswith("part-")}
 
     assert checkpoint(1, 1, 2, 60, 61)
     assert checkpoint(2, 2, 3, 62, 63, gone=(60,))
@@ -376,12 +377,34 @@ def test_from_its_fourth_checkpoint_on_a_sink_reads_no_data_file_of_the_table_no
         assert values(watched) == expected
 
 
-def test_a_small_checkpoint_is_synced_at_once_and_its_keys_are_read_by_one_request() -> None:
+@pytest.mark.parametrize("partition_by", [[], ["v"]], ids=["flat", "partitioned"])
+def test_a_checkpoint_without_deletes_is_its_data_files_and_the_commit_reads_each_once(partition_by: list[str]) -> None:
+    watched = Watched(partition_by=partition_by)
+    watched.others.append(rows(1, 2, v=5))
+    sink = txlog.Sink(watched.table, "app", mode="upsert", keys=["id", "v"])
+    tasks = []
+    for task_id in (0, 1):
+        with sink.task(1, task_id) as task:
+            task.write(rows(1 + task_id, 10 + task_id, v=5))
+            task.write(rows(20 + task_id, v=6))
+        tasks.append(task.committable)
+        assert [len(each.files) for each in tasks] == [1 + len(partition_by)] * len(tasks)
+        assert not any(each.keys for each in tasks)
+    watched.files.calls.clear()
+    sink.commit(1, tasks)
+    for file in (file for each in tasks for file in each.files):
+        assert [what for what, path in watched.files.calls if path == file.path] == ["stat", "open"]
+    expected = [(key, f"name {key}", 5) for key in (1, 2, 10, 11)] + [(key, f"name {key}", 6) for key in (20, 21)]
+    assert watched.rows() == sorted(expected, key=repr)
+
+
+def test_a_small_checkpoint_is_synced_at_once_and_its_file_of_keys_is_read_by_one_request() -> None:
     watched = Watched()
     sink = txlog.Sink(watched.table, "app", mode="upsert", keys=["id"])
     watched.files.calls.clear()
     with sink.task(1) as task:
         task.write(rows(1, 2, 3))
+        task.delete(rows(4))
     assert [operation for operation, _ in watched.files.calls].count("make_durable") == 1
     watched.files.calls.clear()
     sink.commit(1, [task.committable])

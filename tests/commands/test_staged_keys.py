@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import txlog
 from txlog.commands.upsert.sorted_keys import ColumnValues, SortedKeys, sort_order
+from txlog.commands.upsert.staged_changes import rows_reader
 from txlog.commands.upsert.staged_keys import gather_keys
 from txlog.protocol.schema import from_arrow
 from txlog.read.key_cache import new_key_numbers
@@ -87,9 +88,10 @@ def test_a_column_is_told_by_its_values_while_they_are_few_and_then_by_a_range_t
     assert (ranges.lows.to_pylist(), ranges.highs.to_pylist()) == (["a"], ["z"])
 
 
+@pytest.mark.parametrize("are_deletes", [False, True], ids=["data files", "files of keys"])
 @pytest.mark.parametrize("is_text", [False, True], ids=["integers", "strings"])
 def test_of_each_key_a_number_is_held_and_of_the_keys_themselves_one_batch_at_a_time(
-    tmp_path: Path, is_text: bool
+    tmp_path: Path, is_text: bool, are_deletes: bool
 ) -> None:
     num_keys, width = 300_000, 100
     schema = pa.schema([("id", pa.string() if is_text else pa.int64())])
@@ -99,7 +101,8 @@ def test_of_each_key_a_number_is_held_and_of_the_keys_themselves_one_batch_at_a_
         ids = pa.array(np.random.default_rng(5).permutation(num_keys))
         texts = pc.utf8_lpad(ids.cast(pa.string()), width, "0")
         for first in range(0, num_keys, 50_000):
-            task.write(pa.table([(texts if is_text else ids).slice(first, 50_000)], schema=schema))
+            part = pa.table([(texts if is_text else ids).slice(first, 50_000)], schema=schema)
+            (task.delete if are_deletes else task.write)(part)
     del ids, texts
     keys, files = key_columns(["id"], from_arrow(schema)), table._open_table.store.files
     before_bytes = pa.total_allocated_bytes()
@@ -108,14 +111,16 @@ def test_of_each_key_a_number_is_held_and_of_the_keys_themselves_one_batch_at_a_
         for file in task.committable.keys
         for rows in read_keys(files, file, keys, table.uri)
     ]
-    assert sum(rows for rows, _ in read) == num_keys
-    assert max(rows for rows, _ in read) <= num_keys // 2
-    if is_text:
+    if are_deletes:
+        assert sum(rows for rows, _ in read) == num_keys
+        assert max(rows for rows, _ in read) <= num_keys // 2
+    if is_text and are_deletes:
         assert max(held_bytes for _, held_bytes in read) < num_keys * width * 3 // 4
     numbers = new_key_numbers([schema.field(0).type])
     tracemalloc.start()
     try:
-        staged = gather_keys(files, [task.committable], keys, table.uri, numbers)
+        new_rows = rows_reader(table._open_table, table._open_table.log.newest_state(), keys)
+        staged = gather_keys(files, [task.committable], keys, table.uri, numbers, new_rows)
         held_bytes, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

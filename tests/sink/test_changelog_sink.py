@@ -251,6 +251,25 @@ def test_checkpoints_without_changes_make_no_version(tmp_path: Path) -> None:
     assert len(found(table)) == 3
 
 
+def test_keys_are_in_files_of_their_own_only_beside_deletes_or_a_sequence(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    pairs = changes(("-U", 1, "a", 10), ("+U", 1, "a", 11))
+    assert not written(sink_of(table), 1, pairs).keys, "old versions say nothing in an upsert stream"
+    assert written(sink_of(table), 2, pairs, changes(("-D", 2))).keys
+    assert written(sink_of(table, sequence_by="v"), 3, pairs).keys
+    assert written(sink_of(table, mode="retract"), 4, changes(("-U", 1, "a", 10))).keys
+
+
+def test_rows_that_no_task_of_changes_wrote_are_refused_where_two_have_one_key(tmp_path: Path) -> None:
+    table = made(tmp_path)
+    rows = [{"id": 1, "part": "a", "v": 11}, {"id": 4, "part": "a", "v": 40}, {"id": 1, "part": "a", "v": 12}]
+    with txlog.Sink(table, "app").task(1) as task:
+        task.write(pa.Table.from_pylist(rows, SCHEMA))
+    with pytest.raises(InvalidInputError, match="both changed the row with id=1"):
+        sink_of(table).commit(1, [task.committable])
+    assert len(found(table)) == 3
+
+
 def test_files_of_keys_are_gone_after_the_commit(tmp_path: Path) -> None:
     table = made(tmp_path)
     sink = sink_of(table)

@@ -140,7 +140,8 @@ class Committable:
         files: New data files.
         replaced: Live files that the write removes or gives another deletion vector.
         changes: Files of change data.
-        keys: Files of the keys whose rows are replaced or deleted, for a write of the intent "upsert".
+        keys: Files of the keys whose rows are replaced or deleted, for a write of the intent "upsert"; without them,
+            its keys are those of the rows in ``files``.
     """
 
     app_id: str | None

@@ -18,12 +18,12 @@ from txlog.commands.row_change.options import RowOptions, check_changeable
 from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.known_keys import KnownKeys, cached_keys
 from txlog.commands.upsert.sorted_keys import SortedKeys
-from txlog.commands.upsert.staged_keys import StagedKeys, gather_keys
+from txlog.commands.upsert.staged_keys import NewRows, StagedKeys, gather_keys
 from txlog.commands.upsert.staged_merge import check_staged_rows, staged_merge
 from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
-from txlog.errors import TxlogError
+from txlog.errors import CorruptLogError, InvalidInputError, NotFoundError, TxlogError
 from txlog.log.proposal import operation_parameters
 from txlog.log.state import TableState
 from txlog.protocol.schema import to_arrow, type_to_arrow
@@ -32,7 +32,7 @@ from txlog.result import WriteResult
 from txlog.util import ambient
 from txlog.writer.committable import Committable, PendingFile
 from txlog.writer.input import DataStream
-from txlog.writer.keys import key_columns
+from txlog.writer.keys import KeyColumn, key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.task_committer import write_task
 from txlog.writer.write_job import WriteJob
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["check_staged_keys", "commit_staged_changes"]
+__all__ = ["check_staged_keys", "commit_staged_changes", "rows_reader"]
 
 
 def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequence[Committable]) -> None:
@@ -51,9 +51,10 @@ def check_staged_keys(open_table: OpenTable, job: WriteJob, committables: Sequen
     engine = MergeEngine.stored(job.plan.configuration, job.plan.schema, [key.path[0] for key in keys])
     if engine is not None:
         check_staged_rows(open_table, committables, job.plan.schema, keys, engine)
-    elif sum(bool(each.keys) for each in committables) > 1:
+    elif sum(bool(each.keys or each.files) for each in committables) > 1:
         numbers = new_key_numbers([type_to_arrow(key.type) for key in keys])
-        gather_keys(open_table.store.files, committables, keys, open_table.uri, numbers)
+        new_rows = rows_reader(open_table, open_table.log.newest_state(refresh=False), keys)
+        gather_keys(open_table.store.files, committables, keys, open_table.uri, numbers, new_rows)
 
 
 def commit_staged_changes(
@@ -79,7 +80,8 @@ def commit_staged_changes(
         merge = staged_merge(open_table, state, committables, keys, engine)
         return run_prepared(open_table, state, options, merge)
     cached = cached_keys(open_table.key_cache, keys, state)
-    staged = gather_keys(open_table.store.files, committables, keys, open_table.uri, cached.numbers)
+    new_rows = rows_reader(open_table, state, keys)
+    staged = gather_keys(open_table.store.files, committables, keys, open_table.uri, cached.numbers, new_rows)
     with UnsentFiles(open_table.store.files) as copies:
         files = _files_of_latest(open_table, state, job, committables, staged, copies)
         known = KnownKeys(cached, staged.index, state) if open_table.key_cache.size_bytes_max else None
@@ -88,6 +90,29 @@ def commit_staged_changes(
         if known is not None:
             known.keep_staged(staged.in_one_file(committables))
         return result
+
+
+def rows_reader(open_table: OpenTable, state: TableState, keys: Sequence[KeyColumn]) -> NewRows:
+    """Reads the key columns of staged data files."""
+    names = {key.path[0] for key in keys}
+    fields = tuple(field for field in state.schema.fields if field.name in names)
+    reader = FileRows(open_table.store, state).reader(fields)
+
+    def read(file: PendingFile) -> Iterator[pa.RecordBatch]:
+        try:
+            for _, batch in reader.batches(file.to_add(), with_dead_rows=True):
+                yield batch
+        except NotFoundError as error:
+            raise NotFoundError("a staged data file is gone", table=open_table.uri, path=file.path) from error
+        except CorruptLogError as error:
+            raise InvalidInputError(
+                f"the data file {file.path} is not what its task wrote: {error.message}. Nothing was committed. Write"
+                " the checkpoint again",
+                table=open_table.uri,
+                path=file.path,
+            ) from error
+
+    return read
 
 
 class StagedChanges(UpsertRows):

@@ -10,9 +10,9 @@ in memory for each key, and what only equal keys need (sequences, text for error
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,14 +25,17 @@ from txlog.read.key_values import KeyNumbers, KeyValues
 from txlog.store.base import FileStore
 from txlog.util.parallel import parallel_map
 from txlog.writer.changelog.key_files import StagedKeyRows, read_keys
-from txlog.writer.committable import Committable, KeyFile
+from txlog.writer.committable import Committable, KeyFile, PendingFile
 from txlog.writer.keys import KeyColumn, key_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["StagedKeys", "gather_keys"]
+__all__ = ["NewRows", "StagedKeys", "gather_keys"]
+
+NewRows: TypeAlias = Callable[[PendingFile], Iterable[pa.RecordBatch]]
+"""Reads the rows of a staged data file, in the order of the file."""
 
 _FEW_KEYS = 1 << 20
 _DISTINCT_MAX = 1 << 16  # with more keys, distinct values are kept only of columns that repeat them: a day, a country
@@ -47,8 +50,8 @@ class StagedKeys:
         are_deletes: The keys without a new row.
         outdone: By task_id, the keys whose new rows were replaced by another task's later changes.
         num_given: The number of keys of all tasks, outdone ones included.
-        rows: The index of each key among all rows of the files of keys, in the order of the files; None if there are
-            too many keys to use it.
+        rows: The index of each key among all rows of the files that keys were read from, in the order of the files;
+            None if there are too many keys to use it.
     """
 
     index: SortedKeys
@@ -63,7 +66,8 @@ class StagedKeys:
         return len(self.are_deletes)
 
     def in_one_file(self, committables: Sequence[Committable]) -> list[FileKeys]:
-        """The keys of the new rows of each task that wrote a single data file in the order of its file of keys.
+        """The keys of the new rows of each data file that keys were read from, or that a task wrote alone, in the order
+        of its file of keys.
 
         Only for tables without partitions: a partitioned write orders rows differently.
         """
@@ -72,15 +76,20 @@ class StagedKeys:
         found: list[FileKeys] = []
         first = 0
         for each in committables:
-            start, first = first, first + sum(file.num_keys for file in each.keys)
-            if self.rows is None or len(each.files) != 1 or len(each.keys) != 1 or each.task_id in self.outdone:
-                continue
-            at = np.flatnonzero((self.rows >= start) & (self.rows < first) & ~self.are_deletes)
-            if len(at) == each.files[0].num_rows:
-                positions = np.empty(len(at), dtype=np.uint32)
-                positions[np.argsort(self.rows[at])] = np.arange(len(at))
-                add = each.files[0].to_add()
-                found.append(FileKeys((add.path, add.size), self.index.values.at(at), positions))
+            is_known = self.rows is not None and each.task_id not in self.outdone
+            is_known &= not each.keys or len(each.files) == len(each.keys) == 1
+            for part in _parts(each):
+                start, first = first, first + _num_keys(part)
+                if not is_known or not each.files:
+                    continue
+                assert self.rows is not None
+                file = part if isinstance(part, PendingFile) else each.files[0]
+                at = np.flatnonzero((self.rows >= start) & (self.rows < first) & ~self.are_deletes)
+                if len(at) == file.num_rows:
+                    positions = np.empty(len(at), dtype=np.uint32)
+                    positions[np.argsort(self.rows[at])] = np.arange(len(at))
+                    add = file.to_add()
+                    found.append(FileKeys((add.path, add.size), self.index.values.at(at), positions))
         return found
 
 
@@ -90,15 +99,17 @@ def gather_keys(
     keys: Sequence[KeyColumn],
     table: str,
     numbers: KeyNumbers,
+    new_rows: NewRows,
 ) -> StagedKeys:
-    """Read the keys of all tasks. ``numbers`` converts keys of these columns to numbers.
+    """Read the keys of all tasks. ``numbers`` converts keys of these columns to numbers. ``new_rows`` reads at least
+    the key columns of a data file.
 
     Raises ``InvalidInputError`` if two tasks changed one key without a sequence that decides between them, or if the
     files are not what the tasks wrote; ``NotFoundError``, ``StorageError``.
     """
     import numpy as np
 
-    source = _KeyFiles(files, committables, keys, table)
+    source = _KeyFiles(files, committables, keys, table, new_rows)
     values, are_deletes, columns = source.read(numbers)
     source.check_counts(are_deletes)
     order = sort_order(values)
@@ -128,11 +139,25 @@ def _as_column(values: KeyValues, key: KeyColumn) -> pa.Array:
     return found.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else found.cast(kind)
 
 
+def _parts(committable: Committable) -> Sequence[KeyFile | PendingFile]:
+    """The files that a task's keys are read from: its data files if it wrote no files of keys."""
+    return committable.keys or committable.files
+
+
+def _num_keys(part: KeyFile | PendingFile) -> int:
+    return part.num_keys if isinstance(part, KeyFile) else part.num_rows
+
+
 class _KeyFiles:
-    """The files of keys of all tasks, in order: the row of a key is its index among all of their rows."""
+    """The files with the keys of all tasks, in order: the row of a key is its index among all of their rows."""
 
     def __init__(
-        self, files: FileStore, committables: Sequence[Committable], keys: Sequence[KeyColumn], table: str
+        self,
+        files: FileStore,
+        committables: Sequence[Committable],
+        keys: Sequence[KeyColumn],
+        table: str,
+        new_rows: NewRows,
     ) -> None:
         import numpy as np
 
@@ -140,8 +165,9 @@ class _KeyFiles:
         self.table = table
         self._files = files
         self._committables = committables
-        self._staged = [(each.task_id, file) for each in committables for file in each.keys]
-        self._starts = np.cumsum([0, *(file.num_keys for _, file in self._staged)])
+        self._new_rows = new_rows
+        self._staged = [(each.task_id, part) for each in committables for part in _parts(each)]
+        self._starts = np.cumsum([0, *(_num_keys(part) for _, part in self._staged)])
 
     @property
     def num_keys(self) -> int:
@@ -158,10 +184,10 @@ class _KeyFiles:
         keys = [] if numbers.is_exact else self.keys
         distinct_max = _FEW_KEYS if self.num_keys <= _FEW_KEYS else _DISTINCT_MAX
 
-        def read(item: tuple[int, KeyFile]) -> list[ColumnValues]:
-            at, file = item
+        def read(item: tuple[int, KeyFile | PendingFile]) -> list[ColumnValues]:
+            at, part = item
             found = [ColumnValues(key, distinct_max) for key in keys]
-            for rows in read_keys(self._files, file, self.keys, self.table):
+            for rows in self._batches(part):
                 here, at = slice(at, at + len(rows)), at + len(rows)
                 values = numbers.of(rows.columns)[0]
                 first[here], are_deletes[here] = values.numbers, rows.are_deletes
@@ -172,11 +198,35 @@ class _KeyFiles:
             return found
 
         columns = [ColumnValues(key, distinct_max) for key in keys]
-        items = zip(self._starts.tolist(), (file for _, file in self._staged), strict=False)
+        items = zip(self._starts.tolist(), (part for _, part in self._staged), strict=False)
         for found in parallel_map(read, items):
             for each, more in zip(columns, found, strict=True):
                 each.join(more)
         return KeyValues(first, second), are_deletes, columns
+
+    def _batches(self, part: KeyFile | PendingFile, *, with_sequence: bool = False) -> Iterator[StagedKeyRows]:
+        """The keys of one file, as many as its task counted."""
+        import numpy as np
+
+        if isinstance(part, KeyFile):
+            yield from read_keys(self._files, part, self.keys, self.table, with_sequence=with_sequence)
+            return
+        left = part.num_rows
+        for batch in self._new_rows(part):
+            columns = tuple(key.of(batch) for key in self.keys)
+            left -= batch.num_rows
+            if left < 0 or any(column.null_count for column in columns):
+                break
+            yield StagedKeyRows(columns, np.zeros(batch.num_rows, dtype=bool), None)
+        else:
+            if not left:
+                return
+        raise InvalidInputError(
+            f"the data file {part.path} does not have a key in each of {part.num_rows} rows, which is not what its task"
+            " wrote: nothing was committed. Write the checkpoint again",
+            table=self.table,
+            path=part.path,
+        )
 
     def check_counts(self, are_deletes: NDArray[np.bool_]) -> None:
         """Check that each new row has its key, and each key that is not deleted its row."""
@@ -231,10 +281,10 @@ class _KeyFiles:
         """The batches that have some of these rows, which ascend, and the rows' indices in each batch."""
         import numpy as np
 
-        for (_, file), (start, end) in zip(self._staged, itertools.pairwise(self._starts.tolist()), strict=True):
+        for (_, part), (start, end) in zip(self._staged, itertools.pairwise(self._starts.tolist()), strict=True):
             if np.searchsorted(rows, start) == np.searchsorted(rows, end):
                 continue
-            for batch in read_keys(self._files, file, self.keys, self.table, with_sequence=with_sequence):
+            for batch in self._batches(part, with_sequence=with_sequence):
                 low, high = np.searchsorted(rows, [start, start + len(batch)])
                 if low < high:
                     yield rows[low:high] - start, batch

@@ -73,6 +73,13 @@ def _source(
     import numpy as np
 
     in_order = sorted(committables, key=lambda each: each.task_id)
+    for each in in_order:
+        if each.files:
+            raise InvalidInputError(
+                f"the data file {each.files[0].path} was written while the table had no merge engine, and it has one"
+                f" now ({engine.name}): nothing was committed. Write the checkpoint again",
+                table=open_table.uri,
+            )
     parts = (
         batch
         for each in in_order

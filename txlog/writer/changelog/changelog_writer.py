@@ -68,6 +68,7 @@ class ChangelogWriter:
         self._kinds = RowKinds(spec.row_kinds)
         self._buffer = ChangeBuffer(self._keys, spec.merge, plan.memory_budget_bytes, plan.table)
         self._sequence: Field | None = None
+        self._has_deletes = False
         with TxlogError.located(plan.table):
             self._engine = _engine_of(plan, spec, [key.path[0] for key in self._keys])
         self._staged_plan = staged_rows_plan(plan)
@@ -110,10 +111,13 @@ class ChangelogWriter:
         files, keys = self._files, self._key_plan()
         rows_writer = TaskWriter(files, self._plan, self._task)
         key_writer = TaskWriter(files, keys, self._task, encoders=1)
+        # Without deletes and a sequence, the data files contain everything that the commit needs of the keys.
+        writes_keys = self._has_deletes or self._sequence is not None
         try:
             for changes in self._buffer.drain():
                 in_order = sorted_by_key(changes, self._keys)
-                key_writer.write(key_rows(keys, in_order, self._keys))
+                if writes_keys:
+                    key_writer.write(key_rows(keys, in_order, self._keys))
                 upserts = in_order.filter(~in_order.are_deletes)
                 if len(upserts):
                     rows_writer.write(upserts.rows)
@@ -204,7 +208,9 @@ class ChangelogWriter:
         changes = Changes(pa.Table.from_batches([rows]), kinds, sequence)
         self._check_nulls(rows, changes.are_deletes)
         # An upsert stream needs no old versions, since a new version follows.
-        return changes.filter(kinds != UPDATE_BEFORE) if spec.mode == "upsert" else changes
+        changes = changes.filter(kinds != UPDATE_BEFORE) if spec.mode == "upsert" else changes
+        self._has_deletes |= bool(changes.are_deletes.any())
+        return changes
 
     def _needed_of_deletes(self) -> list[str]:
         names = [key.path[0] for key in self._keys]

@@ -4,6 +4,8 @@ In: collapsed changes in ascending order of their keys. Out: the plan and the ro
 files, and the same rows read back. A row has the values of the key (``key_0``, ``key_1``, ...); ``is_delete``, false
 if the task's data files have a new row with the key; and ``sequence`` if the changelog has one.
 
+A task without deletes and without a sequence writes none: the commit reads the keys of its changes from its data files.
+
 No commit names such a file. It is in the folder of the data files, so that every vacuum removes one left behind.
 """
 
