@@ -80,13 +80,16 @@ def test_a_replay_of_an_abandoned_checkpoint_writes_nothing(table: txlog.Table) 
 
 
 def test_history_says_what_was_given_up(table: txlog.Table) -> None:
-    sink = txlog.Sink(table, "app", mode="upsert", keys=["id"], user_metadata="job 5")
-    sealed(sink, 3, 1, 2)
+    sink = txlog.Sink(table, "app", mode="upsert", keys=["id"], row_kind="op", user_metadata="job 5")
+    with sink.task(3, 0) as task:
+        task.write(rows(1, 2).append_column("op", pa.array(["+I", "-D"])))
+    sink.stage(task.committable)
+    sink.prepare(3, [0])
     found = sink.abandon(3)
-    assert (found.rows, found.keys, len(found.files)) == (2, 2, 4)
+    assert (found.rows, found.keys, len(found.files)) == (1, 2, 2)
     newest = table.history(1)[0]
     assert (newest["operation"], newest["userMetadata"]) == ("ABANDON CHECKPOINT", "job 5")
-    assert newest["operationParameters"] == {"appId": "app", "checkpointId": "3", "rows": "2", "keys": "2"}
+    assert newest["operationParameters"] == {"appId": "app", "checkpointId": "3", "rows": "1", "keys": "2"}
     assert table.snapshot().num_files == 0
     assert table.verify().is_sound
 

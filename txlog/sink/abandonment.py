@@ -40,7 +40,7 @@ class Abandoned:
         was_sealed: Whether it was sealed.
         tasks: How many of its tasks had staged.
         rows: The rows in their data files.
-        keys: The changes in their files of keys: rows that go, and rows that are replaced or merged.
+        keys: The changes in their files of keys, which tasks write if they delete rows or have a sequence.
         size_bytes: The size of the data files.
         files: Data files and files of keys, by their paths in the table's folder. They stay until a vacuum finds them
             older than the table's ``delta.deletedFileRetentionDuration``. Empty where the staged work cannot be read.
