@@ -40,7 +40,7 @@ from txlog.protocol.paths import canonical_path, canonical_paths, encode_path
 from txlog.protocol.properties import DAY_MS
 from txlog.result import counted, human_size
 from txlog.sink.staging import Staging
-from txlog.store.base import ICEBERG, STAGING, VERSIONS, ObjectMeta
+from txlog.store.base import ICEBERG, QUARANTINE, STAGING, VERSIONS, ObjectMeta
 
 __all__ = ["DeletionCheck", "Remnant", "check_deleted"]
 
@@ -50,6 +50,7 @@ KeptBy: TypeAlias = Literal[
     "a named version",
     "change data",
     "staging",
+    "quarantine",
     "no version",
     "the log",
     "Iceberg metadata",
@@ -68,7 +69,8 @@ class Remnant:
         path: The file, relative to the table's root.
         size_bytes: Its size.
         kept_by: Why it is still there. "the newest version": run ``purge``. "a named version": ``untag`` it. "staging":
-            a sink has not committed or discarded it. "no version": no commit names it; vacuum deletes it once it is old
+            a sink has not committed or discarded it. "quarantine": changes that a sink held back; delete the file once
+            they are dealt with. "no version": no commit names it; vacuum deletes it once it is old
             enough. "the log": clean-up of the log deletes it once it is old enough. "Iceberg metadata":
             `Table.export_iceberg` with ``rebuild`` deletes it once it is older than an hour.
         name: The named version that keeps it.
@@ -174,7 +176,7 @@ class _Check:
         named = named_versions(self._log.store)
         suspects = self._suspects()
         remains = [*self._data_files(suspects, staged, named), *self._log_files(), *self._checkpoints_of(named)]
-        remains += self._iceberg_files()
+        remains += [*self._iceberg_files(), *self._quarantined()]
         return DeletionCheck(self._state.version, len(self._listed), tuple(remains))
 
     # --- what is clean ----------------------------------------------------------------------------------------------
@@ -298,6 +300,10 @@ class _Check:
         for meta in self._log.store.versions.list_from(""):
             if meta.name in holding:
                 yield Remnant(f"{VERSIONS}/{meta.name}", meta.size, "a named version", holding[meta.name])
+
+    def _quarantined(self) -> Iterator[Remnant]:
+        for page in self._log.store.files.list(QUARANTINE):
+            yield from (Remnant(meta.name, meta.size, "quarantine") for meta in page)
 
     def _iceberg_files(self) -> Iterator[Remnant]:
         """The manifests and lists of exported versions in which such files are live or named as removed."""

@@ -7,6 +7,7 @@ which case the checkpoint stays sealed. ``recovery`` decides whether a seal is v
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from txlog.commands.global_committer import GlobalCommitter
 from txlog.commands.write_options import WriteOptions
@@ -17,6 +18,7 @@ from txlog.result import WriteResult
 from txlog.sink.recovery import files_must_be_since_ms, sealed_before, stale
 from txlog.sink.staging import Manifest, StagedCheckpoint, Staging
 from txlog.util import ambient
+from txlog.writer.changelog.mismatch import USUAL, MismatchPolicy
 from txlog.writer.committable import Committable
 from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_job import WriteJob
@@ -40,6 +42,7 @@ class CheckpointCommits:
         max_continuous_empty_commits: int,
         keys: tuple[str, ...] = (),
         row_mode: RowMode | None = None,
+        mismatch: MismatchPolicy = USUAL,
     ) -> None:
         self.staging = Staging(open_table.store, open_table.retry)
         self.committer = GlobalCommitter(open_table)
@@ -49,6 +52,7 @@ class CheckpointCommits:
         self._mode = mode
         self._keys = keys
         self._row_mode = row_mode
+        self._mismatch = mismatch
         self._user_metadata = user_metadata
         self._max_continuous_empty_commits = max_continuous_empty_commits
         self._empty_in_a_row = 0
@@ -70,7 +74,7 @@ class CheckpointCommits:
             fingerprint=fingerprint,
             user_metadata=self._user_metadata,
         )
-        return plan_write(self._open_table, schema, options)
+        return replace(plan_write(self._open_table, schema, options), mismatch=self._mismatch)
 
     def commit(
         self, checkpoint_id: int, committables: Sequence[Committable] | None, fingerprint: str | None

@@ -8,14 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from txlog.errors import InvalidInputError
 from txlog.protocol.properties import TableProperties
 from txlog.result import WriteResult
 from txlog.sink.staging import Manifest, StagedCheckpoint
-from txlog.util.arguments import whole_number
+from txlog.util.arguments import described, whole_number
 
-__all__ = ["Recovery", "attempts_to_seal", "files_must_be_since_ms", "seal_difference", "sealed_before", "stale"]
+__all__ = [
+    "Recovery",
+    "attempts_to_seal",
+    "files_must_be_since_ms",
+    "listed_tasks",
+    "seal_difference",
+    "sealed_before",
+    "stale",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,14 @@ class Recovery:
         return f"Recovery({'; '.join(parts) or 'nothing was left'})"
 
     __repr__ = __str__
+
+
+def listed_tasks(tasks: Any, table: str) -> list[Any]:
+    """What a caller gave as tasks. Raises ``InvalidInputError`` for what is no list."""
+    try:
+        return list(tasks)
+    except TypeError:
+        raise InvalidInputError(f"tasks must be a list of task ids, not {described(tasks)}", table=table) from None
 
 
 def attempts_to_seal(staged: StagedCheckpoint | None, tasks: Iterable[int] | Mapping[int, int]) -> dict[int, int]:

@@ -17,13 +17,14 @@ from txlog.errors import InvalidInputError, MetadataChangedError, NotFoundError,
 from txlog.result import WriteResult
 from txlog.sink.abandonment import Abandoned, abandon
 from txlog.sink.checkpoint_commits import CheckpointCommits
-from txlog.sink.recovery import Recovery, attempts_to_seal, seal_difference, stale
+from txlog.sink.recovery import Recovery, attempts_to_seal, listed_tasks, seal_difference, stale
 from txlog.sink.sink_task import SinkTask
 from txlog.sink.staging import Manifest, StagedCheckpoint
 from txlog.util.api_hints import explains_calls, no_attribute
 from txlog.util.arguments import described, whole_number
 from txlog.util.logs import logger
 from txlog.writer.changelog.key_hash import task_of_rows
+from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
 from txlog.writer.changelog.spec import ChangelogMode, changelog_of
 from txlog.writer.committable import Committable
 from txlog.writer.committable_checks import require_committables
@@ -83,6 +84,9 @@ class Sink:
             of the table, unless the table has a column of this name.
         merge_engine: What becomes of rows of one key, as in `Table.upsert`. The table's properties decide; a sink that
             asks for something else is refused. None: whatever they say (``txlog.merge-engine``).
+        on_mismatch: What is done with changes that do not fit the rows that the table has when they are committed:
+            "ignore", "quarantine" or "fail", or by case: ``{"missing": "ignore", "several": "ignore", "unfit":
+            "fail"}``, which is the default. docs/stream-changes.md tells the cases.
         row_mode: How replaced rows go: "merge-on-read", by deletion vectors, or "copy-on-write". None: by vectors where
             the table enables them.
 
@@ -103,6 +107,7 @@ class Sink:
         row_kinds: Mapping[Any, str] | None = None,
         sequence_by: str | None = None,
         merge_engine: str | Mapping[str, Any] | None = None,
+        on_mismatch: MismatchAction | Mapping[str, MismatchAction] | None = None,
         row_mode: RowMode | None = None,
     ) -> None:
         if not hasattr(table, "_open_table"):
@@ -125,12 +130,14 @@ class Sink:
             "max_continuous_empty_commits", max_continuous_empty_commits, at_least=1
         )
         self._row_mode = row_mode
+        self._on_mismatch = on_mismatch
         self._commits = CheckpointCommits(
             self._open_table,
             app_id,
             mode="upsert" if self._changelog else mode,
             keys=self._changelog.keys if self._changelog else (),
             row_mode=row_mode,
+            mismatch=MismatchPolicy.of(on_mismatch, self._changelog),
             user_metadata=user_metadata,
             max_continuous_empty_commits=self._max_continuous_empty_commits,
         )
@@ -404,12 +411,7 @@ class Sink:
         """The task_ids, or attempts by task_id. Committables are staged first."""
         if isinstance(tasks, Mapping):
             return tasks
-        try:
-            wanted = list(tasks)
-        except TypeError:
-            raise InvalidInputError(
-                f"tasks must be a list of task ids, not {described(tasks)}", table=self._open_table.uri
-            ) from None
+        wanted = listed_tasks(tasks, self._open_table.uri)
         if not any(isinstance(each, Committable) for each in wanted):
             return wanted
         committables = require_committables(wanted, self._open_table.uri)
@@ -440,6 +442,7 @@ class Sink:
             "user_metadata": self._user_metadata,
             "max_continuous_empty_commits": self._max_continuous_empty_commits,
             "row_mode": self._row_mode,
+            "on_mismatch": self._on_mismatch,
             **({} if self._changelog is None else self._changelog.arguments()),
         }
 

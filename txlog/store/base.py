@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ICEBERG",
+    "QUARANTINE",
     "STAGING",
     "VERSIONS",
     "FileStore",
@@ -34,6 +35,9 @@ __all__ = [
 STAGING = "_txlog/staging"
 """The folder of a table where sinks keep uncommitted work; the leading underscore hides it from every vacuum."""
 
+
+QUARANTINE = "_txlog/quarantine"
+"""The folder of a table where changes are kept that sinks could not apply; no vacuum looks into it."""
 
 VERSIONS = "_txlog/versions"
 """The folder of a table where named versions are kept; no vacuum and no log clean-up looks into it."""

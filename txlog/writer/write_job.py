@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from txlog.protocol.actions import DomainMetadata, Metadata, Protocol
+from txlog.writer.changelog.mismatch import USUAL, MismatchPolicy
 from txlog.writer.write_intent import RowMode, WriteIntent
 from txlog.writer.write_plan import TaskIdentity, WritePlan
 
@@ -28,7 +29,8 @@ class WriteJob:
     a table that exists by then is an error. ``rows_of_version`` is the version from which the caller made the rows of
     an overwrite, if known, and ``unseen_versions`` are the versions of others after it, up to ``read_version``.
     ``row_mode`` decides how rows are removed from files that keep other rows; None leaves it to the table. An overwrite
-    that ``is_reexecuted`` replaces, after a lost race, what the newest version has.
+    that ``is_reexecuted`` replaces, after a lost race, what the newest version has. ``mismatch`` decides what is done
+    with changes of keys that do not fit the rows of the table.
     """
 
     job_id: str
@@ -51,6 +53,7 @@ class WriteJob:
     unseen_versions: tuple[int, ...] = ()
     row_mode: RowMode | None = None
     is_reexecuted: bool = False
+    mismatch: MismatchPolicy = USUAL
 
     @property
     def creates_table(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Touched
 from txlog.commands.upsert.changelog_source import ChangelogSource, read_changelog
 from txlog.commands.upsert.known_keys import known_keys
+from txlog.commands.upsert.mismatches import Mismatches
 from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TxlogError
@@ -28,10 +29,12 @@ from txlog.protocol.merge_options import CHANGELOG_PRODUCER, PREFIX, ROW_DEDUPLI
 from txlog.protocol.properties import validate
 from txlog.protocol.schema import Field, Struct, to_arrow
 from txlog.util.arguments import described
+from txlog.writer.changelog.mismatch import USUAL
 from txlog.writer.changelog.row_kinds import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from txlog.writer.keys import key_columns
 from txlog.writer.merge_engines.engine import MergeEngine
 from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge, needed_columns, without_same
+from txlog.writer.merge_engines.unfit import keys_that_lack_values, unfit_keys
 
 if TYPE_CHECKING:
     import numpy as np
@@ -149,6 +152,8 @@ class MergedRows(UpsertRows):
         source: ChangelogSource,
         engine: MergeEngine,
         upsert: UpsertOptions,
+        mismatches: Mismatches | None = None,
+        more_parameters: Callable[[], dict[str, str]] = dict,
     ) -> None:
         known = known_keys(open_table.key_cache, source.keys.index, state)
         is_first = engine.name == "first-row"
@@ -156,8 +161,12 @@ class MergedRows(UpsertRows):
         super().__init__(source.keys, how, None, state, known)
         self.num_decisions = 0
         self._engine = engine
-        self._changes = source.changes
+        self._mismatches = mismatches or Mismatches(USUAL, self.num_source_rows)
+        self._more_parameters = more_parameters
+        self._changes = source.changes.of_keys(self._mismatches.held == 0)
+        self._takes_back = self._mismatches.only_taken_back(self._changes, engine)
         self._files = FileRows(open_table.store, state)
+        self._schema = state.schema
         configuration = state.metadata.configuration
         self.brings_changes = configuration.get(CHANGELOG_PRODUCER) == "input"
         self._leaves_same = configuration.get(ROW_DEDUPLICATE) == "true" and not is_first
@@ -181,12 +190,14 @@ class MergedRows(UpsertRows):
             matchedPredicates=[*matched, {"actionType": "delete"}] if deletes else matched,
             notMatchedPredicates=[{"actionType": "insert"}],
             notMatchedBySourcePredicates=[],
+            **self._more_parameters(),
         )
 
     def decided(self, touched: Sequence[Touched]) -> list[Touched]:
         """See `DecidesByValues`."""
         if self._engine.name == "first-row":
             return list(touched)
+        touched = self._mismatches.judge(touched, self._takes_back)
         merged = self._merged
         if self._reads_old:
             merged = self._merge(sorted(touched, key=lambda each: each.add.path))
@@ -219,11 +230,24 @@ class MergedRows(UpsertRows):
                 batches.append(pa.RecordBatch.from_arrays(rows.columns, names=schema.names))
                 keys.append(hits.source_rows[np.searchsorted(hits.positions, here)])
         old = KeyedRows(pa.Table.from_batches(batches, None if batches else schema), np.concatenate(keys))
-        merged = merge(self._engine, self.num_source_rows, self._changes, old)
+        merged = self._merged_with(old)
         self._merged = without_same(merged, old) if self._leaves_same else merged
         self._basis = digest.digest()
         self.num_decisions += 1
         return self._merged
+
+    def _merged_with(self, old: KeyedRows) -> Merged:
+        """Raises `MismatchFound` for rows that cannot be stored, unless they are to fail."""
+        holds_unfit = self._mismatches.policy.unfit != "fail"
+        try:
+            merged = merge(self._engine, self.num_source_rows, self._changes, old)
+        except InvalidInputError:
+            if holds_unfit:
+                self._mismatches.hold_unfit(unfit_keys(self._engine, self.num_source_rows, self._changes, old))
+            raise
+        if holds_unfit:
+            self._mismatches.hold_unfit(keys_that_lack_values(merged, self._schema))
+        return merged
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
         assert self._merged is not None

@@ -7,6 +7,7 @@ again if others change files first.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,11 @@ from txlog.commands.row_change.operation import Touched
 from txlog.commands.row_change.options import RowOptions, check_changeable
 from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.known_keys import KnownKeys, cached_keys
+from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound
+from txlog.commands.upsert.quarantine_reader import QuarantineReader
 from txlog.commands.upsert.sorted_keys import SortedKeys
 from txlog.commands.upsert.staged_keys import NewRows, StagedKeys, gather_keys
-from txlog.commands.upsert.staged_merge import check_staged_rows, staged_merge
+from txlog.commands.upsert.staged_merge import check_staged_rows, commit_staged_merge
 from txlog.commands.upsert.upsert import UpsertOptions, UpsertRows
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
@@ -76,17 +79,41 @@ def commit_staged_changes(
         keys = key_columns(job.intent.keys, state.schema)
         # The plan has the table's properties, or those that the write sets on a table that has none.
         engine = MergeEngine.stored(job.plan.configuration, state.schema, [key.path[0] for key in keys])
-    if engine is not None:
-        merge = staged_merge(open_table, state, committables, keys, engine)
-        return run_prepared(open_table, state, options, merge)
+    with UnsentFiles(open_table.store.files) as unsent:
+        name = f"{re.sub(r'[^A-Za-z0-9]+', '-', job.app_id or 'batch')[:40]}.{job.checkpoint_id or 0}"
+        held = HeldBack(open_table, job.mismatch, unsent, name)
+        if engine is not None:
+            result = commit_staged_merge(open_table, state, options, committables, keys, engine, held, unsent)
+        else:
+            result = _commit_keys(open_table, state, options, job, committables, keys, held, unsent)
+        held.tell(result.version)
+        return result
+
+
+def _commit_keys(
+    open_table: OpenTable,
+    state: TableState,
+    options: RowOptions,
+    job: WriteJob,
+    committables: Sequence[Committable],
+    keys: Sequence[KeyColumn],
+    held: HeldBack,
+    unsent: UnsentFiles,
+) -> WriteResult:
     cached = cached_keys(open_table.key_cache, keys, state)
     new_rows = rows_reader(open_table, state, keys)
     staged = gather_keys(open_table.store.files, committables, keys, open_table.uri, cached.numbers, new_rows)
-    with UnsentFiles(open_table.store.files) as copies:
-        files = _files_of_latest(open_table, state, job, committables, staged, copies)
+    reader = QuarantineReader(open_table, state, committables, staged)
+    while True:
+        mismatches = Mismatches(job.mismatch, staged.num_rows, held.cases)
+        files = _files_of_latest(open_table, state, job, committables, staged, mismatches.held, unsent)
         known = KnownKeys(cached, staged.index, state) if open_table.key_cache.size_bytes_max else None
-        operation = StagedChanges(open_table, state, job.intent.keys, staged, files, known)
-        result = run_prepared(open_table, state, options, operation, unsent=copies)
+        operation = StagedChanges(open_table, state, job.intent.keys, staged, files, known, mismatches, held)
+        try:
+            result = run_prepared(open_table, state, options, operation, unsent=unsent)
+        except MismatchFound as found:
+            held.begin_again(found, state.schema, reader.rows, reader.text_of)
+            continue
         if known is not None:
             known.keep_staged(staged.in_one_file(committables))
         return result
@@ -127,12 +154,17 @@ class StagedChanges(UpsertRows):
         staged: StagedKeys,
         files: tuple[PendingFile, ...],
         known: KnownKeys | None,
+        mismatches: Mismatches,
+        held: HeldBack,
     ) -> None:
         super().__init__(staged, UpsertOptions(keys), None, state, known)
         self._staged = staged
         self.source_files = files
         self.writes_every_source_row = False
-        self._are_new = ~staged.are_deletes
+        self.num_decisions = 0
+        self._mismatches = mismatches
+        self._held = held
+        self._are_new = ~staged.are_deletes & (mismatches.held == 0)
         self._rows = FileRows(open_table.store, state).reader(state.schema.fields)
 
     def parameters(self) -> dict[str, str]:
@@ -142,10 +174,16 @@ class StagedChanges(UpsertRows):
             matchedPredicates=[{"actionType": "update"}, {"actionType": "delete"}],
             notMatchedPredicates=[{"actionType": "insert"}],
             notMatchedBySourcePredicates=[],
+            **self._held.parameters(),
         )
 
+    def decided(self, touched: Sequence[Touched]) -> list[Touched]:
+        """As `DecidesByValues` says: the rows of keys that are held back stay."""
+        return self._mismatches.judge(touched, self._staged.are_deletes)
+
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_]:
-        return self._are_new
+        found: NDArray[np.bool_] = self._are_new
+        return found
 
     def updated(self, touched: Sequence[Touched]) -> tuple[Sequence[NDArray[np.bool_]], NDArray[np.bool_]]:
         """As in any upsert, except that rows with deleted keys do not come back."""
@@ -174,9 +212,11 @@ def _files_of_latest(
     job: WriteJob,
     committables: Sequence[Committable],
     staged: StagedKeys,
+    held: NDArray[np.int8],
     unsent: UnsentFiles,
 ) -> tuple[PendingFile, ...]:
-    """The tasks' files; if another task's later changes replaced some rows, a copy of the file without them.
+    """The tasks' files. A file with rows that are held back, or superseded by later changes of another task, is copied
+    without them.
 
     A deletion vector would save the copy, but not every reader of the change feed supports one on a new file.
     """
@@ -185,12 +225,12 @@ def _files_of_latest(
     found: list[PendingFile] = []
     for each in committables:
         outdone = staged.outdone.get(each.task_id)
-        if outdone is None:
+        if outdone is None and not held.any():
             found += each.files
             continue
         for number, file in enumerate(each.files):
             batches = [batch for _, batch in reader.batches(file.to_add(), with_dead_rows=True)]
-            stays = [_places(outdone, batch) < 0 for batch in batches]
+            stays = [_stays(batch, staged, outdone, held) for batch in batches]
             if all(mask.all() for mask in stays):
                 found.append(file)
                 continue
@@ -201,6 +241,14 @@ def _files_of_latest(
             unsent.own(copy.path for copy in copies)
             found += copies
     return tuple(found)
+
+
+def _stays(
+    batch: pa.RecordBatch, staged: StagedKeys, outdone: SortedKeys | None, held: NDArray[np.int8]
+) -> NDArray[np.bool_]:
+    """Which of a task's new rows are written."""
+    stays: NDArray[np.bool_] = held[_places(staged.index, batch)] == 0
+    return stays if outdone is None else stays & (_places(outdone, batch) < 0)
 
 
 def _places(index: SortedKeys, batch: pa.RecordBatch) -> NDArray[np.int64]:

@@ -7,21 +7,27 @@ on their order, or a sequence orders them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.arrow.spill import held
+from txlog.arrow.spill import held as held_rows
+from txlog.commands.row_change.options import RowOptions
+from txlog.commands.row_change.run import run_prepared
 from txlog.commands.upsert.changelog_source import ChangelogSource, numbered
 from txlog.commands.upsert.merged_rows import MergedRows
+from txlog.commands.upsert.mismatches import HeldBack, Mismatches, MismatchFound, QuarantineRows
 from txlog.commands.upsert.source import MEMORY_MAX_BYTES
 from txlog.commands.upsert.task_order import first_unclear, is_order_free
 from txlog.commands.upsert.upsert import UpsertOptions
 from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, StorageError
 from txlog.log.state import TableState
 from txlog.protocol.schema import Struct, to_arrow
+from txlog.result import WriteResult
+from txlog.writer.changelog.row_kinds import KINDS
 from txlog.writer.changelog.staged_rows import read_staged_rows
 from txlog.writer.committable import Committable
 from txlog.writer.conform import nullable
@@ -32,7 +38,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["check_staged_rows", "staged_merge"]
+__all__ = ["check_staged_rows", "commit_staged_merge"]
 
 
 def check_staged_rows(
@@ -42,25 +48,44 @@ def check_staged_rows(
     keys: Sequence[KeyColumn],
     engine: MergeEngine,
 ) -> None:
-    """Refuse changes that no commit could apply, before they are sealed. Raises as `staged_merge`."""
+    """Refuse changes that no commit could apply, before they are sealed. Raises as `commit_staged_merge`."""
     if sum(bool(each.keys) for each in committables) > 1 and not is_order_free(engine, schema.names, keys):
         _source(open_table, committables, schema, keys, engine)
 
 
-def staged_merge(
+def commit_staged_merge(
     open_table: OpenTable,
     state: TableState,
+    options: RowOptions,
     committables: Sequence[Committable],
     keys: Sequence[KeyColumn],
     engine: MergeEngine,
-) -> MergedRows:
-    """The `RowOperation` of a checkpoint.
+    held: HeldBack,
+    unsent: UnsentFiles,
+) -> WriteResult:
+    """Merge a checkpoint with the table, and commit it.
 
-    Raises ``InvalidInputError`` if two tasks have rows of one key without a sequence that orders them, or if the files
-    are not what the tasks wrote; ``NotFoundError``, ``StorageError``.
+    Raises ``InvalidInputError`` where two tasks have rows of one key, and nothing says which of them were later, and
+    where the files are not what the tasks wrote; ``NotFoundError``, ``StorageError``; and as `run_prepared`.
     """
     source = _source(open_table, committables, state.schema, keys, engine)
-    return MergedRows(open_table, state, source, engine, UpsertOptions([key.name for key in keys]))
+    upsert = UpsertOptions([key.name for key in keys])
+
+    def rows(cases: NDArray[np.int8]) -> Iterator[QuarantineRows]:
+        of_row = cases[source.changes.keys]
+        kinds = source.changes.kinds
+        assert kinds is not None
+        found = source.changes.rows.filter(pa.array(of_row > 0)).combine_chunks()
+        for batch in found.to_batches():
+            yield batch, [KINDS[kind] for kind in kinds[of_row > 0].tolist()], of_row[of_row > 0]
+
+    while True:
+        mismatches = Mismatches(held.policy, source.keys.num_rows, held.cases)
+        merge = MergedRows(open_table, state, source, engine, upsert, mismatches, held.parameters)
+        try:
+            return run_prepared(open_table, state, options, merge, unsent=unsent)
+        except MismatchFound as found:
+            held.begin_again(found, state.schema, rows, lambda key: key_text(keys, source.keys.index.columns, key))
 
 
 def _source(
@@ -88,7 +113,7 @@ def _source(
     )
     wanted = pa.schema([*to_arrow(nullable(schema)), ("kind", pa.int8()), ("place", pa.int64()), ("task", pa.int64())])
     try:
-        found = held(parts, wanted, memory_max_bytes=MEMORY_MAX_BYTES)
+        found = held_rows(parts, wanted, memory_max_bytes=MEMORY_MAX_BYTES)
     except OSError as error:
         raise StorageError(
             f"the changes could not be put into a temporary file: {error}", table=open_table.uri

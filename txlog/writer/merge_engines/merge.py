@@ -47,6 +47,14 @@ class KeyedRows:
     keys: NDArray[np.int64]
     kinds: NDArray[np.int8] | None = None
 
+    def of_keys(self, is_meant: NDArray[np.bool_]) -> KeyedRows:
+        """Those whose keys are marked."""
+        stays = is_meant[self.keys]
+        if stays.all():
+            return self
+        kinds = None if self.kinds is None else self.kinds[stays]
+        return KeyedRows(self.rows.filter(pa.array(stays)), self.keys[stays], kinds)
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:

@@ -1,0 +1,212 @@
+"""Changes that do not fit the rows of the table: found on each version, held back from then on, and kept in a file.
+
+In: a `MismatchPolicy` and, at each execution of a checkpoint, the rows that match its keys. Out: the same without the
+keys that are held back, or `MismatchFound`. The checkpoint is then begun again without those keys. A key that is held
+back once stays so, whatever the versions after that have, so that beginning again comes to an end.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from txlog.commands.row_change.operation import Touched
+from txlog.commit.open_table import OpenTable
+from txlog.commit.unsent_files import UnsentFiles
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import Struct, fold_name, to_arrow
+from txlog.store.base import QUARANTINE
+from txlog.util import ambient
+from txlog.util.logs import logger
+from txlog.writer.changelog.mismatch import MismatchAction, MismatchPolicy
+from txlog.writer.changelog.row_kinds import DELETE, UPDATE_BEFORE
+from txlog.writer.conform import nullable
+from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.merge_engines.merge import KeyedRows, wanted_rows
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["HeldBack", "MismatchFound", "Mismatches", "QuarantineRows"]
+
+_CASES = ("", "missing", "several", "unfit")
+"""By the number that stands for a case; 0 is none."""
+_MISSING, _SEVERAL, _UNFIT = 1, 2, 3
+_SHOWN = 5
+
+QuarantineRows = tuple[pa.RecordBatch, "Sequence[str]", "NDArray[np.int8]"]
+"""Changes in the columns of the table, the kind of each, and the case that each is."""
+
+
+class MismatchFound(Exception):
+    """Keys that are to be held back, by the number of their case; those that were already are among them."""
+
+    def __init__(self, cases: NDArray[np.int8]) -> None:
+        super().__init__()
+        self.cases = cases
+
+
+class Mismatches:
+    """Judges the keys of one checkpoint. ``held`` are those held back so far, by the number of their case."""
+
+    def __init__(self, policy: MismatchPolicy, num_keys: int, held: NDArray[np.int8] | None = None) -> None:
+        import numpy as np
+
+        self.policy = policy
+        self.held = np.zeros(num_keys, dtype=np.int8) if held is None else held
+
+    def judge(self, touched: Sequence[Touched], takes_back: NDArray[np.bool_]) -> list[Touched]:
+        """The files without the rows of keys that are held back.
+
+        ``takes_back`` marks the keys of which rows are only taken away. Raises `MismatchFound` for others.
+        """
+        import numpy as np
+
+        if self.policy.missing != "ignore" or self.policy.several != "ignore":
+            matches = np.zeros(len(self.held), dtype=np.int64)
+            for each in touched:
+                np.add.at(matches, each.live_source_rows, 1)
+            found = self.held.copy()
+            if self.policy.several != "ignore":
+                found[(found == 0) & (matches > 1)] = _SEVERAL
+            if self.policy.missing != "ignore":
+                found[(found == 0) & takes_back & (matches == 0)] = _MISSING
+            self.hold(found)
+        return [self._without_held(each) for each in touched] if self.held.any() else list(touched)
+
+    def only_taken_back(self, changes: KeyedRows, engine: MergeEngine) -> NDArray[np.bool_]:
+        """The keys of which the changelog of a merge engine has no row that brings one."""
+        import numpy as np
+
+        found = np.zeros(len(self.held), dtype=bool)
+        if changes.kinds is None:
+            return found
+        counts = wanted_rows(engine, changes.kinds)
+        takes_back = (changes.kinds == UPDATE_BEFORE) | (changes.kinds == DELETE)
+        found[changes.keys[takes_back if counts is None else takes_back & counts]] = True
+        found[changes.keys[~takes_back]] = False
+        return found
+
+    def hold_unfit(self, keys: NDArray[np.bool_]) -> None:
+        """Hold these keys back as unfit. Raises `MismatchFound` where there is one."""
+        cases = self.held.copy()
+        cases[keys & (cases == 0)] = _UNFIT
+        self.hold(cases)
+
+    def hold(self, cases: NDArray[np.int8]) -> None:
+        """Raises `MismatchFound` where a key is among ``cases`` that is not held back yet."""
+        if (cases != self.held).any():
+            raise MismatchFound(cases)
+
+    def _without_held(self, each: Touched) -> Touched:
+        assert each.hits.source_rows is not None
+        stays = each.live & (self.held[each.hits.source_rows] == 0)
+        return dataclasses.replace(each, replaced=each.hits.positions[stays])
+
+
+class HeldBack:
+    """The keys of a checkpoint that are held back, from one beginning to the next, and the file of their changes."""
+
+    def __init__(self, open_table: OpenTable, policy: MismatchPolicy, unsent: UnsentFiles, name: str) -> None:
+        self._open_table = open_table
+        self.policy = policy
+        self._unsent = unsent
+        self._name = name
+        self.cases: NDArray[np.int8] | None = None
+        self.path: str | None = None
+
+    def begin_again(
+        self,
+        found: MismatchFound,
+        schema: Struct,
+        rows: Callable[[NDArray[np.int8]], Iterable[QuarantineRows]],
+        text_of: Callable[[int], str],
+    ) -> None:
+        """Hold these keys back from now on: put their changes, ``rows`` of the keys that are marked, into a file.
+
+        Raises ``InvalidInputError`` where the policy is to fail; ``text_of`` shows a key.
+        """
+        import numpy as np
+
+        cases = found.cases
+        for number, case in enumerate(_CASES):
+            if number and self._action(case) == "fail" and (cases == number).any():
+                raise self._refusal(case, np.flatnonzero(cases == number), text_of)
+        quarantined = np.zeros_like(cases)
+        for number, case in enumerate(_CASES):
+            if number and self._action(case) == "quarantine":
+                quarantined[cases == number] = number
+        if self.path is not None:
+            self._open_table.store.files.delete(self.path)  # no commit names it
+        self.path = self._write(schema, rows(quarantined)) if quarantined.any() else None
+        self.cases = cases
+
+    def parameters(self) -> dict[str, str]:
+        """What the commit says of it."""
+        if self.cases is None:
+            return {}
+        found = {"heldBack": str(int((self.cases > 0).sum()))}
+        return found if self.path is None else {**found, "quarantine": self.path}
+
+    def tell(self, version: int | None) -> None:
+        """Once it is committed."""
+        if self.cases is None:
+            return
+        counts = {case: int((self.cases == number).sum()) for number, case in enumerate(_CASES) if number}
+        shown = ", ".join(f"{count} {case}" for case, count in counts.items() if count)
+        where = f"; their changes are in {self.path}" if self.path else ""
+        logger.warning("%s: v%s holds keys back that do not fit: %s%s", self._open_table.uri, version, shown, where)
+
+    def _action(self, case: str) -> MismatchAction:
+        found: MismatchAction = getattr(self.policy, case)
+        return found
+
+    def _refusal(self, case: str, keys: NDArray[np.int64], text_of: Callable[[int], str]) -> InvalidInputError:
+        shown = "; ".join(text_of(int(key)) for key in keys[:_SHOWN])
+        more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
+        return InvalidInputError(
+            f"the changes do not fit the rows that the table has: {_WHAT[case]} {shown}{more}. Nothing was committed."
+            f" Fix the rows of the table, or commit with another on_mismatch, such as {{'{case}': 'quarantine'}}",
+            table=self._open_table.uri,
+            version=self._open_table.log.newest_state(refresh=False).version,
+        )
+
+    def _write(self, schema: Struct, rows: Iterable[QuarantineRows]) -> str:
+        import pyarrow.parquet as pq
+
+        files = self._open_table.store.files
+        path = f"{QUARANTINE}/{self._name}.{ambient.uuid4()}.parquet"
+        kind, case = (_unused(name, schema) for name in ("_kind", "_case"))
+        wanted = pa.schema([*to_arrow(nullable(schema)), (kind, pa.string()), (case, pa.string())])
+        output = files.create(path)
+        try:
+            with pq.ParquetWriter(output.sink, wanted) as writer:
+                for batch, kinds, cases in rows:
+                    named = pa.array([_CASES[number] for number in cases.tolist()], pa.string())
+                    columns = [*batch.columns, pa.array(kinds, pa.string()), named]
+                    writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=wanted))
+            output.publish()
+        except BaseException:
+            output.abort()
+            raise
+        files.make_durable([path])
+        self._unsent.own([path])
+        return path
+
+
+def _unused(name: str, schema: Struct) -> str:
+    taken = {fold_name(each) for each in schema.names}
+    while fold_name(name) in taken:
+        name = f"_{name}"
+    return name
+
+
+_WHAT = {
+    "missing": "rows are taken away that are not there, with",
+    "several": "several rows have the key",
+    "unfit": "no row can be made of the changes and the table's row with",
+}

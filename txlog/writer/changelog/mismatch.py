@@ -1,0 +1,67 @@
+"""What is done with changes that do not fit the rows that the table has: `MismatchPolicy`.
+
+In: the argument of a sink. Out: an action for each case. Which changes are meant is known only on the version that a
+commit lands on, after the checkpoint was sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+from txlog.errors import InvalidInputError
+from txlog.util.arguments import described
+
+if TYPE_CHECKING:
+    from txlog.writer.changelog.spec import ChangelogSpec
+
+__all__ = ["USUAL", "MismatchAction", "MismatchPolicy"]
+
+MismatchAction: TypeAlias = Literal["ignore", "quarantine", "fail"]
+"""Go on, hold the changes of these keys back in a file beside the table, or commit nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MismatchPolicy:
+    """What is done in each case.
+
+    Attributes:
+        missing: Rows are taken away, ``-D`` or ``-U``, by a key that the table has no row of. Ignored, nothing is done.
+        several: A key is that of several rows of the table. Ignored, the change takes all of them away.
+        unfit: What a merge engine makes of the changes and the table's row cannot be stored: a sum out of the range of
+            its column, a null in a column that is NOT NULL, a value that cannot be taken back. Ignored, the changes of
+            the key are left out.
+    """
+
+    missing: MismatchAction = "ignore"
+    several: MismatchAction = "ignore"
+    unfit: MismatchAction = "fail"
+
+    @classmethod
+    def of(cls, given: str | Mapping[str, Any] | None, changelog: ChangelogSpec | None) -> MismatchPolicy:
+        """One action for every case, or a mapping from case to action; None: as the fields say.
+
+        Raises ``InvalidInputError`` for what nothing can be made of, and for a sink without a ``changelog``.
+        """
+        names = [field.name for field in fields(cls)]
+        if given is None:
+            return cls()
+        if changelog is None:
+            raise InvalidInputError('on_mismatch is about changes of rows: give mode="upsert" or "retract"')
+        actions = dict.fromkeys(names, given) if isinstance(given, str) else given
+        if not isinstance(actions, Mapping) or not {*actions} <= {*names}:
+            raise InvalidInputError(
+                f"on_mismatch is one of {', '.join(get_args(MismatchAction))}, or a mapping from {', '.join(names)} to"
+                f" these, not {described(given)}"
+            )
+        for action in actions.values():
+            if action not in get_args(MismatchAction):
+                raise InvalidInputError(
+                    f"on_mismatch must be one of {', '.join(get_args(MismatchAction))}, is {described(action)}"
+                )
+        return cls(**actions)
+
+
+USUAL = MismatchPolicy()
+"""What is done if a sink says nothing."""

@@ -1,0 +1,61 @@
+"""Which keys keep a merge from being stored: found after it failed, so that all others can be merged without them.
+
+In: a `MergeEngine` and the rows that were merged. Out: the keys for which no row can be made, or whose row lacks a
+value that the table requires. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from txlog.errors import InvalidInputError
+from txlog.protocol.schema import Struct
+from txlog.writer.merge_engines.engine import MergeEngine
+from txlog.writer.merge_engines.merge import KeyedRows, Merged, merge
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+__all__ = ["keys_that_lack_values", "unfit_keys"]
+
+_UNFIT_MAX = 1000
+"""Each unfit key costs some merges of others. Where there are more, it is not single rows that are wrong."""
+
+
+def unfit_keys(engine: MergeEngine, num_keys: int, new: KeyedRows, old: KeyedRows) -> NDArray[np.bool_]:
+    """The keys that cannot be merged, of rows whose merge has failed.
+
+    Raises ``InvalidInputError``, the reason of one of them, where they are too many.
+    """
+    import numpy as np
+
+    found = np.zeros(num_keys, dtype=bool)
+    waiting = [np.unique(new.keys)]
+    while waiting:
+        keys = waiting.pop()
+        is_meant = np.zeros(num_keys, dtype=bool)
+        is_meant[keys] = True
+        try:
+            merge(engine, num_keys, new.of_keys(is_meant), old.of_keys(is_meant))
+        except InvalidInputError:
+            if len(keys) > 1:
+                waiting += [keys[: len(keys) // 2], keys[len(keys) // 2 :]]
+                continue
+            found[keys] = True
+            if found.sum() > _UNFIT_MAX:
+                raise
+    return found
+
+
+def keys_that_lack_values(merged: Merged, schema: Struct) -> NDArray[np.bool_]:
+    """The keys whose row has a null in a column that ``schema`` requires."""
+    import numpy as np
+
+    found = np.zeros(len(merged.has_row), dtype=bool)
+    keys = np.flatnonzero(merged.has_row)
+    for field in schema.fields:
+        column = merged.rows.column(field.name)
+        if not field.nullable and column.null_count:
+            found[keys[column.is_null().to_numpy()]] = True
+    return found
