@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import txlog
+from txlog.commands import update
 from txlog.errors import InvalidInputError
 from txlog.protocol.schema import INTEGER, STRING, Field, Struct
 from txlog.verify.verify import verify_table
@@ -49,6 +50,30 @@ def test_matched_rows_get_the_values_and_all_else_stays(tmp_path: Path, properti
     reported = table.history(1)[0]
     assert (reported["operation"], reported["operationMetrics"]["numUpdatedRows"]) == ("UPDATE", "2")
     assert orjson.loads(reported["operationParameters"]["predicate"]) == ["(x > 1.0 AND day = 'a')"]
+
+
+@MODES
+@pytest.mark.parametrize("has_room", [True, False], ids=["room", "no room"])
+def test_columns_of_the_condition_are_read_once_where_there_is_room_for_their_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, properties: dict[str, str], has_room: bool
+) -> None:
+    table = made(tmp_path, properties)
+    if not has_room:
+        monkeypatch.setattr(update, "_KEPT_MAX_BYTES", 30)
+    read: list[tuple[str, ...]] = []
+    iter_batches = pq.ParquetFile.iter_batches
+
+    def noted(self: Any, rows: int, groups: Any, columns: list[str], **options: Any) -> Any:
+        read.append(tuple(columns))
+        return iter_batches(self, rows, groups, columns, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", noted)
+    table.update({"x": "x + n", "n": "n + 1"}, "id <> 2 AND n = 1 AND day <> 'c'")
+    copied = [] if properties else [("id", "x", "n")] * 2
+    assert sorted(read) == sorted([("id", "n"), ("x",) if has_room else ("id", "x", "n")] * 2 + copied)
+    monkeypatch.undo()
+    changed = [("a", 0, 1.5, 2), ("a", 1, 2.5, 2), ("a", 2, None, 1), ("a", 3, 4.5, 2)]
+    assert found(table, "day", "id", "x", "n") == [*changed, *(("b", *row[1:]) for row in changed)]
 
 
 @MODES

@@ -89,12 +89,22 @@ class Condition:
             return self._decided.holds(add.partition_values)
         return self._prover.every_row_matches(add.partition_values, add.stats)
 
-    def positions(self, rows: FileRows, add: AddFile) -> NDArray[np.uint64]:
-        """The rows of one file for which it is true, dead ones included."""
+    def matches(
+        self, rows: FileRows, add: AddFile, fields: tuple[Field, ...] = (), values_max_bytes: int = 0
+    ) -> tuple[NDArray[np.uint64], pa.RecordBatch | None]:
+        """The positions of the rows of one file for which it is true, dead ones included, and their values of
+        ``fields``; None instead of values that take more memory than ``values_max_bytes``."""
         import numpy as np
 
-        found = [positions for positions, _ in rows.reader((), self.predicate).batches(add, with_dead_rows=True)]
-        return np.concatenate([np.empty(0, np.int64), *found]).astype(np.uint64)
+        positions = [np.empty(0, np.int64)]
+        values: list[pa.RecordBatch] | None = [] if fields else None
+        left_bytes = values_max_bytes
+        for numbers, batch in rows.reader(fields, self.predicate).batches(add, with_dead_rows=True):
+            positions.append(numbers)
+            left_bytes -= batch.nbytes
+            if values is not None:
+                values = [*values, batch] if left_bytes >= 0 else None
+        return np.concatenate(positions).astype(np.uint64), pa.concat_batches(values) if values else None
 
 
 def _bound(where: str | Predicate | None, state: TableState, now: datetime.datetime) -> Predicate:
@@ -141,7 +151,7 @@ class RowsOfCondition(ABC):
         return self._condition.candidates(files)
 
     def look_up(self, rows: FileRows, add: AddFile) -> Hits:
-        return Hits(self._condition.positions(rows, add))
+        return Hits(self._condition.matches(rows, add)[0])
 
     def inserted(self, touched: Sequence[Touched]) -> NDArray[np.bool_] | None:
         return None

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from txlog.commands.assignments import Assignments
 from txlog.commands.delete import Condition, RowsOfCondition
+from txlog.commands.row_change.file_rows import FileRows
 from txlog.commands.row_change.operation import Hits, Touched
 from txlog.commands.row_change.options import RowOptions
 from txlog.commands.row_change.run import run_row_change
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["UpdateRows", "update_rows"]
+
+_KEPT_MAX_BYTES = 32 << 20
 
 
 def update_rows(
@@ -54,12 +57,22 @@ class UpdateRows(RowsOfCondition):
         self._assignments = assignments
         needed = assignments.needed
         self.image_fields = tuple(field for field in state.schema.fields if field.name in needed)
+        read = condition.predicate.columns() - {*state.partition_columns}
+        self._read_fields = tuple(field for field in self.image_fields if field.name in read)
+        self._kept_bytes = 0
 
     def _rows_changed(self, done: WriteMetrics) -> dict[str, int]:
         return {"numUpdatedRows": done.rows_updated}
 
     def matches_whole_file(self, add: AddFile) -> bool:
         return False
+
+    def look_up(self, rows: FileRows, add: AddFile) -> Hits:
+        """Keeps the columns of the condition that new versions of rows need too, as far as there is room for them."""
+        left_bytes = _KEPT_MAX_BYTES - self._kept_bytes  # about so many: files are looked into by two threads
+        positions, values = self._condition.matches(rows, add, self._read_fields, left_bytes)
+        self._kept_bytes += 0 if values is None else values.nbytes
+        return Hits(positions, values=values)
 
     def images(self, rows: pa.RecordBatch | None, hits: Hits) -> tuple[pa.RecordBatch, NDArray[np.int64] | None]:
         return self._assignments.apply(rows, None, len(hits.positions)), None

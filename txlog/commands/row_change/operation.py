@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from txlog.arrow.arrays import from_numbers
 from txlog.commands.row_change.file_rows import FileRows
 from txlog.log.proposal_builder import ProposalBuilder
 from txlog.protocol.actions import AddFile
@@ -42,20 +43,28 @@ class Hits:
 
     ``positions`` ascend and include dead rows. If the operation has a source, ``source_rows`` are the source rows that
     they match, or -1. ``is_replaced`` marks those that are removed (None: all). Only the operation reads ``clauses``.
+    ``values`` has columns of the matched rows that the look-up kept, so that they need not be read again.
     """
 
     positions: NDArray[np.uint64]
     source_rows: NDArray[np.int64] | None = None
     is_replaced: NDArray[np.bool_] | None = None
     clauses: NDArray[np.int8] | None = None
+    values: pa.RecordBatch | None = None
 
     def at(self, places: Any) -> Hits:
         """A selection of them: by a mask, or by indices into ``positions``."""
+        import numpy as np
+
+        values = self.values
+        if values is not None:
+            values = values.take(from_numbers(np.flatnonzero(places) if places.dtype == bool else places))
         return Hits(
             self.positions[places],
             None if self.source_rows is None else self.source_rows[places],
             None if self.is_replaced is None else self.is_replaced[places],
             None if self.clauses is None else self.clauses[places],
+            values,
         )
 
 

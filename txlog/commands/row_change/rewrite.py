@@ -257,12 +257,20 @@ class FileRewriter:
 
         hits = each.hits.at(np.searchsorted(each.hits.positions, positions))
         ids = None if self._rows.ids is None else self._rows.ids_at(each.add, positions)
-        if not self._operation.image_fields:
-            yield self._with_ids(*self._operation.images(None, hits), ids)
+        fields = self._operation.image_fields
+        kept = () if hits.values is None else hits.values.schema.names
+        unread = tuple(field for field in fields if field.name not in kept)
+        if not unread:
+            yield self._with_ids(*self._operation.images(hits.values, hits), ids)
             return
-        for here, rows in self._rows.at(each.add, positions, self._operation.image_fields):
+        for here, rows in self._rows.at(each.add, positions, unread):
             at = np.searchsorted(positions, here)
-            images, places = self._operation.images(rows, hits.at(at))
+            some = hits.at(at)
+            if some.values is not None:
+                names = [field.name for field in fields]
+                columns = [(some.values if name in kept else rows).column(name) for name in names]
+                rows = pa.RecordBatch.from_arrays(columns, names=names)
+            images, places = self._operation.images(rows, some)
             yield self._with_ids(images, places, None if ids is None else ids.take(pa.array(at)))
 
     def _with_ids(
