@@ -72,6 +72,27 @@ def test_importing_txlog_loads_neither_spark_nor_arrow(record_property: Callable
     record_property("measured", f"import txlog: {median_ms:.1f} ms, median of 5 fresh interpreters (the bound is 150)")
 
 
+def test_opening_a_table_and_appending_loads_nothing_that_only_other_calls_need(tmp_path: Path) -> None:
+    """Short processes append one batch each, and would spend more time on imports than on it."""
+    import pyarrow as pa
+
+    import txlog
+
+    table = txlog.Table.create(tmp_path, pa.schema([("id", pa.int64())]))
+    append = f"txlog.Table.open({str(tmp_path)!r}).append(pyarrow.table({{'id': pyarrow.array([1])}}))"
+    loaded = _run(f"import sys, pyarrow, txlog; {append}; print(' '.join(sys.modules))").split()
+    assert table.version == 1
+    only_others_need = (
+        *("asyncio", "obstore", "pyiceberg", "pyspark", "sqlglot", "tenacity", "typer"),
+        *(f"txlog.{room}" for room in ("cli", "expressions", "iceberg", "iceberg_files", "read", "sink", "skipping")),
+        *("txlog.snapshot", "txlog.spark", "txlog.testing", "txlog.transaction", "txlog.verify"),
+        *("txlog.commands.row_change", "txlog.commands.table_definition", "txlog.commands.upsert"),
+        *("txlog.log.conflicts", "txlog.maintenance.optimize", "txlog.result.maintenance", "txlog.store.options"),
+        *("txlog.upkeep.log_clean_up", "txlog.writer.keys", "txlog.writer.merge_engines"),
+    )
+    assert not [name for name in loaded if any(f"{name}.".startswith(f"{other}.") for other in only_others_need)]
+
+
 @cache
 def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text())

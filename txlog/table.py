@@ -13,36 +13,15 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, get_args
 import pyarrow as pa
 
 from txlog.commands.batch_write import OnProgress, write_batch
-from txlog.commands.create_table import create_table, probe_new_location
-from txlog.commands.table_definition import (
-    check_added_columns,
-    commit_definition,
-    with_columns,
-    with_properties,
-    without_properties,
-)
 from txlog.commands.write_options import SchemaMode, WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TableExistsError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.log.proposal import operation_parameters
-from txlog.log_files.times import milliseconds
 from txlog.maintenance.auto_compaction import AutoCompaction
 from txlog.protocol.properties import ICEBERG_CATALOG, validate
-from txlog.protocol.schema_input import from_any
-from txlog.result import (
-    LogCleanUp,
-    LogCompaction,
-    MaintenanceResult,
-    RestoreResult,
-    RewriteResult,
-    VacuumResult,
-    WriteResult,
-)
-from txlog.snapshot import Snapshot, version_summary
+from txlog.result import WriteResult
 from txlog.store.open import open_store
-from txlog.store.retry import RetryPolicy
-from txlog.transaction import IsolationLevel, Transaction
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
 from txlog.util.arguments import names_in, type_name_of, whole_number
 
@@ -60,6 +39,17 @@ if TYPE_CHECKING:
     from txlog.maintenance.named_versions import NamedVersion
     from txlog.maintenance.remains import DeletionCheck
     from txlog.read.dataset import SnapshotDataset
+    from txlog.result.maintenance import (
+        LogCleanUp,
+        LogCompaction,
+        MaintenanceResult,
+        RestoreResult,
+        RewriteResult,
+        VacuumResult,
+    )
+    from txlog.snapshot import Snapshot
+    from txlog.store.retry import RetryPolicy
+    from txlog.transaction import IsolationLevel, Transaction
     from txlog.verify.findings import Verification
 
 __all__ = ["Table", "write"]
@@ -109,7 +99,10 @@ def write(
         raise InvalidInputError(f"txlog.write(uri, data): the location comes first, then the {type_name_of(uri)}")
     check_mode(mode, get_args(WriteMode))
     open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
-    probe_new_location(open_table)
+    if not open_table.store.log.capabilities.refuses_taken_names:
+        from txlog.commands.create_table import probe_new_location
+
+        probe_new_location(open_table)
     options = WriteOptions(
         mode="append" if mode in ("error", "errorifexists", "ignore") else mode,
         where=where,
@@ -231,6 +224,8 @@ class Table(metaclass=Hinted):
         ``InvalidInputError``, ``UnsupportedFeatureError``, ``StorageError`` (also for a store that ignores the
         condition of a conditional put).
         """
+        from txlog.commands.create_table import create_table
+
         open_table = _open_table(uri, storage_options, retry, credential_provider, hooks, key_cache_size)
         given: Any = {"cluster_by": cluster_by, "exist_ok": exist_ok, "user_metadata": user_metadata}
         create_table(open_table, schema, partition_by, properties, **given)
@@ -290,6 +285,8 @@ class Table(metaclass=Hinted):
     @property
     def schema(self) -> pa.Schema:
         """The columns of the newest version (see `Snapshot.schema`), looked up each time."""
+        from txlog.snapshot import Snapshot
+
         return Snapshot(self._open_table.log, self._open_table.log.newest_state()).schema
 
     # --- reading ------------------------------------------------------------------------------------------------
@@ -303,6 +300,8 @@ class Table(metaclass=Hinted):
         or an integer, ms since the epoch. A time after the newest commit gives the newest version. Raises
         ``NotFoundError`` for a version or time before the first that the log retains, and a version after the newest.
         """
+        from txlog.snapshot import Snapshot
+
         if (version is not None) + (timestamp is not None) + (tag is not None) > 1:
             raise InvalidInputError("give a version, a timestamp or a tag, not several", table=self.uri)
         if tag is not None:
@@ -311,6 +310,8 @@ class Table(metaclass=Hinted):
             return snapshot_named(self._open_table, tag)
         log = self._open_table.log
         if timestamp is not None:
+            from txlog.log_files.times import milliseconds
+
             version = log.version_at(milliseconds(timestamp))
         if version is None:
             state = log.newest_state()
@@ -775,6 +776,8 @@ class Table(metaclass=Hinted):
         user_metadata: str | None = None,
     ) -> Transaction:
         """Run several reads and writes as one version (see `Transaction`); it commits when the block ends normally."""
+        from txlog.transaction import Transaction
+
         return Transaction(
             self._open_table,
             isolation=isolation,
@@ -787,6 +790,8 @@ class Table(metaclass=Hinted):
 
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
         """Set table properties. Raises ``InvalidInputError`` for an unknown key or an invalid value."""
+        from txlog.commands.table_definition import commit_definition, with_properties
+
         state = self._open_table.writable_state()
         with TxlogError.located(self.uri, state.version):
             properties = validate(properties)
@@ -796,6 +801,8 @@ class Table(metaclass=Hinted):
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties. Raises ``InvalidInputError`` for one that is not set."""
+        from txlog.commands.table_definition import commit_definition, without_properties
+
         state = self._open_table.writable_state()
         keys = names_in("keys", keys)
         parameters = operation_parameters(properties=list(keys), ifExists=False)
@@ -809,6 +816,9 @@ class Table(metaclass=Hinted):
         ``schema`` (pyarrow, Spark or Delta, or DDL) holds the new columns. Raises ``SchemaMismatchError`` if a column
         exists with another type, ``InvalidInputError`` for a new column that is NOT NULL.
         """
+        from txlog.commands.table_definition import check_added_columns, commit_definition, with_columns
+        from txlog.protocol.schema_input import from_any
+
         state = self._open_table.writable_state()
         with TxlogError.located(self.uri, state.version):
             new = from_any(schema)
@@ -1169,6 +1179,8 @@ class Table(metaclass=Hinted):
 
     def __repr__(self) -> str:
         """Shows the newest version that the handle knows, without reading the log."""
+        from txlog.snapshot import version_summary
+
         known = self._open_table.log.known_state
         return f"Table({', '.join([self.uri, *([] if known is None else version_summary(known))])})"
 
@@ -1182,7 +1194,7 @@ class Table(metaclass=Hinted):
             raise no_attribute(self, name, open_table and open_table.uri)
 
     def __getstate__(self) -> dict[str, Any]:
-        size_bytes = self._open_table.key_cache.size_bytes_max
+        size_bytes = self._open_table.key_cache_size_bytes
         return {"store": self._open_table.store, "retry": self._open_table.retry, "key_cache_size": size_bytes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -13,7 +13,7 @@ import txlog
 from txlog.commands.table_definition import Definition, commit_definition, new_table
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, StorageError, TableNotFoundError
-from txlog.result import MaintenanceResult
+from txlog.result.maintenance import MaintenanceResult
 from txlog.store.base import TableStore
 from txlog.testing.faults import Fault, FaultyFileStore, FaultyLogStore, StoreCall
 from txlog.testing.memory_store import memory_table_store

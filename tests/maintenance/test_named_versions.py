@@ -13,7 +13,7 @@ import pytest
 
 import txlog
 from txlog.commit.open_table import OpenTable
-from txlog.result import VacuumResult
+from txlog.result.maintenance import VacuumResult
 from txlog.store.open import open_store
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.util import ambient

@@ -18,7 +18,7 @@ import txlog
 from txlog.commit.open_table import OpenTable
 from txlog.maintenance import vacuum as vacuum_module
 from txlog.maintenance.last_vacuum import read_last_vacuum
-from txlog.result import VacuumResult
+from txlog.result.maintenance import VacuumResult
 from txlog.store.open import open_store
 from txlog.testing.faults import FaultyFileStore, FaultyLogStore
 from txlog.testing.memory_store import memory_table_store

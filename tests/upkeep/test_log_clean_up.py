@@ -18,7 +18,7 @@ import txlog
 from txlog.errors import NotFoundError, StorageError, UnsupportedFeatureError
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.log_names import checkpoint_name, checksum_name, commit_name, compacted_name, v2_checkpoint_name
-from txlog.result import LogCleanUp
+from txlog.result.maintenance import LogCleanUp
 from txlog.store.base import TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_clean_up import clean_up_log

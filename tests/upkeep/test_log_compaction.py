@@ -19,6 +19,7 @@ from txlog.log.compaction import compacted_bytes
 from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import parse_commit
 from txlog.protocol.log_names import commit_name, compacted_name
+from txlog.result.maintenance import LogCompaction
 from txlog.store.base import PutOutcome, TableStore
 from txlog.testing.memory_store import MemoryFileStore, MemoryLogStore
 from txlog.upkeep.log_compaction import compact_log
@@ -71,7 +72,7 @@ class Log:
     def opened(self) -> DeltaLog:
         return DeltaLog(TableStore("memory:///t", self.store, MemoryFileStore()))
 
-    def compact(self) -> txlog.result.LogCompaction | None:
+    def compact(self) -> LogCompaction | None:
         log = self.opened()
         return compact_log(log, log.newest_state())
 

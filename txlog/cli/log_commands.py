@@ -10,7 +10,8 @@ from rich.text import Text
 
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
-from txlog.result import LogCleanUp, LogCompaction, counted, human_size
+from txlog.result import counted, human_size
+from txlog.result.maintenance import LogCleanUp, LogCompaction
 
 __all__ = ["checkpoint", "clean_up_log", "compact_log"]
 

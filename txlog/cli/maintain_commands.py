@@ -15,7 +15,7 @@ import txlog
 from txlog.cli.console import FAILED, Output
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
-from txlog.result import MaintenanceResult
+from txlog.result.maintenance import MaintenanceResult
 from txlog.util import ambient
 
 __all__ = ["maintain"]

@@ -10,7 +10,8 @@ from rich.text import Text
 
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
-from txlog.result import RestoreResult, counted, human_size
+from txlog.result import counted, human_size
+from txlog.result.maintenance import RestoreResult
 
 __all__ = ["restore"]
 

@@ -12,7 +12,8 @@ from txlog.cli.console import FAILED
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
 from txlog.cli.write_commands import UserMetadata
-from txlog.result import RewriteResult, counted, human_size
+from txlog.result import counted, human_size
+from txlog.result.maintenance import RewriteResult
 
 if TYPE_CHECKING:
     from txlog.maintenance.remains import DeletionCheck, Remnant

@@ -12,7 +12,8 @@ from rich.text import Text
 import txlog
 from txlog.cli.opened import opened
 from txlog.cli.options import Json, Storage, Uri
-from txlog.result import VacuumResult, counted, human_size
+from txlog.result import counted, human_size
+from txlog.result.maintenance import VacuumResult
 
 __all__ = ["vacuum"]
 

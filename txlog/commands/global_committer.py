@@ -33,7 +33,6 @@ from txlog.errors import (
 from txlog.log.state import TableState
 from txlog.protocol.column_mapping import physical_schema
 from txlog.protocol.features import check_can_write
-from txlog.protocol.schema_merge import reads
 from txlog.result import WriteResult
 from txlog.util.logs import logger
 from txlog.writer.committable import Committable
@@ -124,6 +123,8 @@ class GlobalCommitter:
         Raises ``MetadataChangedError`` if a column of the files would be read differently than it was meant,
         ``InvalidInputError`` if they were written for a version that was lost in a power cut.
         """
+        from txlog.protocol.schema_merge import reads
+
         for version in self._bases(job, committables) - {job.read_version}:
             try:
                 then = self._open_table.log.state_at(version)

@@ -14,12 +14,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from txlog.commands.partitions import PartitionPredicate, files_in_partitions
-from txlog.commands.unseen_files import without_unseen
 from txlog.commit.open_table import OpenTable
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.expressions.predicates import Predicate
 from txlog.log.files import add_files_of, live_rows
 from txlog.log.proposal import operation_parameters
 from txlog.log.proposal_builder import ProposalBuilder
@@ -34,6 +31,7 @@ from txlog.writer.write_job import WriteJob
 
 if TYPE_CHECKING:
     from txlog.commands.row_change.change_files import ChangeFiles
+    from txlog.expressions.predicates import Predicate
     from txlog.writer.write_intent import RowMode
 
 __all__ = [
@@ -150,6 +148,9 @@ class RegionReplacement:
             CorruptLogError: A file that must be read is damaged.
             StorageError: The store failed.
         """
+        from txlog.commands.partitions import files_in_partitions
+        from txlog.commands.unseen_files import without_unseen
+
         if self._rows is not None:
             return self._replace_rows(self._rows, builder, state)
         open_table, job = self._open_table, self._job
@@ -169,6 +170,8 @@ class RegionReplacement:
         return replaced
 
     def _replace_rows(self, rows: RowsReplacement, builder: ProposalBuilder, state: TableState) -> Replaced:
+        from txlog.commands.unseen_files import without_unseen
+
         change = rows.change
         # Results are kept by live file for the next execution, so an overwrite that may run again looks at all files.
         live = self._open_table.log.files(state) if self._job.is_reexecuted else rows.candidates(state)
@@ -227,6 +230,8 @@ def decided_by_partitions(open_table: OpenTable, state: TableState, predicate: P
     Raises:
         InvalidInputError: Partition values do not decide the predicate.
     """
+    from txlog.commands.partitions import PartitionPredicate
+
     decided = PartitionPredicate.of(predicate, state)
     if decided is None:
         others = sorted(predicate.columns() - {*state.partition_columns})

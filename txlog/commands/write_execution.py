@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 from txlog.commands.replaced_files import RegionReplacement, Replaced, write_parameters
-from txlog.commands.row_change.change_files import ChangeFiles
-from txlog.commands.row_change.dead_rows import warn_of_dead_rows
-from txlog.commands.table_definition import require_definition
 from txlog.commit.open_table import OpenTable
 from txlog.commit.outcome import raise_conflict
 from txlog.commit.unsent_files import UnsentFiles
@@ -27,6 +24,9 @@ from txlog.result import WriteMetrics
 from txlog.util import ambient
 from txlog.writer.committable import Committable
 from txlog.writer.write_job import WriteJob
+
+if TYPE_CHECKING:
+    from txlog.commands.row_change.change_files import ChangeFiles
 
 __all__ = ["WriteExecution", "raise_conflict_since"]
 
@@ -61,12 +61,16 @@ class WriteExecution:
     def warn_of_dead_rows(self, version: int | None) -> None:
         """After the commit: warn of files most of whose rows are dead now."""
         if self._replaced.dead_fractions:
+            from txlog.commands.row_change.dead_rows import warn_of_dead_rows
+
             warn_of_dead_rows(self._open_table, version, self._replaced.dead_fractions)
 
     def execute(self, state: TableState | None) -> Proposal:
         job = self._job
         builder = ProposalBuilder(state)
         if state is not None and job.is_reexecuted and job.new_metadata is not None and job.base_metadata is not None:
+            from txlog.commands.table_definition import require_definition
+
             require_definition(self._open_table, state, job.base_metadata)
         builder.define(job.new_metadata, job.new_protocol)
         for domain in job.new_domains:
@@ -109,6 +113,8 @@ class WriteExecution:
             builder.read_table()
             return self._replace_named(builder, state)
         if self._region is None:
+            from txlog.commands.row_change.change_files import ChangeFiles
+
             self._change_files = ChangeFiles.of(self._open_table, state, self._owner, job.new_metadata)
             self._region = RegionReplacement(self._open_table, state, job, self._owner, self._change_files)
         return self._region.replace(builder, state, self._files)

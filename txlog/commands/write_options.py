@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from txlog.errors import InvalidInputError
-from txlog.expressions.predicates import Predicate
 from txlog.log.proposal import check_text
 from txlog.util.arguments import described, whole_number
 from txlog.writer.write_intent import RowMode
+
+if TYPE_CHECKING:
+    from txlog.expressions.predicates import Predicate
 
 __all__ = [
     "OnConflict",

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 
-from txlog.commands.row_change.options import uses_vectors
-from txlog.commands.table_definition import Definition, new_table, with_columns, with_schema
 from txlog.commands.write_options import WriteOptions, check_options
 from txlog.commit.open_table import OpenTable
 from txlog.errors import (
@@ -22,7 +20,6 @@ from txlog.errors import (
     TableNotFoundError,
     TxlogError,
 )
-from txlog.expressions.predicates import bind_predicate
 from txlog.log.state import TableState
 from txlog.protocol.actions import Metadata
 from txlog.protocol.clustering import clustering_columns, clustering_text, named_columns
@@ -30,10 +27,12 @@ from txlog.protocol.partition_values import partitioning_text
 from txlog.protocol.schema import Struct, fold_name, from_arrow
 from txlog.util import ambient
 from txlog.writer.conform import conformer_for
-from txlog.writer.keys import key_columns
 from txlog.writer.write_intent import IntentKind, WriteIntent
 from txlog.writer.write_job import WriteJob
 from txlog.writer.write_plan import WritePlan
+
+if TYPE_CHECKING:
+    from txlog.commands.table_definition import Definition
 
 __all__ = ["plan_write"]
 
@@ -49,6 +48,8 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
     if state is None:
         if not options.create:
             raise TableNotFoundError("there is no Delta table here; create it first", table=open_table.uri)
+        from txlog.commands.table_definition import Definition, new_table
+
         with TxlogError.located(open_table.uri):
             defined = new_table(data_schema, options.partition_by or (), options.properties, options.cluster_by)
             return _job(open_table, options, None, Definition(*defined))
@@ -59,6 +60,8 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
         _check_removable(state, options)
         _check_partitioning(open_table, state, options)
         if options.mode != "append":
+            from txlog.commands.row_change.options import uses_vectors
+
             uses_vectors(state, options.row_mode)
         definition = _new_definition(state, data_schema, options)
         plan = _plan_for_data(open_table, options, state, data_schema) if definition is None else None
@@ -70,11 +73,13 @@ def plan_write(open_table: OpenTable, data_schema: pa.Schema, options: WriteOpti
 
 def _new_definition(state: TableState, data_schema: pa.Schema, options: WriteOptions) -> Definition | None:
     """The table's new definition; None if the data does not change it."""
+    if options.schema_mode == "strict":
+        return None
+    from txlog.commands.table_definition import with_columns, with_schema
+
     if options.schema_mode == "merge":
         return with_columns(state, _new_columns(state, data_schema))
-    if options.schema_mode == "overwrite":
-        return with_schema(state, data_schema, options.partition_by)
-    return None
+    return with_schema(state, data_schema, options.partition_by)
 
 
 def _plan_for_data(
@@ -119,9 +124,15 @@ def _job(
 ) -> WriteJob:
     plan = plan or _plan(open_table, options, state, definition)
     rows_of_version, unseen_versions = _unseen(open_table, state, options)
-    keys = tuple(key.name for key in key_columns(options.keys, plan.schema)) if options.keys else ()
+    keys: tuple[str, ...] = ()
+    if options.keys:
+        from txlog.writer.keys import key_columns
+
+        keys = tuple(key.name for key in key_columns(options.keys, plan.schema))
     intent = WriteIntent(cast(IntentKind, options.mode), keys=keys)
     if options.where is not None:
+        from txlog.expressions.predicates import bind_predicate
+
         plan = replace(plan, rows_where=bind_predicate(options.where, state.schema if state else plan.schema))
         where = options.where if isinstance(options.where, str) else str(plan.rows_where)
         intent = WriteIntent("overwrite_where", where)

@@ -18,7 +18,6 @@ from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.log_files.durability import unsynced_versions
 from txlog.protocol.log_names import commit_name
-from txlog.store.probe import probe_newest_commit
 from txlog.store.retry import RetryPolicy
 
 __all__ = ["Committer"]
@@ -91,6 +90,8 @@ class Committer:
         """
         if (store := self.log.store.log).capabilities.refuses_taken_names:
             return True
+        from txlog.store.probe import probe_newest_commit
+
         newest = self.log.newest_state(refresh=not self.log.state_is_fresh())
         name = commit_name(newest.version)
         try:

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Reversible
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from txlog import __version__
 from txlog.commit.committer import Committer
 from txlog.commit.last_read import LastRead
 from txlog.commit.plan import Plan
-from txlog.commit.retained import RetainedCommits, commit_of_last
 from txlog.commit.unsent_files import UnsentFiles
 from txlog.errors import ConflictError, InvalidInputError, NotFoundError, TableNotFoundError, TxlogError
 from txlog.hooks import CommitHooks, call
 from txlog.log.definition_changes import keeps_write_rules
-from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
 from txlog.log.proposal import Isolation, Proposal, validate_proposal
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
@@ -27,13 +27,16 @@ from txlog.protocol.clustering import check_clustering
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_move_rows, check_can_tend, check_can_write
 from txlog.protocol.log_names import commit_name
-from txlog.read.key_cache import KeyCache
 from txlog.result import WriteMetrics, WriteResult, counted
 from txlog.store.base import TableStore
 from txlog.store.retry import RetryPolicy
 from txlog.upkeep.post_commit import PostCommit
 from txlog.util.arguments import described, whole_number
 from txlog.util.logs import logger
+
+if TYPE_CHECKING:
+    from txlog.log.exactly_once import AlreadyCommitted
+    from txlog.read.key_cache import KeyCache
 
 __all__ = ["OpenTable"]
 
@@ -61,7 +64,7 @@ class OpenTable:
         self.retry = retry or RetryPolicy()
         self._hooks = hooks
         size_bytes = KEY_CACHE_BYTES if key_cache_size_bytes is None else key_cache_size_bytes
-        self.key_cache = KeyCache(whole_number("key_cache_size", size_bytes, table=store.uri))
+        self.key_cache_size_bytes = whole_number("key_cache_size", size_bytes, table=store.uri)
         self.log = DeltaLog(store)
         self.post_commit = PostCommit(self.log)
         self.last_read = LastRead()
@@ -74,6 +77,13 @@ class OpenTable:
     @property
     def uri(self) -> str:
         return self.store.uri
+
+    @cached_property
+    def key_cache(self) -> KeyCache:
+        """The keys of data files that upserts of this handle have read."""
+        from txlog.read.key_cache import KeyCache
+
+        return KeyCache(self.key_cache_size_bytes)
 
     def state_if_exists(self) -> TableState | None:
         """The newest version, or None where there is no table."""
@@ -127,6 +137,8 @@ class OpenTable:
         Raises ``InvalidInputError`` for a checkpoint that is older than the last one and that no retained commit
         proves, and for one that was committed with another fingerprint.
         """
+        from txlog.log.exactly_once import AlreadyCommitted, Rewound, check_replay
+
         last = state.transactions.get(app_id)
         if last is None or checkpoint_id > last.version:
             return None
@@ -144,6 +156,8 @@ class OpenTable:
 
     def _proofs(self, state: TableState, checkpoint_id: int, last: SetTransaction) -> Reversible[Commit]:
         """The retained commits that can prove that ``checkpoint_id`` was committed."""
+        from txlog.commit.retained import RetainedCommits, commit_of_last
+
         if checkpoint_id != last.version:
             return RetainedCommits(self.log, state.version)
         found = commit_of_last(self.log, state.version, last)

@@ -12,13 +12,14 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from txlog.log.state import TableState
 from txlog.util.logs import logger
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from txlog.commit.open_table import OpenTable
 
 __all__ = ["AutoCompaction"]
@@ -57,6 +58,8 @@ class AutoCompaction:
             running.result()
 
     def _begin(self) -> None:
+        from concurrent.futures import ThreadPoolExecutor
+
         with self._lock:
             if self._process_id != os.getpid():  # a fork copies the object, not the thread
                 self._executor, self._running, self._process_id = None, None, os.getpid()

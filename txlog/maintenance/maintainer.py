@@ -25,7 +25,7 @@ from txlog.maintenance.auto_compaction import SMALL_FILES_MIN
 from txlog.maintenance.last_vacuum import LAST_VACUUM
 from txlog.maintenance.optimize import optimize
 from txlog.maintenance.vacuum import HOUR_MS, OnStep, VacuumOptions, vacuum
-from txlog.result import LogCleanUp, MaintenanceResult, RewriteResult
+from txlog.result.maintenance import LogCleanUp, MaintenanceResult, RewriteResult
 from txlog.upkeep.log_clean_up import clean_up_log
 from txlog.upkeep.version_checksum import write_checkpoint_and_checksum
 from txlog.util import ambient

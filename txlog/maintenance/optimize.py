@@ -38,7 +38,7 @@ from txlog.maintenance.named_versions import kept_log, named_versions
 from txlog.maintenance.rewrite import BinRewriter, RewrittenBin
 from txlog.protocol.clustering import CLUSTERING_PROVIDER, clustering_columns, cube_tags
 from txlog.protocol.column_mapping import physical_fields
-from txlog.result import RewriteResult
+from txlog.result.maintenance import RewriteResult
 from txlog.skipping.many_files import prune_files
 from txlog.skipping.one_file import is_partition_predicate
 from txlog.util import ambient

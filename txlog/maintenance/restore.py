@@ -35,7 +35,7 @@ from txlog.maintenance.version_files import (
     paths_of,
 )
 from txlog.protocol.actions import AddFile
-from txlog.result import RestoreResult
+from txlog.result.maintenance import RestoreResult
 from txlog.util import ambient
 
 __all__ = ["RestoreOptions", "restore"]

@@ -37,7 +37,7 @@ from txlog.maintenance.vacuums_under_way import END, START
 from txlog.protocol.column_mapping import physical_names
 from txlog.protocol.log_names import commit_name
 from txlog.protocol.properties import TableProperties
-from txlog.result import VacuumResult
+from txlog.result.maintenance import VacuumResult
 from txlog.util import ambient
 from txlog.util.arguments import described
 

@@ -8,7 +8,6 @@ PROTOCOL.md, "Deletion Vectors", "Deletion Vector Format".
 
 from __future__ import annotations
 
-import base64
 import re
 import zlib
 from collections.abc import Iterable
@@ -134,6 +133,8 @@ def _z85_bytes(text: str) -> bytes:
 
     The standard library has the same code with another alphabet.
     """
+    import base64
+
     encoded = text.encode("ascii", "replace")
     if len(encoded) % 5 or encoded.strip(_Z85):
         raise CorruptLogError(f"a deletion vector's text {text[:60]!r} is not Z85")

@@ -15,25 +15,26 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from txlog.errors import InvalidInputError
 from txlog.store.base import TableStore
 from txlog.store.local import local_table_store
-from txlog.store.options import Cloud, parse_options
 from txlog.util.arguments import type_name_of
 
 if TYPE_CHECKING:
     from txlog.store.object_client import Location
+    from txlog.store.options import Cloud
 
 __all__ = ["open_store"]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/")
 _CLOUDS = {
-    "s3": Cloud.S3,
-    "s3a": Cloud.S3,
-    "gs": Cloud.GCS,
-    "gcs": Cloud.GCS,
-    "az": Cloud.AZURE,
-    "azure": Cloud.AZURE,
-    "abfs": Cloud.AZURE,
-    "abfss": Cloud.AZURE,
+    "s3": "S3",
+    "s3a": "S3",
+    "gs": "GCS",
+    "gcs": "GCS",
+    "az": "AZURE",
+    "azure": "AZURE",
+    "abfs": "AZURE",
+    "abfss": "AZURE",
 }
+"""The member of `Cloud` by the URI's scheme."""
 
 
 def open_store(
@@ -62,17 +63,21 @@ def open_store(
         raise InvalidInputError("a table's location is the folder that contains _delta_log, not _delta_log itself")
     match = _SCHEME.match(text)
     scheme = match[1].lower() if match else "file"
+    if scheme == "file" and storage_options is None:  # as in most calls: the options are slow to import
+        return local_table_store(_local_path(text) if match else _from_home(text))
+    from txlog.store.options import Cloud, parse_options
+
     if scheme == "file":
         parse_options(storage_options, Cloud.LOCAL)
         return local_table_store(_local_path(text) if match else _from_home(text))
-    cloud = _CLOUDS.get(scheme)
-    if cloud is None:
+    if scheme not in _CLOUDS:
         raise InvalidInputError(
             f"{scheme}: is not a supported location. Use a local path, file:, s3://, s3a://, gs://, az://, "
             "abfs:// or abfss://."
         )
     from txlog.store.object_store import object_table_store
 
+    cloud = Cloud[_CLOUDS[scheme]]
     return object_table_store(
         _location(cloud, scheme, text), parse_options(storage_options, cloud), credential_provider
     )
@@ -96,6 +101,7 @@ def _local_path(uri: str) -> str:
 
 def _location(cloud: Cloud, scheme: str, uri: str) -> Location:
     from txlog.store.object_client import Location
+    from txlog.store.options import Cloud
 
     parts = _split(uri)
     if parts.query or parts.fragment:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from txlog.log.state import TableState
@@ -18,6 +17,8 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.util.logs import logger
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
+
     from txlog.iceberg_files.exporter import IcebergExporter
 
 __all__ = ["IcebergUpkeep"]
@@ -48,6 +49,8 @@ class IcebergUpkeep:
         """Export ``state`` soon, if the table asks for it. May raise: the caller, who has committed, warns."""
         if state.properties.iceberg is None:
             return
+        from concurrent.futures import ThreadPoolExecutor
+
         exporter = self.exporter()  # imported on this thread, never on the other one
         if state.properties.iceberg_catalog is not None:
             from txlog.iceberg_files.catalog import import_client

@@ -19,7 +19,7 @@ from txlog.log_files.hint import drop_hint_below
 from txlog.protocol.actions import Metadata, Protocol, Sidecar
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import SIDECARS, LogFileKind, parse_log_name
-from txlog.result import LogCleanUp
+from txlog.result.maintenance import LogCleanUp
 from txlog.store.base import LogStore, ObjectMeta
 from txlog.util import ambient
 from txlog.util.logs import logger

@@ -17,7 +17,7 @@ from txlog.log_files.delta_log import DeltaLog
 from txlog.protocol.commit_file import Commit
 from txlog.protocol.features import check_can_write
 from txlog.protocol.log_names import compacted_name
-from txlog.result import LogCompaction
+from txlog.result.maintenance import LogCompaction
 from txlog.store.base import PutOutcome
 
 __all__ = ["OnRead", "compact_log"]

@@ -16,16 +16,18 @@ import math
 import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
+from typing import TYPE_CHECKING
 
 from txlog.log.state import TableState
 from txlog.log_files.delta_log import DeltaLog
 from txlog.result import counted
-from txlog.upkeep import log_clean_up, version_checksum
 from txlog.upkeep.iceberg_export import IcebergUpkeep
 from txlog.util import ambient
 from txlog.util.logs import logger
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 __all__ = ["PostCommit"]
 
@@ -71,6 +73,13 @@ class PostCommit:
         self._last_version = state.version
         if not checkpoint and not checksum:
             return
+        from concurrent.futures import ThreadPoolExecutor
+
+        from txlog.upkeep import version_checksum  # noqa: F401  the thread finds it imported
+
+        if checkpoint:
+            from txlog.upkeep import log_clean_up  # noqa: F401
+
         with self._lock:
             if self._process_id != os.getpid():  # a fork copies the object, not the thread
                 self._executor, self._running, self._process_id = None, None, os.getpid()
@@ -121,9 +130,13 @@ class PostCommit:
         return True
 
     def _checksum(self, txn_id: str | None, state: TableState) -> bool:
+        from txlog.upkeep import version_checksum
+
         return version_checksum.write_checksum(self._log, state, txn_id)
 
     def _clean_up(self, state: TableState) -> bool:
+        from txlog.upkeep import log_clean_up
+
         began_s = ambient.monotonic_s()
         if began_s < self._clean_up_from_s:
             return False

@@ -6,10 +6,14 @@ row outside of the region. Such a row would be added to a part of the table that
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError, TxlogError
-from txlog.expressions.predicates import Predicate
+
+if TYPE_CHECKING:
+    from txlog.expressions.predicates import Predicate
 
 __all__ = ["RowGuard", "false_or_unknown"]
 

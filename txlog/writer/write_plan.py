@@ -9,14 +9,17 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from txlog.errors import InvalidInputError, UnsupportedFeatureError
-from txlog.expressions.predicates import Predicate
 from txlog.protocol.actions import Metadata
 from txlog.protocol.column_mapping import is_mapped, physical_fields, physical_names, schema_of
 from txlog.protocol.properties import TableProperties
 from txlog.protocol.schema import VOID, Array, DataType, Field, Map, Struct
 from txlog.util import ambient
+
+if TYPE_CHECKING:
+    from txlog.expressions.predicates import Predicate
 
 __all__ = ["FileNames", "TaskIdentity", "WritePlan"]
 

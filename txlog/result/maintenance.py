@@ -1,129 +1,16 @@
-"""The results that writes and log maintenance return, as data and as one readable line."""
+"""The results that maintenance returns, as data and as one readable line: of data files, of the log, of versions."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta, timezone
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 from txlog.errors import TxlogError
+from txlog.result import counted, human_size
 from txlog.util.api_hints import no_attribute
 
-__all__ = [
-    "LogCleanUp",
-    "LogCompaction",
-    "MaintenanceResult",
-    "RestoreResult",
-    "RewriteResult",
-    "VacuumResult",
-    "WriteMetrics",
-    "WriteResult",
-    "counted",
-    "human_size",
-    "utc_text",
-]
-
-Outcome: TypeAlias = Literal["committed", "already_committed", "empty", "ignored"]
-
-
-@dataclass(frozen=True, slots=True)
-class WriteMetrics:
-    """What one write did.
-
-    Args:
-        rows: Rows written.
-        files: Data files added.
-        bytes: Total size of the added files, in bytes.
-        files_removed: Data files removed from the table.
-        lost_races: Commits of other writers that took a version this write tried to commit. The write was then rebased
-            on them.
-        waited_s: Time spent waiting between attempts, in seconds.
-        lost_to: ``lost_races`` by the winners' operations, such as ``{"WRITE": 2, "OPTIMIZE": 1}``.
-        rows_inserted: Rows that a row-level change inserted.
-        rows_updated: Rows that a row-level change updated.
-        rows_deleted: Rows that a row-level change deleted. A file that was removed as a whole adds nothing if the log
-            does not record its number of rows.
-        rows_copied: Rows that were copied unchanged because their file was rewritten.
-        vectors: Deletion vectors written.
-        dead_fraction: The largest fraction of a file's rows that one of these deletion vectors marks.
-        reexecutions: How often the change was executed again on a newer version.
-        change_files: Files of the change data feed written.
-    """
-
-    rows: int = 0
-    files: int = 0
-    bytes: int = 0
-    files_removed: int = 0
-    lost_races: int = 0
-    waited_s: float = 0.0
-    lost_to: Mapping[str, int] = field(default_factory=dict)
-    rows_inserted: int = 0
-    rows_updated: int = 0
-    rows_deleted: int = 0
-    rows_copied: int = 0
-    vectors: int = 0
-    dead_fraction: float = 0.0
-    reexecutions: int = 0
-    change_files: int = 0
-
-    def operation_metrics(self) -> dict[str, str]:
-        """``commitInfo.operationMetrics`` of a WRITE, with Spark's names. Every value is a string."""
-        metrics = {"numFiles": self.files, "numOutputRows": self.rows, "numOutputBytes": self.bytes}
-        if self.files_removed:
-            metrics["numRemovedFiles"] = self.files_removed
-        return {key: str(value) for key, value in metrics.items()}
-
-
-@dataclass(frozen=True, slots=True)
-class WriteResult:
-    """The acknowledgement of a write: it is in the log at ``version``, durably and exactly once.
-
-    Args:
-        version: The version that holds the write. None where no version was made, or where the commit of a replay is
-            no longer retained.
-        outcome: ``"committed"``; ``"already_committed"`` if the table already holds this ``app_id`` and
-            ``checkpoint_id`` (a replay: nothing was written again); ``"empty"`` for a sink's checkpoint without rows,
-            which makes no version; ``"ignored"`` if ``txlog.write(mode="ignore")`` found an existing table.
-        attempts: The number of commits that were sent.
-        txn_id: The commit's ``commitInfo.txnId``.
-        metrics: What was written, and how long the write waited.
-    """
-
-    version: int | None
-    outcome: Outcome
-    attempts: int
-    txn_id: str
-    metrics: WriteMetrics = field(default_factory=WriteMetrics)
-
-    def to_dict(self) -> Mapping[str, object]:
-        """Plain data for logs and JSON."""
-        return {
-            "version": self.version,
-            "outcome": self.outcome,
-            "attempts": self.attempts,
-            "txn_id": self.txn_id,
-            **{name: getattr(self.metrics, name) for name in WriteMetrics.__dataclass_fields__},
-        }
-
-    def __str__(self) -> str:
-        parts = [f"version={self.version}", self.outcome.replace("_", " ")]
-        if self.outcome == "committed" and not self.attempts:
-            parts[1] = "nothing to change"
-        elif self.outcome == "committed":
-            did = self.metrics
-            changes = {"inserted": did.rows_inserted, "updated": did.rows_updated, "deleted": did.rows_deleted}
-            done = [f"{counted(number, 'row')} {what}" for what, number in changes.items() if number]
-            written = did.rows - did.rows_inserted - did.rows_updated
-            if not done:
-                done = [counted(written, "row")]
-            elif written > 0:
-                done.insert(0, f"{counted(written, 'row')} written")
-            parts += [*done, counted(did.files, "file"), human_size(did.bytes)]
-        parts.append(counted(self.attempts, "attempt"))
-        return f"WriteResult({', '.join(parts)})"
-
-    __repr__ = __str__
+__all__ = ["LogCleanUp", "LogCompaction", "MaintenanceResult", "RestoreResult", "RewriteResult", "VacuumResult"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,26 +282,3 @@ class MaintenanceResult:
         if len(found) == (self.version is not None) and not self.failures:
             found.append("nothing to do")
         return found + [f"{name} failed: {error.kind}: {error.message}" for name, error in self.failures.items()]
-
-
-def counted(number: int, noun: str) -> str:
-    """``1 row``, ``336,776 rows``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def utc_text(timestamp_ms: int) -> str:
-    """``2026-11-20 21:00:00`` in UTC, from ms since the epoch; the number itself if it is out of range for a date."""
-    try:
-        return f"{datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=timestamp_ms):%Y-%m-%d %H:%M:%S}"
-    except OverflowError:
-        return f"{timestamp_ms} ms"
-
-
-def human_size(size_bytes: int) -> str:
-    """Decimal units with one digit: ``21.4 MB``."""
-    size = float(size_bytes)
-    for unit in ("B", "kB", "MB", "GB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
