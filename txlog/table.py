@@ -18,6 +18,7 @@ from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TableExistsError, TxlogError
 from txlog.hooks import CommitHooks
 from txlog.log.proposal import operation_parameters
+from txlog.log_files.times import milliseconds
 from txlog.maintenance.auto_compaction import AutoCompaction
 from txlog.protocol.properties import ICEBERG_CATALOG, validate
 from txlog.result import WriteResult
@@ -310,8 +311,6 @@ class Table(metaclass=Hinted):
             return snapshot_named(self._open_table, tag)
         log = self._open_table.log
         if timestamp is not None:
-            from txlog.log_files.times import milliseconds
-
             version = log.version_at(milliseconds(timestamp))
         if version is None:
             state = log.newest_state()
@@ -1104,7 +1103,7 @@ class Table(metaclass=Hinted):
         """
         exporter = self._open_table.post_commit.iceberg.exporter()
         state = self._open_table.log.newest_state()
-        done = exporter.export(state, rebuild=rebuild)
+        done = exporter.export(state, rebuild=rebuild, is_on_disk=self._open_table.is_on_disk(state.version))
         if register is None or register == state.properties.iceberg_catalog:
             return done
         exporter.move_entry(register, done)

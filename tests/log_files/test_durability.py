@@ -122,6 +122,15 @@ def test_every_foreign_commit_on_top_is_doubtful_however_many_there_are(tmp_path
     assert Story(tmp_path, "f" * 40).unsynced(0) == list(range(40, 0, -1))
 
 
+def test_a_handle_takes_its_own_commits_for_those_of_no_other_engine(tmp_path: Path) -> None:
+    """Else whatever rests on them would sync a version below, and read it."""
+    table = Story(tmp_path, "ooo").table
+    known = table._open_table.log.known_state
+    assert known is not None
+    assert (known.version, known.newest_foreign) == (3, -1)
+    assert DeltaLog(local_table_store(table.uri)).newest_state().newest_foreign == -1
+
+
 def test_a_version_is_made_durable_with_every_unsynced_one_below_it(tmp_path: Path) -> None:
     story = Story(tmp_path, "off")
     table = txlog.Table.open(story.table.uri)

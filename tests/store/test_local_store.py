@@ -19,7 +19,7 @@ import pytest
 
 from txlog.errors import NotFoundError, StorageError
 from txlog.store import disk
-from txlog.store.base import PutOutcome
+from txlog.store.base import ICEBERG, PutOutcome
 from txlog.store.local import LocalLogStore
 from txlog.store.local_files import LocalFileStore
 
@@ -35,7 +35,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture(params=["nameless", "hidden"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """What a commit is until it takes its name: a file without one, or, where there are none, one of a hidden name."""
-    monkeypatch.setattr(disk, "_has_nameless_files", lambda _: request.param == "nameless")
+    monkeypatch.setattr(disk, "keeps_names", lambda _: request.param == "nameless")
     return str(request.param)
 
 
@@ -103,6 +103,37 @@ def test_the_name_appears_only_after_its_bytes_are_synced_and_the_answer_after_t
     assert log.put_if_absent(COMMIT, b"body") is PutOutcome.WRITTEN
     unlink = ["unlink"] if way == "hidden" else []
     assert steps == ["sync file", "link", *unlink, "sync directory"]
+
+
+def test_the_names_of_files_are_on_disk_before_that_of_the_file_that_names_them_is_taken(
+    root: Path, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that keeps names in their order needs no sync for it; any other takes all of them in one."""
+    store = LocalLogStore(str(root), ICEBERG, ".metadata.json")
+    store.put_if_absent("made", b"")
+    steps: list[str] = []
+    note = steps.append
+    monkeypatch.setattr(
+        os, "fsync", first(lambda fd: note("sync directory" if is_directory(fd) else "sync file"), os.fsync)
+    )
+    monkeypatch.setattr(os, "link", first(lambda *names: note(f"link {names[1].rpartition('/')[2]}"), os.link))
+    for name in ("a.avro", "b.avro", "v1.metadata.json"):
+        assert store.put_if_absent(name, b"body") is PutOutcome.WRITTEN
+    named = ["sync file", "link a.avro", "sync file", "link b.avro"]
+    before = [] if way == "nameless" else ["sync directory"]
+    assert steps == [*named, "sync file", *before, "link v1.metadata.json", "sync directory"]
+
+
+def test_a_file_that_names_others_is_not_put_where_their_names_cannot_be_synced(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk, "keeps_names", lambda _: False)
+    store = LocalLogStore(str(root), ICEBERG, ".metadata.json")
+    store.put_if_absent("a.avro", b"body")
+    monkeypatch.setattr(os, "fsync", failing(errno.EIO, is_directory, os.fsync))
+    with pytest.raises(StorageError, match="Nothing landed"):
+        store.put_if_absent("v1.metadata.json", b"body")
+    assert os.listdir(root / ICEBERG) == ["a.avro"]
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])
@@ -253,7 +284,7 @@ CRASH = """
 import os, signal, sys
 from txlog.store import disk
 from txlog.store.local import LocalLogStore
-disk._has_nameless_files = lambda _: sys.argv[4] == "nameless"
+disk.keeps_names = lambda _: sys.argv[4] == "nameless"
 log = LocalLogStore(sys.argv[1])
 real = getattr(os, sys.argv[2])
 def die(*arguments, **options):
@@ -414,7 +445,7 @@ def test_a_file_in_progress_has_a_hidden_name_in_its_own_directory(root: Path) -
 def test_a_published_file_is_synced_before_it_gets_its_name(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     output = LocalFileStore(str(root)).create("part.parquet")
     output.sink.write(b"bytes")
-    monkeypatch.setattr(disk, "_has_nameless_files", lambda _: True)
+    monkeypatch.setattr(disk, "keeps_names", lambda _: True)
     steps: list[str] = []
     monkeypatch.setattr(os, "fsync", lambda fd: steps.append(f"sync {os.fstat(fd).st_size} bytes"))
     monkeypatch.setattr(os, "link", first(lambda *_: steps.append("link"), os.link))
@@ -507,7 +538,7 @@ def test_a_file_written_at_once_is_there_whole_or_not_at_all(
 def test_where_no_file_can_be_without_a_name_it_has_a_hidden_one(
     call: str, code: int, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk, "_has_nameless_files", lambda _: True)
+    monkeypatch.setattr(disk, "keeps_names", lambda _: True)
     real = getattr(os, call)
 
     def refused(*args: Any, **kwargs: Any) -> Any:

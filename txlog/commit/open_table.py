@@ -230,6 +230,10 @@ class OpenTable:
         """As ``Committer.make_version_durable``."""
         self._committer.make_version_durable(version)
 
+    def is_on_disk(self, version: int) -> bool:
+        """Whether this handle has seen to it that the version and all below it survive a power cut."""
+        return version <= self._committer.durable_version
+
     def tell_conflict(self, error: ConflictError) -> None:
         """Tell the hooks of a conflict that is about to be raised."""
         if self._hooks is not None:

@@ -154,7 +154,6 @@ class _Work:
         self._sources = sources
         self._format_version = format_version
         self._snapshots = 0
-        self._retention_ms = 0
         self._table_id = ""
         self._defined = before.layout if before else None
 
@@ -177,11 +176,14 @@ class _Work:
             if definition.drops_history:
                 return False
             self._document = defined(self._document, definition, self._place, metadata.id)
-            layout = Layout(ManifestWriter(definition, self._place.base), FileEncoder(definition, self._place.root))
+            properties = TableProperties.of(metadata.configuration)
+            layout = Layout(
+                ManifestWriter(definition, self._place.base),
+                FileEncoder(definition, self._place.root),
+                min(properties.log_retention_ms, properties.deleted_file_retention_ms),
+            )
             self._defined = (metadata, layout)
         self._live.define(self._defined[1])
-        properties = TableProperties.of(metadata.configuration)
-        self._retention_ms = min(properties.log_retention_ms, properties.deleted_file_retention_ms)
         self._table_id = metadata.id
         return True
 
@@ -365,7 +367,7 @@ class _Work:
         file = NewFile(content_name(version, body, "-list.avro"), body)
         live.new_files.append(file)
         snapshot["manifest-list"] = f"{self._place.base}/{file.name}"
-        self._document = with_snapshot(document, snapshot, self._retention_ms)
+        self._document = with_snapshot(document, snapshot, live.layout.retention_ms)
         self._snapshots += 1
 
 

@@ -26,10 +26,11 @@ _TOP_LEVEL = 3  # 32,768 entries or more: some MB, which are not merged further
 
 @dataclass(frozen=True)
 class Layout:
-    """How entries are written under one definition of the table."""
+    """How entries are written under one definition of the table. Its snapshots are kept for ``retention_ms``."""
 
     writer: ManifestWriter
     encoder: FileEncoder
+    retention_ms: int
 
     @property
     def spec_id(self) -> int:

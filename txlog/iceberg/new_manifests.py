@@ -50,7 +50,8 @@ class NewManifests:
     def finished(self, first_row_id: int | None) -> Iterator[tuple[NewFile, ManifestFile]]:
         """The manifests, by number. ``first_row_id`` is the first one set aside for all rows (v3)."""
         layout = self._layout
-        for _, growing in sorted(self._growing.items()):
+        for number in sorted(self._growing):
+            growing = self._growing.pop(number)  # else the bytes of all of them would be in memory twice
             yield layout.writer.write_new(
                 growing.block,
                 b"".join(growing.lengths),

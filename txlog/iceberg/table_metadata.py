@@ -124,7 +124,7 @@ def current_snapshot(document: Mapping[str, Any]) -> Mapping[str, Any] | None:
     wanted = document.get("current-snapshot-id")
     if wanted is None:
         return None
-    found: Mapping[str, Any] = next(each for each in document["snapshots"] if each["snapshot-id"] == wanted)
+    found: Mapping[str, Any] = next(each for each in reversed(document["snapshots"]) if each["snapshot-id"] == wanted)
     return found
 
 
@@ -186,16 +186,21 @@ def with_snapshot(document: Mapping[str, Any], snapshot: dict[str, Any], retenti
     ``retention_ms`` is how long the data files of an earlier version stay. Ages are counted from the new snapshot: the
     result must not depend on who exports it, or when.
     """
+    before, log = document["snapshots"], document["snapshot-log"]
     oldest_ms = snapshot["timestamp-ms"] - retention_ms
-    kept = [each for each in document["snapshots"] if each["timestamp-ms"] >= oldest_ms]
-    snapshots = [*kept[-(_SNAPSHOTS_MAX - 1) :], _Snapshot(snapshot)]
-    ids = {each["snapshot-id"] for each in snapshots}
+    first = max(0, len(before) - (_SNAPSHOTS_MAX - 1))
+    while first < len(before) and before[first]["timestamp-ms"] < oldest_ms:  # each is at least as new as the last one
+        first += 1
+    snapshots = [*before[first:], _Snapshot(snapshot)]
+    dropped = {each["snapshot-id"] for each in before[:first]}
     entry = {"snapshot-id": snapshot["snapshot-id"], "timestamp-ms": snapshot["timestamp-ms"]}
-    used = {each["schema-id"] for each in snapshots} | {document["current-schema-id"]}
+    used = {document["current-schema-id"]}
+    if len(document["schemas"]) > 1:
+        used.update(each["schema-id"] for each in snapshots)
     return {
         **document,
         "snapshots": snapshots,
-        "snapshot-log": [*(each for each in document["snapshot-log"] if each["snapshot-id"] in ids), entry],
+        "snapshot-log": [*(each for each in log if each["snapshot-id"] not in dropped), entry],
         "current-snapshot-id": snapshot["snapshot-id"],
         "refs": {"main": {"snapshot-id": snapshot["snapshot-id"], "type": "branch"}},
         "schemas": [each for each in document["schemas"] if each["schema-id"] in used],

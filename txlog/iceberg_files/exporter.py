@@ -204,6 +204,8 @@ class IcebergExporter:
             return alone
 
     def _dated(self, commits: Sequence[Commit]) -> list[DatedCommit]:
+        if self._log.store.log.capabilities.has_cheap_calls:
+            return [DatedCommit(commit, self._timestamp_ms(commit)) for commit in commits]
         times = parallel_map(self._timestamp_ms, commits, threads=_CALLS_AT_ONCE)
         return [DatedCommit(commit, time) for commit, time in zip(commits, times, strict=True)]
 

@@ -200,22 +200,31 @@ class MetadataFolder:
         """Let the hint name the newest number, if it may name an older one.
 
         Some readers go by the hint alone: one that lags because an exporter ended before it put the hint, or was
-        overtaken, is mended.
+        overtaken, is mended. Newer metadata is looked for before too: of two exporters that end at once, the slower one
+        would take the other one's hint back for a moment. No store replaces a file only if it is older.
         """
         if number <= self._hinted:
             return
         began = ambient.instant()
         try:
-            self.store.put(HINT, str(number).encode())
-            while (after := self._read_number(number + 1)) is not None:
-                number = after.number
-                self.store.put(HINT, str(number).encode())
-            if ambient.age_s(began) > _TRUSTED_S and (newest := self._newest_listed()) > number:
-                number = newest  # those in between were cleaned up while this process was suspended
-                self.store.put(HINT, str(number).encode())
-            self._hinted = number
+            found = self._last_from(number)
+            while found != self._hinted:
+                self.store.put(HINT, str(found).encode())
+                self._hinted, found = found, self._last_from(found)
+            if ambient.age_s(began) > _TRUSTED_S and (newest := self._newest_listed()) > found:
+                self.store.put(HINT, str(newest).encode())
+                self._hinted = newest  # those in between were cleaned up while this process was suspended
         except StorageError as error:
             logger.warning("%s: the hint does not name v%d, the metadata is safe: %s", self.place.base, number, error)
+
+    def _last_from(self, number: int) -> int:
+        """The last number that is taken, from one that is taken on."""
+        try:
+            while self.store.stat(metadata_name(number + 1)):
+                number += 1
+        except NotFoundError:
+            pass
+        return number
 
     def _put(self, name: str, body: bytes) -> bool:
         """Put a new file and know that it is there and durable. False if the name holds other bytes."""

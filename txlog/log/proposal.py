@@ -277,9 +277,9 @@ def _line(action: Action) -> bytes:
 
 
 def commit_facts(proposal: Proposal, in_commit_timestamp: int | None) -> CommitInfo:
-    """The parts of ``commitInfo`` that describe the table, so that a writer need not read back its own commit."""
-    own = {} if proposal.net_files is None else {"net": list(proposal.net_files)}
-    return CommitInfo({"inCommitTimestamp": in_commit_timestamp, "txlog": own})
+    """The parts of ``commitInfo`` that readers use, so that a writer need not read its own commit back."""
+    own = {"actions": 1 + len(proposal.actions), "net": proposal.net_files and list(proposal.net_files)}
+    return CommitInfo({"inCommitTimestamp": in_commit_timestamp, "operation": proposal.operation, "txlog": own})
 
 
 def _commit_info(

@@ -241,6 +241,9 @@ class DeltaLog:
 
     def commits_between(self, first: int, last: int) -> Iterator[Commit]:
         """Every commit of ``[first, last]``, ascending, with their file actions. Raises as `read_commit`."""
+        known = self._last
+        if known is not None and first == last == known.version:
+            return iter((known,))
         return self._commits.read_range(first, last, files=True)
 
     # --- files -------------------------------------------------------------------------------------------

@@ -144,7 +144,7 @@ def open_regular(path: str) -> int:
 class WrittenAside:
     """The bytes of a file to come, whole. It has no name at all until it takes its own (open(2), O_TMPFILE): one change
     of the directory, and nothing can stay behind. Where there are no such files it has a hidden name.
-    ``status`` is what the file was found to be.
+    ``status`` is what the file was found to be, ``keeps_names`` whether the disk writes names in their order.
 
     `sync` comes before `take_name` where somebody may look for that name. Where nobody does yet it comes after: the
     file system then makes the bytes and the name durable together.
@@ -157,7 +157,9 @@ class WrittenAside:
         self._hidden: str | None = None
         self._body = body
         self._is_synced = False
-        self._descriptor = _open_nameless(final.rpartition("/")[0])
+        directory = final.rpartition("/")[0]
+        self.keeps_names = keeps_names(directory)
+        self._descriptor = _open_nameless(directory) if self.keeps_names else None
         if self._descriptor is None:
             self._descriptor = self._open_hidden()
         self.status = self._write(self._descriptor)
@@ -221,7 +223,7 @@ class WrittenAside:
 
 
 def _open_nameless(directory: str) -> int | None:
-    if not _has_nameless_files(directory):
+    if not hasattr(os, "O_TMPFILE"):
         return None
     try:
         return os.open(directory, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o666)
@@ -239,10 +241,6 @@ def keeps_names_in_order(descriptor: int) -> bool:
 def keeps_names(directory: str) -> bool:
     """`keeps_names_in_order` of a directory's file system."""
     return _journals_names(os.stat(directory).st_dev, os.statvfs(directory).f_fsid)
-
-
-def _has_nameless_files(directory: str) -> bool:
-    return hasattr(os, "O_TMPFILE") and keeps_names(directory)
 
 
 @functools.cache

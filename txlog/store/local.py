@@ -61,7 +61,8 @@ class LocalLogStore:
     capabilities = LOCAL_DISK
 
     def __init__(self, root: str, folder: str = LOG_DIRECTORY, named_by: str = "") -> None:
-        """``named_by`` is the end of the names of files that alone name the others: those are put before them."""
+        """``named_by`` is the end of the names of files that alone name the others: those are put before them, and are
+        on disk before the name of one that names them is taken."""
         self._root = root
         self._folder = folder
         self._named_by = named_by
@@ -200,8 +201,8 @@ class LocalLogStore:
             aside.discard()
         self._remove_hadoop_checksum(name)
         directory = target.rpartition("/")[0]
-        if not name.endswith(self._named_by) and disk.keeps_names(directory):
-            return PutOutcome.WRITTEN  # on disk before the name of any file that names it
+        if not name.endswith(self._named_by):
+            return PutOutcome.WRITTEN  # the name is on disk before that of any file that names it
         try:
             disk.fsync_directory(directory)
         except OSError as error:
@@ -216,6 +217,8 @@ class LocalLogStore:
             aside = disk.WrittenAside(target, lambda: self._temporary(name), body)
             try:
                 aside.sync()
+                if self._named_by and name.endswith(self._named_by) and not aside.keeps_names:
+                    disk.fsync_directory(self._directory)  # the names of the files that it names, all at once
             except BaseException:
                 aside.discard()
                 raise
