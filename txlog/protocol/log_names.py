@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import enum
 import re
-from dataclasses import dataclass
+
+from txlog.util.frozen import dataclass
 
 __all__ = [
     "LAST_CHECKPOINT",

@@ -10,13 +10,13 @@ import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from txlog.errors import InvalidInputError
 from txlog.util.arguments import described, type_name_of
+from txlog.util.frozen import dataclass
 
 __all__ = ["DataStream", "open_data"]
 
