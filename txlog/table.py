@@ -17,10 +17,9 @@ from txlog.commands.write_options import SchemaMode, WriteOptions, check_mode
 from txlog.commit.open_table import OpenTable
 from txlog.errors import InvalidInputError, TableExistsError, TxlogError
 from txlog.hooks import CommitHooks
-from txlog.log.proposal import operation_parameters
 from txlog.log_files.times import milliseconds
 from txlog.maintenance.auto_compaction import AutoCompaction
-from txlog.protocol.properties import ICEBERG_CATALOG, validate
+from txlog.protocol.properties import ICEBERG_CATALOG
 from txlog.result import WriteResult
 from txlog.store.open import open_store
 from txlog.util.api_hints import MADE_BY, Hinted, explains_call, explains_calls, no_attribute
@@ -100,10 +99,7 @@ def write(
         raise InvalidInputError(f"txlog.write(uri, data): the location comes first, then the {type_name_of(uri)}")
     check_mode(mode, get_args(WriteMode))
     open_table = _open_table(uri, storage_options, retry, credential_provider, hooks)
-    if not open_table.store.log.capabilities.refuses_taken_names:
-        from txlog.commands.create_table import probe_new_location
-
-        probe_new_location(open_table)
+    _probe_new_location(open_table)
     options = WriteOptions(
         mode="append" if mode in ("error", "errorifexists", "ignore") else mode,
         where=where,
@@ -789,25 +785,15 @@ class Table(metaclass=Hinted):
 
     def set_properties(self, properties: Mapping[str, str], *, user_metadata: str | None = None) -> WriteResult:
         """Set table properties. Raises ``InvalidInputError`` for an unknown key or an invalid value."""
-        from txlog.commands.table_definition import commit_definition, with_properties
+        from txlog.commands.change_definition import set_properties
 
-        state = self._open_table.writable_state()
-        with TxlogError.located(self.uri, state.version):
-            properties = validate(properties)
-            definition = with_properties(state, properties)
-        parameters = operation_parameters(properties=properties)
-        return commit_definition(self._open_table, state, definition, "SET TBLPROPERTIES", parameters, user_metadata)
+        return set_properties(self._open_table, properties, user_metadata)
 
     def unset_properties(self, keys: Iterable[str], *, user_metadata: str | None = None) -> WriteResult:
         """Unset table properties. Raises ``InvalidInputError`` for one that is not set."""
-        from txlog.commands.table_definition import commit_definition, without_properties
+        from txlog.commands.change_definition import unset_properties
 
-        state = self._open_table.writable_state()
-        keys = names_in("keys", keys)
-        parameters = operation_parameters(properties=list(keys), ifExists=False)
-        with TxlogError.located(self.uri, state.version):
-            definition = without_properties(state, keys)
-        return commit_definition(self._open_table, state, definition, "UNSET TBLPROPERTIES", parameters, user_metadata)
+        return unset_properties(self._open_table, keys, user_metadata)
 
     def add_columns(self, schema: Any, *, user_metadata: str | None = None) -> WriteResult:
         """Add nullable columns, or members of nested structs; they are null in existing rows.
@@ -815,16 +801,9 @@ class Table(metaclass=Hinted):
         ``schema`` (pyarrow, Spark or Delta, or DDL) holds the new columns. Raises ``SchemaMismatchError`` if a column
         exists with another type, ``InvalidInputError`` for a new column that is NOT NULL.
         """
-        from txlog.commands.table_definition import check_added_columns, commit_definition, with_columns
-        from txlog.protocol.schema_input import from_any
+        from txlog.commands.change_definition import add_columns
 
-        state = self._open_table.writable_state()
-        with TxlogError.located(self.uri, state.version):
-            new = from_any(schema)
-            check_added_columns(state, new)
-            parameters = operation_parameters(columns=[{"column": {"name": f.name}} for f in new.fields])
-            definition = with_columns(state, new)
-        return commit_definition(self._open_table, state, definition, "ADD COLUMNS", parameters, user_metadata)
+        return add_columns(self._open_table, schema, user_metadata)
 
     def cluster_by(self, columns: str | Iterable[str] | None, *, user_metadata: str | None = None) -> WriteResult:
         """Cluster the table by other columns from now on, or by none; as Spark's ``ALTER TABLE ... CLUSTER BY``.
@@ -1209,3 +1188,11 @@ def _open_table(
     key_cache_size: int | None = None,
 ) -> OpenTable:
     return OpenTable(open_store(uri, storage_options, credential_provider), retry, hooks, key_cache_size)
+
+
+def _probe_new_location(open_table: OpenTable) -> None:
+    """As `create_table.probe_new_location`, which disks do not need."""
+    if not open_table.store.log.capabilities.refuses_taken_names:
+        from txlog.commands.create_table import probe_new_location
+
+        probe_new_location(open_table)

@@ -264,8 +264,7 @@ def commit_bytes(
         own["fingerprint"] = proposal.fingerprint
     info = _commit_info(proposal, timestamp_ms, engine_info, in_commit_timestamp)
     info["txlog"] = own
-    state = [orjson.dumps({CommitInfo.KEY: info})]
-    state += [_line(action) for action in dated]
+    state = [orjson.dumps({CommitInfo.KEY: info}), *map(_line, dated)]
     return b"\n".join([*state, body])
 
 
