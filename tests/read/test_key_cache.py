@@ -142,7 +142,7 @@ def test_lists_and_vectors_are_held_beside_keys_within_the_budget() -> None:
     cache.hold(live, {("a", "v"): few})
     assert cache.vectors[("a", "v")] is few
     assert cache.size_bytes >= keys.size_bytes + live.nbytes + len(few.serialize())
-    cache.hold(live, {("a", "v"): many})
+    cache.hold(live, {("a", "w"): many})
     assert not cache.vectors
     assert cache.size_bytes == keys.size_bytes + live.nbytes
 

@@ -384,10 +384,10 @@ def _check_files(proposal: Proposal, append_only: bool) -> None:
     added = {canonical_path(action.path): action.key[1] for action in adds}
     if len(added) < len(adds):
         _check_unique("add of file", [canonical_path(action.path) for action in adds])
-    _check_unique("remove of file", [canonical_path(action.path) for action in removes])
+    _check_unique("remove of file", removed := [canonical_path(action.path) for action in removes])
     absent = object()
-    for remove in removes:
-        if added.get(canonical_path(remove.path), absent) == remove.key[1]:
+    for path, remove in zip(removed, removes, strict=True):
+        if added.get(path, absent) == remove.key[1]:
             raise InvalidInputError(f"a commit both adds and removes file {remove.path}: readers would disagree")
         if remove.deletion_timestamp is None:
             raise InvalidInputError(f"the remove of {remove.path} needs a deletionTimestamp: vacuum deletes by it")

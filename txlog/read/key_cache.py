@@ -12,6 +12,7 @@ longer live are dropped when they are more than a quarter.
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 from collections import OrderedDict
@@ -105,7 +106,7 @@ class KeyCache:
         self._process_id = os.getpid()
         self._by_keys: OrderedDict[Hashable, CachedKeys] = OrderedDict()
         self._live_files: pa.Table | None = None
-        self._vectors_bytes = 0
+        self._vector_sizes: dict[FileKey, int] = {}
         self.vectors: Mapping[FileKey, BitMap64] = {}
         """The dead rows of files, by file and vector. Vectors do not change either."""
 
@@ -114,7 +115,7 @@ class KeyCache:
         """All that is held: the keys by each set of key columns, the list of live files, and vectors."""
         files = 0 if self._live_files is None else self._live_files.nbytes
         keys = sum(each.size_bytes for each in [*self._by_keys.values()])
-        return keys + files + self._vectors_bytes
+        return keys + files + sum(self._vector_sizes.values())
 
     def hold(self, live: pa.Table, vectors: Mapping[FileKey, BitMap64]) -> None:
         """Beside keys, hold the list of live files, so that the next one costs only what is new in it, and vectors.
@@ -122,15 +123,16 @@ class KeyCache:
         They take the place of those that are held. Does nothing where no keys are held.
         """
         with self.lock():
-            self._live_files, self.vectors, self._vectors_bytes = None, {}, 0
+            known, self._vector_sizes = self._vector_sizes, {}
+            self._live_files, self.vectors = None, {}
             if all(each.is_empty for each in self._by_keys.values()):
                 return
             left_bytes = self.size_bytes_max - self.size_bytes - live.nbytes
             if left_bytes >= 0:
                 self._live_files = live
-            vectors_bytes = sum(map(_vector_bytes, vectors.values()))
-            if left_bytes >= vectors_bytes:
-                self.vectors, self._vectors_bytes = vectors, vectors_bytes
+            sizes = {key: known[key] if key in known else _vector_bytes(dead) for key, dead in vectors.items()}
+            if left_bytes >= sum(sizes.values()):
+                self.vectors, self._vector_sizes = vectors, sizes
 
     def of(self, key: Hashable, types: Sequence[pa.DataType]) -> CachedKeys:
         """What is held for one set of key columns. ``key`` tells the table's definition and the columns."""
@@ -194,8 +196,9 @@ class CachedKeys:
         import numpy as np
 
         held = self._held
-        found = {file: held.numbers.get(file, len(held.sizes)) for file in files}
-        found = {file: number for file, number in found.items() if number < len(held.sizes)}
+        end = len(held.sizes)
+        numbers = map(held.numbers.get, files, itertools.repeat(end))
+        found = {file: number for file, number in zip(files, numbers, strict=True) if number < end}
         if not found:
             return {}
         if not held.runs:  # files without a row, or with null keys alone

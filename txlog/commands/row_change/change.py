@@ -367,12 +367,13 @@ class RowChange:
     def _dead_rows(self, add: AddFile, num_rows: int, vectors: DeletionVectorReader) -> BitMap64:
         if add.deletion_vector is None:
             return unpack(b"")
-        found = self._dead.get(add.key)
+        key = add.key
+        found = self._dead.get(key)
         if found is None:
-            found = self._open_table.key_cache.vectors.get(add.key)
+            found = self._open_table.key_cache.vectors.get(key)
             if found is None:
                 found = bitmap_of(vectors.dead_rows(add.deletion_vector, num_rows))
-            self._dead[add.key] = found
+            self._dead[key] = found
         return found
 
     def _count(self, add: AddFile) -> int:

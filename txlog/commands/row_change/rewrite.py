@@ -186,19 +186,21 @@ class FileRewriter:
 
     def _marked(self, touched: Sequence[Touched]) -> Changed:
         """The same files with vectors that also mark the removed rows; files without a remaining row are left out."""
-        left: list[tuple[Touched, BitMap64]] = []
+        left: list[tuple[FileKey, Touched, BitMap64]] = []
+        removed: list[AddFile] = []
         known: dict[FileKey, tuple[BitMap64, DeletionVectorDescriptor]] = {}
         new: list[tuple[FileKey, BitMap64]] = []
         for each in touched:
-            dead = each.dead | bitmap_of(each.replaced)
+            key, dead = each.add.key, each.dead | bitmap_of(each.replaced)
             if len(dead) >= each.num_rows:
+                removed.append(each.add)
                 continue
-            left.append((each, dead))
-            found = self._written.vectors.get(each.add.key)
+            left.append((key, each, dead))
+            found = self._written.vectors.get(key)
             if found is not None and found[0] == dead:
-                known[each.add.key] = found
+                known[key] = found
             else:
-                new.append((each.add.key, dead))
+                new.append((key, dead))
         descriptors, vector_bytes = write_vectors(
             self._files, [dead for _, dead in new], random_prefix_length=self._plan.random_prefix_length
         )
@@ -208,14 +210,12 @@ class FileRewriter:
         marked = [
             (
                 each.add,
-                known[each.add.key][1],
+                known[key][1],
                 wide_statistics(each.add.stats, num_records=each.num_rows, dead_before=len(each.dead)),
             )
-            for each, _ in left
+            for key, each, _ in left
         ]
-        stays = {add.key for add, _, _ in marked}
-        removed = [each.add for each in touched if each.add.key not in stays]
-        fractions = {each.add.path: len(dead) / each.num_rows for each, dead in left}
+        fractions = {each.add.path: len(dead) / each.num_rows for _, each, dead in left}
         return Changed(marked, removed, [], vector_bytes, dead_fractions=fractions)
 
     # --- images ---------------------------------------------------------------------------------------------

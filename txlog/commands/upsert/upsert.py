@@ -317,10 +317,15 @@ class UpsertRows:
         return Hits(positions, source_rows, stays)
 
     def recall(self, files: pa.Table, *, are_all_live: bool) -> dict[str, Hits]:
+        import numpy as np
+
         if self._known is None:
             return {}
         found = self._known.recall(files, are_all_live=are_all_live)
-        return {path: self._hits(each.positions, each.keys) for path, each in found.items()}
+        none = self._hits(np.empty(0, np.uint64), np.empty(0, np.int64))  # in most files where there are many
+        return {
+            path: self._hits(each.positions, each.keys) if len(each.positions) else none for path, each in found.items()
+        }
 
     def keep(self) -> None:
         if self._known is not None:
