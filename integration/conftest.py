@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,12 +11,29 @@ from fault_tools import memory_folder  # noqa: F401
 from go_servers import GO_PACKAGES
 from servers import *  # noqa: F403
 from spark_fixtures import *  # noqa: F403
+from xdist.scheduler import LoadScopeScheduling
 
-PROGRAMS = ("test_examples", "test_java_home", "test_spark_stream")
+# What runs in the session of one process and what in that of the other, by file: a JVM takes long over what it does for
+# the first time, so that commands of Spark's own Delta and reads, writes and streams of ours warm up one JVM each.
+SESSIONS = {
+    "spark-delta": (
+        *("test_change_feed", "test_interop_maintenance", "test_interop_row_ids", "test_interop_rows"),
+        *("test_spark_checkpoints", "test_spark_conflicts", "test_spark_delta_peer", "test_spark_features"),
+        *("test_spark_overwrite", "test_spark_rows", "test_spark_turns"),
+    ),
+    "spark": (
+        *("test_spark_expressions", "test_spark_failures", "test_spark_read", "test_spark_session"),
+        *("test_spark_source_read", "test_spark_stream", "test_spark_stream_read", "test_spark_types"),
+        *("test_spark_write", "test_stream_changes"),
+    ),
+}
+PROGRAMS = ("test_examples", "test_java_home")
 
 # What takes longest, the longest first: what is left for the end is short.
 LONGEST = (
+    "spark-delta",
     "spark",
+    "more of Spark",
     "programs",
     "test_simulation",
     "test_crash_requests",
@@ -26,20 +45,41 @@ LONGEST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The order for ``--dist loadgroup --no-loadscope-reorder``, which without a group gives each test by itself to
-    the process that is free; each of them comes to have a Spark session of its own.
-    """
     order = {group: number for number, group in enumerate(LONGEST)}
     items.sort(key=lambda item: order.get(_group_of(item), len(order)))
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    return SessionsTogether(config, log)
+
+
+class SessionsTogether(LoadScopeScheduling):
+    """With ``--no-loadscope-reorder``: the files of a session go to one process, and any other test by itself to the
+    process that is free. xdist's own groups do nothing under pytest 9.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        stem = Path(nodeid.partition("::")[0]).stem
+        return next((session for session, stems in SESSIONS.items() if stem in stems), nodeid)
+
+
 def _group_of(item: pytest.Item) -> str:
+    for session, stems in SESSIONS.items():
+        if item.path.stem in stems:
+            return session
     if "spark_session" in getattr(item, "fixturenames", ()):
-        return "spark"
+        return "more of Spark"
     server = item.callspec.params.get("any_s3_server") if hasattr(item, "callspec") else None
     if server in GO_PACKAGES:
         return str(server)
     return "programs" if item.path.stem in PROGRAMS else item.path.stem
+
+
+def pytest_collection_finish() -> None:
+    """What the collection made stays to the end: no later round of the garbage collector need look at it."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
