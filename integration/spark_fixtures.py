@@ -25,6 +25,9 @@ OF_MANY_QUERIES = f"{SHORT_LIVED} -XX:ReservedCodeCacheSize=256m -XX:NewSize=400
 """For the JVM of the whole run. The 48 MB that it has for code that is not optimised hold that of a hundred queries;
 then it looks for code to throw away all the time, and compiles it again. In a small heap it collects garbage often.
 """
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For a session: to make a Java program of each query takes longer than a few rows do without. What users have, Spark
+has in the examples, in the demo and in the streams that are killed; `test_spark_expressions` has it too."""
 ROOT = Path(__file__).parent.parent
 
 _missing: dict[str, str] = {}
@@ -94,6 +97,7 @@ def _builder(folder: Path, *, with_delta: bool) -> SparkSession.Builder:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.maxResultSize": "8m",
         "spark.sql.shuffle.partitions": "2",
+        **INTERPRETED,
         "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # else VACUUM runs 10,000 tasks
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
         "spark.sql.session.timeZone": "America/New_York",

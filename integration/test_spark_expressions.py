@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from spark_fixtures import INTERPRETED
 
 from txlog.errors import InvalidInputError
 from txlog.expressions.sql import parse
@@ -146,6 +147,8 @@ EXTRA = {
 
 @pytest.fixture
 def ansi(spark: SparkSession) -> SparkSession:
+    for name in INTERPRETED:
+        spark.conf.unset(name)
     spark.conf.set("spark.sql.ansi.enabled", "true")
     spark.conf.set("spark.sql.session.timeZone", "UTC")
     spark.conf.set("spark.sql.subexpressionElimination.enabled", "false")  # it computes what CASE guards
